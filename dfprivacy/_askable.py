@@ -96,7 +96,9 @@ class Askable:
         -----
         Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
         sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
-        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles.
+        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles,
+        the outcome's standard deviation (for `logit` 1) over the regressor's for a coefficient.
+        Where noise may hide what is asked, the error is not known, and the question gets more of the budget.
         A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
         is not taken into account.
 

@@ -25,6 +25,7 @@ _ROWS = 10_000  # that a table is taken to have where that is private
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _UNIT = Fraction(1, 10**6)  # of a price
 _ROUNDS = 8
+_UNKNOWN = 1.0  # an error that a planner cannot say is taken to be as large, to split a budget
 _FREE = "(nothing was charged or read)"
 _WIDTH = 116  # columns of text
 _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smoker"})], epsilon=1).'
@@ -32,7 +33,10 @@ _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smo
 
 @dataclass(frozen=True)
 class Planned:
-    """One question of a plan: the method, its arguments, its price, and the relative error to expect."""
+    """One question of a plan: the method, its arguments, its price, and the relative error to expect.
+
+    The error is infinite where the method's planner cannot say it.
+    """
 
     method: str
     args: tuple[Any, ...]
@@ -44,6 +48,11 @@ class Planned:
     def question(self) -> str:
         """The question as it would be typed."""
         return written_question(self.method, self.args, self.kwargs)
+
+    @property
+    def expected(self) -> str:
+        """The error in words."""
+        return f"{self.error:.3g}" if math.isfinite(self.error) else "not known"
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class Plan:
 
     @property
     def _grid(self) -> Grid:
-        rows = [(each.question, f"{float(each.epsilon):.6g}", f"{each.error:.3g}") for each in self.questions]
+        rows = [(each.question, f"{float(each.epsilon):.6g}", each.expected) for each in self.questions]
         return Grid(("question", "epsilon", RELATIVE), [*rows, ("all", f"{float(self.epsilon):.6g}", "")])
 
     @property
@@ -152,7 +161,8 @@ def planned(
     fitted = at(prices)
     for _ in range(_ROUNDS):
         # An error is about r / epsilon; r changes with epsilon where a method measures otherwise then.
-        needs = [float(each.epsilon) * each.error for each in fitted]
+        unknown = _UNKNOWN if error is None else 2 * float(budget)
+        needs = [float(each.epsilon) * (each.error if math.isfinite(each.error) else unknown) for each in fitted]
         prices = split(needs, budget) if error is None else [_up(need / float(budget)) for need in needs]
         if prices == [each.epsilon for each in fitted]:
             break
@@ -207,7 +217,7 @@ def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 def _relative_error(explained: Explanation, size: int | None) -> float:
     """Read the error that a planner expects, or take that of a mean with the same noise."""
     error = explained.findings.get(RELATIVE)
-    if isinstance(error, float | int):
-        return float(error)
+    if error is not None:
+        return float(error) if isinstance(error, float | int) else math.inf
     sds = [each.scale * (1 if "Gaussian" in each.kind else math.sqrt(2)) for each in explained.measurements]
     return max(sds, default=0.0) / (max(_ROWS if size is None else size, 1) * _SPREAD)

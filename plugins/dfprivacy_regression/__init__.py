@@ -6,12 +6,11 @@ Mechanisms: ``view.ols``, ``view.logit``.
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_regression.assuming import first_found, line, odds
 from dfprivacy_regression.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
-from dfprivacy_regression.explaining import findings, findings_of_logit
+from dfprivacy_regression.linear import ols
 from dfprivacy_regression.logistic import logit
-from dfprivacy_regression.mechanisms import ols
+from dfprivacy_regression.planning import findings, first_found, line, odds
 from dfprivacy_regression.result import OLS, Logit, Regression
 
 __all__ = ["OLS", "Logit", "Regression", "ReleasedClassifier", "ReleasedRegressor"]
@@ -21,4 +20,4 @@ __all__ = ["OLS", "Logit", "Regression", "ReleasedClassifier", "ReleasedRegresso
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the regressions."""
     register(ols.plans(findings).assumes(line, first_found))
-    register(logit.plans(findings_of_logit).assumes(odds, first_found))
+    register(logit.plans(findings).assumes(odds, first_found))

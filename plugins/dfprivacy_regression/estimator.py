@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class _Released:
     release : Regression
         The answer of `ols` or `logit`.
     """
+
+    _estimator_type: ClassVar[Literal["regressor", "classifier"]]
 
     def __init__(self, release: Regression) -> None:
         self.release = release
@@ -104,6 +106,24 @@ class _Released:
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import (  # who calls this has it
+            ClassifierTags,
+            InputTags,
+            RegressorTags,
+            Tags,
+            TargetTags,
+        )
+
+        regresses = self._estimator_type == "regressor"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=False),
+            regressor_tags=RegressorTags() if regresses else None,
+            classifier_tags=None if regresses else ClassifierTags(multi_class=False),
+            input_tags=InputTags(string=True, categorical=True),
+        )
+
     def __sklearn_clone__(self) -> Self:
         return self
 
@@ -155,16 +175,6 @@ class ReleasedRegressor(_Released):
         truth = np.asarray(y, dtype=np.float64)
         rest = truth - self.predict(X)
         return float(1 - (rest @ rest) / ((truth - truth.mean()) ** 2).sum())
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags  # it is scikit-learn that calls this
-
-        return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=False),
-            regressor_tags=RegressorTags(),
-            input_tags=InputTags(string=True, categorical=True),
-        )
 
 
 class ReleasedClassifier(_Released):
@@ -226,13 +236,3 @@ class ReleasedClassifier(_Released):
             Between 0 and 1.
         """
         return float(np.mean(self.predict(X) == np.asarray(y)))
-
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # it is scikit-learn that calls this
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=False),
-            classifier_tags=ClassifierTags(multi_class=False),
-            input_tags=InputTags(string=True, categorical=True),
-        )

@@ -4,133 +4,197 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit, gammaincinv
+
+from dfprivacy.inference.draws import DRAWS, points
+from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dfprivacy import NoisyValue
     from dfprivacy_regression.design import Design
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["CLEAR", "DRAWS", "Estimate", "Known", "cube_variance", "score_of"]
+__all__ = ["Estimate", "Known", "Sums", "score_of"]
 
-DRAWS = 2000
-CLEAR = 3.0  # noise standard errors by which the smallest eigenvalue must stand out
-_NARROW = (
-    1e-4  # of the squared half-width of the outcome's bounds: residuals are not clipped as if they varied less
-)
+_ROWS = 10_000  # that a plan takes a table to have whose number of rows is private
+_NARROW = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
 
 
-def cube_variance(dimension: int, scale: float) -> float:
-    """Variance of each coordinate of the noise of a cube, P(x) ∝ exp(-max|x_i| / scale)."""
-    return (dimension + 1) * (dimension + 2) / 3 * scale**2
+@dataclass(frozen=True)
+class Sums:
+    """Some coordinates of sums with noise of the cube, the scales of that, and the dimension of all of it."""
+
+    values: Numbers
+    scales: Numbers
+    dimension: int
+
+    @classmethod
+    def of(cls, measured: NoisyValue) -> Sums:
+        """Take a measurement."""
+        return cls(measured.values.ravel(), measured.scales.ravel(), measured.values.size)
+
+    @property
+    def variances(self) -> Numbers:
+        """Variances of the noise."""
+        return NoiseLaw(1.0, kind="cube", dimension=self.dimension).variance * self.scales**2
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the moments of a design: an estimate, and the covariance of its noise.
+    """What is known of the moments of a design.
 
     Attributes
     ----------
     design : Design
         The regression.
     moments : ndarray of shape (m,)
-        The number of rows first, and a 0 last.
-    covariance : ndarray of shape (m, m)
-        Of the noise in them.
+        The estimate, the number of rows first, and a 0 last.
+    mixing : ndarray of shape (m, k)
+        How the noise in the measured sums moves the estimate: by mixing @ noise.
+    sums : tuple of Sums
+        What was measured, k sums in all.
     """
 
     design: Design
     moments: Numbers
-    covariance: Numbers
+    mixing: Numbers
+    sums: tuple[Sums, ...]
 
     @classmethod
-    def assumed(cls, design: Design, n: int) -> Known:
-        """Give moments for a plan: numbers vary by a third of half their bounds, categories are alike in size."""
-        index = design.index()
-        diagonal = index.diagonal()
-        moments = np.zeros(index.max() + 1)
-        moments[diagonal] = n / 9
-        moments[diagonal[design.dummies]] = n / (1 + design.width)
-        moments[0] = n
-        return cls(design, moments, np.zeros((len(moments),) * 2))
+    def of(cls, design: Design, n: int | None, *measured: Sums, rows: int | None = None) -> Known:
+        """Read measurements of the same sums, weighted by the inverse of their variance.
+
+        Parameters
+        ----------
+        design : Design
+            The regression.
+        n : int or None
+            The number of rows where it was not measured.
+        *measured : Sums
+            One, or several with noise. A plan's are 0, and what is to be expected is put in their place.
+        rows : int, optional
+            The number of rows of which a plan is, those that may be left out among them.
+
+        Returns
+        -------
+        Known
+            The moments.
+        """
+        start, taken = design.read(n)
+        precisions = [1 / each.variances if len(measured) > 1 else np.ones(len(each.values)) for each in measured]
+        weights = [precision / sum(precisions) for precision in precisions]
+        values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
+        planned = not measured[0].values.any()  # of an empty table, without noise
+        moments = _assumed(design, rows or _ROWS, len(start)) if planned else start + taken @ values
+        return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured)
+
+    @cached_property
+    def covariance(self) -> Numbers:
+        """Covariance of the noise in the moments."""
+        variances = np.concatenate([*(each.variances for each in self.sums), []])
+        covariance: Numbers = self.mixing * variances @ self.mixing.T
+        return covariance
 
     def matrix(self, moments: Numbers) -> Numbers:
         """Put moments into M, shape (..., q + 1, q + 1)."""
         matrix: Numbers = moments[..., self.design.index()]
         return matrix
 
-    def updated(self, observed: Numbers, means: Numbers, noise: Numbers) -> Known:
-        """Take in more that is linear in the moments: observed = means @ moments + noise.
+    def updated(self, sums: Sums, means: Numbers, units: Numbers, shift: Numbers) -> Known:
+        """Take in sums that are linear in the moments: units * sums + shift = means @ moments + noise.
 
         Parameters
         ----------
-        observed : ndarray of shape (k,)
+        sums : Sums
+            k sums with noise.
         means : ndarray of shape (k, m)
-        noise : ndarray of shape (k,)
-            Variances.
+            What they are expected to be.
+        units, shift : ndarray of shape (k,)
+            By what the sums are multiplied, and what is added to them.
 
         Returns
         -------
         Known
-            The best linear estimate of both (Kalman's), which is exact for Gaussian noise.
+            The best linear estimate of both (Kalman's).
         """
         P, H = self.covariance, means
-        gain = np.linalg.solve(H @ P @ H.T + np.diag(noise), H @ P).T
-        covariance = P - gain @ H @ P
-        covariance = (covariance + covariance.T) / 2
-        return replace(self, moments=self.moments + gain @ (observed - H @ self.moments), covariance=covariance)
+        gain = np.linalg.solve(H @ P @ H.T + np.diag(units**2 * sums.variances), H @ P).T
+        return replace(
+            self,
+            moments=self.moments + gain @ (units * sums.values + shift - H @ self.moments),
+            mixing=np.hstack([self.mixing - gain @ H @ self.mixing, gain * units]),
+            sums=(*self.sums, sums),
+        )
 
     def estimate(self) -> Estimate | None:
-        """Give the least-squares estimate; None if the matrix of the regressors is not positive definite."""
+        """Return the least-squares estimate; None if the matrix of the regressors is not positive definite."""
         M = self.matrix(self.moments)
-        try:
-            np.linalg.cholesky(M[:-1, :-1])
-        except np.linalg.LinAlgError:
-            return None
-        return Estimate(self, M)
+        return Estimate(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
 
     def clarity(self) -> float:
-        """How far the smallest eigenvalue of the regressors' scatter stands out, in noise standard errors.
-
-        Infinite where there is no noise.
-        """
+        """Return the smallest eigenvalue of the regressors' scatter, in noise standard errors."""
         M = self.matrix(self.moments)
         n, at = M[0, 0], self.design.index()[1:-1, 1:-1]
         if n <= 0:
             return -math.inf
-        scatter = M[1:-1, 1:-1] - np.outer(M[1:-1, 0], M[0, 1:-1]) / n
-        least = float(np.linalg.eigvalsh(scatter)[0])
+        least = float(np.linalg.eigvalsh(M[1:-1, 1:-1] - np.outer(M[1:-1, 0], M[0, 1:-1]) / n)[0])
         noise = math.sqrt(float(self.covariance[at, at].max()) * self.design.width)
         return least / noise if noise else math.copysign(math.inf, least)
 
-    def draws(self, rng: np.random.Generator, degrees: float) -> Numbers | None:
-        """Draw coefficients from what they may be: the noise, and the sampling of rows.
+    def draws(self) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+        """Draw what M may be without the noise.
 
         Returns
         -------
-        ndarray of shape (draws, q) or None
-            Infinite, every other one negative, where the matrix that the noise leaves possible is not positive
-            definite; None if most are.
+        M : ndarray of shape (draws, q + 1, q + 1)
+            The identity where the draw is impossible.
+        weights : ndarray of shape (draws,)
+            Of the draws, of sum 1.
+        possible : ndarray of bool, shape (draws,)
+            Where the matrix of the regressors is positive definite.
         """
-        values, vectors = np.linalg.eigh(self.covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        M = self.matrix(self.moments + rng.normal(size=(DRAWS, len(values))) @ root.T)
-        M = M[np.linalg.eigvalsh(M[:, :-1, :-1])[:, 0] > 0]
-        if len(M) < DRAWS / 2:
-            return None
-        lost = np.full((DRAWS - len(M), len(M[0]) - 1), np.inf)
-        lost[::2] *= -1
-        products = M[:, :-1, -1]
-        inverse = np.asarray(np.linalg.inv(M[:, :-1, :-1]), dtype=np.float64)
-        b: Numbers = np.einsum("rij,rj->ri", inverse, products)
-        rest = np.maximum(M[:, -1, -1] - np.einsum("ri,ri->r", b, products), 0) / degrees
-        spread = np.linalg.cholesky(inverse) * np.sqrt(rest)[:, None, None]
-        return np.concatenate([b + np.einsum("rij,rj->ri", spread, rng.normal(size=b.shape)), lost])
+        noise, weights = _unit_noise(tuple((each.dimension, len(each.values)) for each in self.sums))
+        scales = np.concatenate([each.scales for each in self.sums])
+        M = self.matrix(self.moments - noise * scales @ self.mixing.T)
+        possible = np.linalg.eigvalsh(M[:, :-1, :-1])[:, 0] > 0
+        return np.where(possible[:, None, None], M, np.eye(M.shape[-1])), weights, possible
+
+
+def _assumed(design: Design, n: int, m: int) -> Numbers:
+    """Return m moments for a plan: standard deviations are a sixth of the range, categories are alike in size."""
+    index = design.index()
+    moments = np.zeros(m)
+    moments[index.diagonal()] = n / 9
+    moments[index.diagonal()[design.dummies]] = n / (1 + design.width)
+    if design.success is not None:
+        moments[index[-1, -1]] = n / 2
+    moments[0] = n
+    return moments
+
+
+@lru_cache(maxsize=16)
+def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
+    """Draw the first k coordinates of noise of cubes with scale 1 in d dimensions, for each (d, k), and weights.
+
+    Every other draw is of wider cubes, for far tails.
+    """
+    total = sum(k for _, k in drawn)
+    u = iter(points(total + len(drawn), DRAWS))
+    wider = 1 + 2 / math.sqrt(total)
+    noise, logs = [], np.zeros(DRAWS)
+    for d, k in drawn:
+        radius = gammaincinv(d + 1, next(u)) * np.where(np.arange(DRAWS) % 2, wider, 1.0)
+        noise += [radius * (2 * next(u) - 1) for _ in range(k)]
+        logs += radius * (1 - 1 / wider) - (d + 1) * math.log(wider)
+    weights = expit(-logs)
+    return np.stack(noise, axis=-1), weights / weights.sum()
 
 
 @dataclass(frozen=True)
@@ -165,24 +229,26 @@ class Estimate:
         return max(float(self.M[0, 0]) - len(self.b), 1.0)
 
     @cached_property
+    def _means(self) -> Numbers:
+        """The score at the estimate, and the sum of squared residuals, as a linear map of the moments."""
+        return score_of(self.known, self.b, 0.0)[0]
+
+    @cached_property
+    def squares(self) -> tuple[float, float]:
+        """Sum of the squared residuals, which may be negative, and its noise standard error."""
+        weights = self._means[-1]
+        variance = float(weights @ self.known.covariance @ weights)
+        return float(weights @ self.known.moments), math.sqrt(max(variance, 0.0))
+
+    @property
     def variance(self) -> float:
         """Variance s² of the residuals, and no less than its own noise standard error."""
-        index, v = self.known.design.index(), np.append(self.b, -1.0)
-        weights = np.zeros(len(self.known.moments))
-        np.add.at(weights, index, np.outer(v, v))
-        noise = math.sqrt(max(float(weights @ self.known.covariance @ weights), 0.0))
-        return max(float(v @ self.M @ v), noise) / self.degrees
+        return max(self.squares) / self.degrees
 
     @cached_property
     def noise(self) -> Numbers:
         """Covariance of the coefficients that comes from the noise, by the derivative of A⁻¹ times the products."""
-        index, q = self.known.design.index(), len(self.b)
-        J = np.zeros((q, len(self.known.moments)))
-        for j in range(q):
-            J[j, index[j, q]] += 1
-            for k in range(q):
-                J[j, index[j, k]] -= self.b[k]
-        root = self.inverse @ J
+        root = self.inverse @ self._means[:-1]
         covariance: Numbers = root @ self.known.covariance @ root.T
         return covariance
 
@@ -205,11 +271,6 @@ class Estimate:
         cheap = math.sqrt(self.variance * float(np.diag(self.M)[:-1].min())) / (3 * noise)
         return float(min(max(needed, cheap), 1 + np.abs(self.b).sum()))
 
-    def directions(self) -> Numbers:
-        """Rows a_j by which the coefficients in the columns' units follow from the products, shape (q, q)."""
-        directions: Numbers = self.known.design.natural()[1] @ self.inverse
-        return directions
-
 
 def score_of(known: Known, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
     """Return the linear map from the moments to the score at b, if no residual is clipped.
@@ -218,7 +279,7 @@ def score_of(known: Known, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
     -------
     means : ndarray of shape (q + 1, m)
         Of c times the sums of x_j ψ/c, and of c²/2 times that of 2ψ²/c² - 1.
-    scales : ndarray of shape (q + 1,)
+    units : ndarray of shape (q + 1,)
         What each of the measured sums is multiplied by.
     """
     index, q = known.design.index(), len(b)

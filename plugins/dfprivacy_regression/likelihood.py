@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy import features
+from dfprivacy_regression.scores import pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["LONG", "Information", "LogisticScore", "discriminant", "length", "sigmoid", "stepped"]
+__all__ = ["LONG", "Information", "discriminant", "length"]
 
 _FAR = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
 _FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
-
-
-def sigmoid(t: Numbers) -> Numbers:
-    """Give 1 / (1 + exp(-t))."""
-    probability: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
-    return probability
 
 
 def discriminant(known: Known) -> Numbers:
@@ -68,86 +62,33 @@ def _shortened(vector: Numbers, longest: float) -> Numbers:
     return shortened
 
 
-@final
-class LogisticScore(features.RowFeatures):
-    """Score x_j (y - σ(xᵀb)), and the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
-
-    The information is in [-1/4, 1/4], and enters times 4; what is never negative, in [0, 1/4], enters as 8t - 1.
-
-    Parameters
-    ----------
-    design : Design
-        The regression.
-    b : ndarray of shape (q,)
-        The coefficients at which it is taken.
-    information : bool
-        Whether the information is among the sums.
-    """
-
-    def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
-        self.design = design
-        self.columns = design.columns
-        self.b = b
-        self.pairs = _pairs(design) if information else []
-        self.shape = (design.width + len(self.pairs),)
-
-    def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
-        z, q = self.design.rows(batch), self.design.width
-        x = np.vstack([np.ones(batch.size), z[:-1]])
-        t = np.full(batch.size, self.b[0])
-        for b, xj in zip(self.b[1:], x[1:], strict=True):
-            t += b * xj
-        share = sigmoid(t)
-        rows = np.empty((self.dimension, batch.size))
-        np.multiply(x, z[-1] - share, out=rows[:q])
-        weight = share * (1 - share)
-        for at, (i, j, signed) in enumerate(self.pairs, start=q):
-            product = x[i] * x[j] * weight
-            rows[at] = 4 * product if signed else 8 * product - 1
-        return rows.T
-
-    def radius(self, norm: float) -> float:
-        """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
-        d = self.dimension
-        return 1.0 if norm == math.inf else float(d) if norm == 1 else math.nextafter(math.sqrt(d), math.inf)
-
-
-def _pairs(design: Design) -> list[tuple[int, int, bool]]:
-    """Entries (i, j) of the information that are not known from others, and whether they may be negative."""
-    q, dummies = design.width, {0, *design.dummies}
-    return [
-        (i, j, i != j and not {i, j} <= dummies)
-        for i in range(q)
-        for j in range(i, q)
-        if not (i == j > len(design.numbers)) and not (i != j and design.alike(i, j))
-    ]
-
-
 @dataclass(frozen=True)
 class Information:
-    """The information, and the variance of the noise in each entry.
+    """The information at some coefficients, and the variance of the noise in each entry.
 
     Attributes
     ----------
-    H : ndarray of shape (q, q)
-    noise : ndarray of shape (q, q)
+    b : ndarray of shape (q,)
+    H, noise : ndarray of shape (q, q)
     """
 
+    b: Numbers
     H: Numbers
     noise: Numbers
 
     @classmethod
-    def of(cls, design: Design, sums: Numbers, variance: float, rows: tuple[float, float]) -> Information:
+    def of(
+        cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
+    ) -> Information:
         """Read it from sums with noise of a variance; `rows` is how many there are, and the variance of that."""
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
-        for value, (i, j, signed) in zip(sums, _pairs(design), strict=True):
+        for value, (i, j, signed) in zip(sums, pairs(design), strict=True):
             H[i, j] = H[j, i] = value / 4 if signed else (value + rows[0]) / 8
             noise[i, j] = noise[j, i] = variance / 16 if signed else (variance + rows[1]) / 64
         for k in design.dummies:  # a 0 or 1 is its own square
             H[k, k], noise[k, k] = H[0, k], noise[0, k]
-        return cls(H, noise)
+        return cls(b, H, noise)
 
     @property
     def spread(self) -> float:
@@ -155,28 +96,36 @@ class Information:
         return math.sqrt(float(self.noise.max()) * len(self.H))
 
     @property
-    def clarity(self) -> float:
-        """How far the smallest eigenvalue stands out, in noise standard errors."""
-        least = float(np.linalg.eigvalsh(self.H)[0])
-        return least / self.spread if self.spread else math.copysign(math.inf, least)
-
-    @property
     def inverse(self) -> Numbers:
         """Its inverse, with no eigenvalue taken to be below half its noise."""
         return _floored(self.H, self.spread / 2)
 
-    @property
-    def sampling(self) -> Numbers:
-        """Covariance of sampling."""
-        return self.inverse
+    def step(self, score: Numbers, way: Numbers) -> Numbers:
+        """Return a step of Newton, from the end of a way, that allows for how the information changes.
 
-    def noise_alone(self, moved: Numbers, score: float) -> Numbers:
-        """Covariance after a step of the noise in the score, of a variance, and of that in the information."""
-        inverse = self.inverse
-        covariance: Numbers = inverse @ np.diag(score + self.noise @ moved**2) @ inverse
-        return covariance
+        The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments
+        that they have under these weights, up to the middle of the step.
 
+        Parameters
+        ----------
+        score : ndarray of shape (q,)
+            The noisy score at the end of the way.
+        way : ndarray of shape (q,)
+            From where the information is to where the score is.
 
-def stepped(information: Information, score: Numbers) -> Numbers:
-    """Return a step of Newton, of an L1 norm of at most `LONG`."""
-    return _shortened(information.inverse @ score, LONG)
+        Returns
+        -------
+        ndarray of shape (q,)
+            The step, of an L1 norm of at most `LONG`.
+        """
+        straight = _shortened(self.inverse @ score, LONG)
+        total = max(float(self.H[0, 0]), 1e-9)
+        mean = float(np.clip(self.H[0] @ self.b / total, -_FAR, _FAR))
+        slope = math.tanh(mean / 2)
+        step = straight
+        for _ in range(3):
+            middle = way + step / 2
+            moved = float(self.H[0] @ middle) / total
+            joint = float(self.b @ self.H @ middle) / total - mean * moved
+            step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -1, 1))
+        return _shortened(step, LONG)

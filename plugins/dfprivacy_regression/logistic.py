@@ -3,42 +3,47 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dfprivacy import ArgumentError, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy import Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy_regression import formula
-from dfprivacy_regression.likelihood import LONG, Information, LogisticScore, discriminant, length, stepped
-from dfprivacy_regression.mechanisms import Sums, known_columns, moments_of, rows_wanted
-from dfprivacy_regression.result import Logit, named
+from dfprivacy_regression.least_squares import Known, Sums
+from dfprivacy_regression.likelihood import LONG, Information, discriminant, length
+from dfprivacy_regression.linear import clear, known_columns, moments_of
+from dfprivacy_regression.result import Logit, alike, common
+from dfprivacy_regression.scores import LogisticScore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy_regression.design import Design
-    from dfprivacy_regression.least_squares import Known
-
     Numbers = NDArray[np.float64]
 
-__all__ = ["ENOUGH", "logit"]
+__all__ = ["Measured", "logit"]
 
-_SHARES = (Fraction(1, 4), Fraction(7, 20))  # of the start, and of the score with the information
-_START = Fraction(2, 5)  # where there is no third stage
-ENOUGH = 2.5  # signal to noise, below which there is none
+_SECOND = Fraction(7, 20)  # of the budget, for the score with the information, and for the start
+_STARTS = ((20.0, Fraction(3, 20)), (2.5, Fraction(1, 4)))  # from a signal to noise on; below it is
+_START = Fraction(2, 5)  # and there is no third stage
 _CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
 _SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
 _PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
-_SETTLED = (
-    2.0  # standard errors that the last step may leave open, if information changes along it as much as it may
-)
+_SETTLED = 2.0  # standard errors that the last step may leave open, by how much information may change along it
 _EVENTS = 10.0  # rows of the rarer outcome for each coefficient, and
 _SURE = 3.0  # noise standard errors by which they must be more
+_UNSETTLED = (
+    "the fit did not converge, so nothing is known of its coefficients. Tighter bounds, logarithms of skewed "
+    "regressors, more rows or more epsilon would help."
+)
+_RARE = (
+    "{:,.0f} ± {:,.0f} rows have the rarer outcome, and {} coefficients need {:,.0f} beyond doubt. More rows, more "
+    "epsilon or fewer regressors would help."
+)
 
 
 @dataclass(frozen=True)
@@ -47,38 +52,20 @@ class Measured:
 
     Attributes
     ----------
-    design : Design
-        The regression.
-    rows : tuple of two float
-        How many rows there are, and the variance of that.
-    b : ndarray of shape (q,)
-        The estimate.
-    moved : ndarray of shape (q,)
-        How far it is from where the information was measured.
-    bent : float
-        The part of it that the information, which changes on the way, may be wrong by.
-    longest : float
-        L1 length of the longest step.
-    events : tuple of two float
-        Rows of the rarer outcome, and the noise standard error of that.
+    known : Known
+        The moments, the outcome's among them.
     information : Information
-        And
+        At the first estimate.
+    steps : tuple of ndarray
+        From there.
     variance : float
-        the variance of the noise in the last score.
-    stages : int
-        How many there were.
+        Variance of the noise in the last score.
     """
 
-    design: Design
-    rows: tuple[float, float]
-    b: Numbers
-    moved: Numbers
-    bent: float
-    longest: float
-    events: tuple[float, float]
+    known: Known
     information: Information
+    steps: tuple[Numbers, ...]
     variance: float
-    stages: int
 
 
 @mechanism()
@@ -125,9 +112,9 @@ def logit(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Three noisy sums with noise of
     the cube [1]_, of coordinates that are in [-1, 1] for every row: the second moments of the regressors, and their
-    sums over the rows with the outcome (1/4 of ε), the score and the information at a first estimate (7/20), and
-    the score at a second one (2/5). What is measured later follows from what was released before. All else is
-    post-processing. docs/explanation/regression.md has the proofs.
+    sums over the rows with the outcome (1/4 of ε, with many rows 3/20), the score and the information at a first
+    estimate (7/20), and the score at a second one (the rest). What is measured later follows from what was released
+    before. All else is post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
     the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows, the
@@ -155,36 +142,32 @@ def logit(
     (0.1, True)
     """
     design = formula.read_binary(y, x, success, known_columns(curator))
-    gaps = curator.gaps(design.columns, nan_policy)
     n, q = curator.size, design.width
-    if n is not None and n <= q:
-        raise ArgumentError(
-            f"{n} rows cannot tell {q} coefficients.", "Name fewer regressors, or ask a view with more rows."
-        )
+    gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
-    typical = curator.typical_size  # the same for all groups, as what each stage gets has to be
-    three = typical is None or typical >= ENOUGH * rows_wanted(curator, of.dimension, q)
-    first, second = _SHARES if three else (_START, None)
-    known = Sums.of(curator.sum(of, noise="cube", share=first)).known(design, exact)
+    signal = clear(curator, of.dimension, q)
+    first = next((share for least, share in _STARTS if signal >= least), _START)
+    second = None if first == _START else _SECOND
+    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=n)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
-    def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> Sums:
+    def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> tuple[Numbers, float]:
         score: features.RowFeatures = LogisticScore(design, b, information=information)
-        return Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
+        sums = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
+        return sums.values, float(sums.variances[0])
 
-    events = _events(known)
-    b1 = discriminant(known)
-    sums = score_at(b1, second, information=True)
-    information = Information.of(design, sums.values[q:], float(sums.variances[0]), rows)
-    moved = stepped(information, sums.values[:q])
-    b2 = b1 + moved
-    if not three:
-        bent, longest = _bent(known, moved), length(moved)
-        return Measured(design, rows, b2, moved, bent, longest, events, information, float(sums.variances[0]), 2)
-    score = score_at(b2, None, information=False)
-    step = stepped(information, score.values)
-    bent, longest = _bent(known, moved + step), max(length(moved), length(step))
-    return Measured(design, rows, b2 + step, step, bent, longest, events, information, float(score.variances[0]), 3)
+    b = discriminant(known)
+    sums, variance = score_at(b, second, information=True)
+    information, score = Information.of(design, b, sums[q:], variance, rows), sums[:q]
+    planned = not sums.any()
+    if planned:  # no slopes are to be expected, and steps that undo noise
+        H = known.matrix(known.moments)[:-1, :-1] / 4
+        information, score = replace(information, b=0 * b, H=H), np.full(q, math.sqrt(variance))
+    moved = information.step(score, np.zeros(q))
+    if second is None:
+        return Measured(known, information, (moved,), variance)
+    score, variance = score_at(b + moved, None, information=False)
+    return Measured(known, information, (moved, -moved if planned else information.step(score, moved)), variance)
 
 
 def _events(known: Known) -> tuple[float, float]:
@@ -206,79 +189,41 @@ def _bent(known: Known, way: Numbers) -> float:
 
 @logit.concludes
 def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
-    """Give coefficients in the columns' units."""
-    design, information = measured.design, measured.information
+    """Return coefficients in the columns' units; errors hold sampling, noise and what the steps leave open."""
+    known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.natural()
-    clarity = information.clarity
-    params = start + change @ measured.b
-    sampling, noise = information.sampling, information.noise_alone(measured.moved, measured.variance)
-    bent = measured.bent * measured.moved
-    settled = _SETTLED * np.sqrt(np.diag(sampling + noise))
-    converged = measured.longest < LONG * (1 - 1e-9) and bool((np.abs(bent) <= settled).all())
-    events, unsure = measured.events
+    last, way = measured.steps[-1], np.sum(measured.steps, axis=0)
+    params = start + change @ (information.b + way)
+    sampling = inverse = information.inverse
+    noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
+    bent = _bent(known, way)
+    left = max(1 - bent, 1e-9)  # of the information, at least, in a typical row
+    settled = bent * np.abs(last) <= _SETTLED * np.sqrt(np.diag(sampling + noise))
+    converged = max(map(length, measured.steps)) < LONG * (1 - 1e-9) and bool(settled.all())
+    events, unsure = _events(known)
     enough = events - _SURE * unsure >= _EVENTS * design.width
-    left = max(1 - measured.bent, 1e-9)  # of the information, at least, in a typical row
-    noise = noise / left + np.outer(bent, bent)
-    covariance = change @ (sampling / left + noise) @ change.T
-    noise = change @ noise @ change.T
-    lost = _lost(information, change) | (not (converged and enough))
-    errors, spread = (np.where(lost, math.inf, np.sqrt(np.diag(each))) for each in (covariance, noise))
-    covariance = np.where(lost[:, None] | lost, math.inf, covariance)
+    values, vectors = np.linalg.eigh(information.H)
+    faults = {
+        _UNSETTLED: not converged,
+        _RARE.format(max(events, 0), unsure, design.width, _EVENTS * design.width): not enough,
+        alike(design.names, vectors[:, 0]): values[0] < _CLEAR * information.spread,
+    }
+    noise = change @ (noise / left + np.outer(bent * last, bent * last)) @ change.T
+    covariance = noise + change @ (sampling / left) @ change.T
+    unseen = np.abs(change @ vectors[:, values < _SEEN * information.spread])
+    lost = (unseen > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1) | (not (converged and enough))
+    covariance, noise = (np.where(lost[:, None] | lost, math.inf, each) for each in (covariance, noise))
+    errors = np.sqrt(np.diag(covariance))
     reach = float(ndtri((1 + confidence) / 2)) * errors
-    names, clear = design.names, clarity >= _CLEAR
     return Logit(
-        formula=design.formula(),
-        params=named(names, params),
-        bse=named(names, errors),
-        tvalues=named(names, params / errors),
-        pvalues=named(names, 2 * ndtr(-np.abs(params) / errors)),
-        low=named(names, params - reach),
-        high=named(names, params + reach),
-        noise_standard_errors=named(names, spread),
+        **common(
+            known, params, covariance, noise, (params - reach, params + reach), 2 * ndtr(-np.abs(params) / errors)
+        ),
         alpha=alpha,
         confidence=confidence,
-        nobs=measured.rows[0],
-        nobs_standard_error=math.sqrt(measured.rows[1]),
-        covariance=covariance,
-        regressors=tuple((column.name, column.low, column.high) for column in design.numbers),
-        factors=tuple((factor.name, factor.categories or ()) for factor in design.factors),
         released=information.H,
-        stages=str(measured.stages),
-        informative=clear and converged and enough,
+        stages=str(1 + len(measured.steps)),
+        informative=not any(faults.values()),
         converged=converged,
-        covers=design.covers,
-        notes=_notes(measured, clear=clear, converged=converged, enough=enough),
+        notes=tuple(f"Uninformative: {fault}" for fault, there in faults.items() if there),
     )
-
-
-def _lost(information: Information, change: Numbers) -> NDArray[np.bool_]:
-    """Say of which coefficients nothing is known: those in directions whose information may be none."""
-    values, vectors = np.linalg.eigh(information.H)
-    unseen = change @ vectors[:, values < _SEEN * information.spread]
-    lost: NDArray[np.bool_] = (np.abs(unseen) > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1)
-    return lost
-
-
-def _notes(measured: Measured, *, clear: bool, converged: bool, enough: bool) -> tuple[str, ...]:
-    notes = []
-    if not converged:
-        notes.append(
-            "Uninformative: the fit did not converge, so nothing is known of its coefficients. Tighter bounds, "
-            "logarithms of skewed regressors, more rows or more epsilon would help."
-        )
-    if not enough:
-        events, unsure = measured.events
-        notes.append(
-            f"Uninformative: {max(events, 0):,.0f} ± {unsure:,.0f} rows have the rarer outcome, and "
-            f"{measured.design.width} coefficients need {_EVENTS * measured.design.width:,.0f} beyond doubt. More "
-            "rows, more epsilon or fewer regressors would help."
-        )
-    if not clear:
-        values, vectors = np.linalg.eigh(measured.information.H)
-        least = np.abs(vectors[:, int(np.argmin(values))])
-        blamed = [measured.design.names[at] for at in np.flatnonzero(least > least.max() / 2)]
-        notes.append(
-            f"Uninformative: the noise leaves open whether {', '.join(blamed)} can be told apart. More rows, more "
-            "epsilon, tighter bounds or fewer regressors would help."
-        )
-    return tuple(notes)

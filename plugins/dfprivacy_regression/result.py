@@ -15,11 +15,15 @@ from dfprivacy.wording import covered, noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["OLS", "Logit", "Regression", "named"]
+    from dfprivacy_regression.least_squares import Known
+
+    Numbers = NDArray[np.float64]
+
+__all__ = ["OLS", "Logit", "Regression", "alike", "common"]
 
 _STAGES = {
     "exact": "public columns, without noise",
@@ -173,9 +177,13 @@ class Regression(Release):
 
     def _outcome(self) -> tuple[str, str]:
         """Name the outcome, and give the unit of its coefficients."""
+        outcome, event = self._event()
+        return self._noun(outcome) + event, "" if event else self._unit(outcome)
+
+    def _event(self) -> tuple[str, str]:
+        """Name the outcome's column, and say the category that counts as 1."""
         outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
-        unit = "" if event else self._unit(outcome)
-        return self._noun(outcome) + (f" = {event.strip(chr(39))}" if event else ""), unit
+        return outcome, f" = {event.strip(chr(39))}" if event else ""
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State each coefficient."""
@@ -210,25 +218,10 @@ class Regression(Release):
             for name in self.params
         ]
         title = f"{type(self).__name__} Regression Results, with differential privacy"
-        top = [
-            self.formula,
-            f"No. Observations: {self.nobs:,.0f}    {self._quality()}",
-            f"Measured: {_STAGES[self.stages]}",
-            f"Intervals: {covered(self.covers or 'population')}",
-        ]
-        return "\n".join(
-            [
-                f"{title:^{len(line)}}",
-                line,
-                *top,
-                line,
-                " " * wide + head,
-                "-" * len(line),
-                *rows,
-                line,
-                *self.notes,
-            ]
-        )
+        lines = [f"{title:^{len(line)}}", line, self.formula]
+        lines += [f"No. Observations: {self.nobs:,.0f}    {self._quality()}", f"Measured: {_STAGES[self.stages]}"]
+        lines += [f"Intervals: {covered(self.covers or 'population')}", line, " " * wide + head, "-" * len(line)]
+        return "\n".join([*lines, *rows, line, *self.notes])
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("formula", self.formula)]
@@ -238,14 +231,10 @@ class Regression(Release):
             noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
             ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
             rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
-        rows += [
-            (
-                "rows",
-                f"{self.nobs:,.0f}" + (f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""),
-            ),
-            ("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise"),
-            ("measured", _STAGES[self.stages]),
-        ]
+        unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
+        rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
+        rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise")]
+        rows += [("measured", _STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 
     def _worded(self, term: str) -> str:
@@ -267,17 +256,10 @@ class Regression(Release):
                 interval(ax, place, self.params[name] or 0.0, ends, noise=self._part(name))
                 ax.plot(self.params[name], place, "s", color=ink(ax), ms=5)
         ax.axvline(0, color="grey", lw=1, ls=":")
-        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
-        of = self._called(outcome) + (f" = {event.strip(chr(39))}" if event else "")
-        what = f"{self._coefficient} of {of}"
-        ax.set(
-            yticks=[*places],
-            yticklabels=[
-                self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names
-            ],
-            ylim=(-0.6, len(names) - 0.4),
-            xlabel=wrapped(what, 48),
-        )
+        outcome, event = self._event()
+        what = f"{self._coefficient} of {self._called(outcome)}{event}"
+        labels = [self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names]
+        ax.set(yticks=[*places], yticklabels=labels, ylim=(-0.6, len(names) - 0.4), xlabel=wrapped(what, 48))
         explained(ax, self.confidence, [self._part(name) for name in names])
         return ax
 
@@ -361,21 +343,17 @@ class OLS(Regression):
             If a regressor is missing, or a category is unknown.
         """
         x = self._design(at)
-        mean = x @ self._estimates()
-        scale = self.scale or 0.0
-        variance = self._variance(x)
+        mean, variance = x @ self._estimates(), self._variance(x)
         z = float(stdtrit(max(self.nobs - x.shape[1], 1), (1 + self.confidence) / 2))
-        error, of_new_rows = np.sqrt(variance), np.sqrt(variance + scale)
-        return self._table(
-            {
-                "mean": mean.tolist(),
-                "standard_error": error.tolist(),
-                "mean_low": (mean - z * error).tolist(),
-                "mean_high": (mean + z * error).tolist(),
-                "low": (mean - z * of_new_rows).tolist(),
-                "high": (mean + z * of_new_rows).tolist(),
-            }
-        )
+        error, of_new_rows = np.sqrt(variance), np.sqrt(variance + (self.scale or 0.0))
+        columns = {
+            "mean": mean,
+            "standard_error": error,
+            "mean_low": mean - z * error,
+            "mean_high": mean + z * error,
+        }
+        columns |= {"low": mean - z * of_new_rows, "high": mean + z * of_new_rows}
+        return self._table({name: values.tolist() for name, values in columns.items()})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -458,6 +436,46 @@ def _short(number: float | None, how: str = ".4g") -> str:
     return "none" if number is None else format(number, how)
 
 
-def named(names: tuple[str, ...], values: NDArray[np.float64]) -> dict[str, Any]:
-    """Give numbers by name."""
-    return dict(zip(names, values.tolist(), strict=True))
+def common(
+    known: Known,
+    params: Numbers | None,
+    covariance: Numbers,
+    noise: Numbers,
+    interval: tuple[Numbers, Numbers],
+    pvalues: Numbers,
+) -> dict[str, Any]:
+    """Return what every regression states, from numbers in the order of its coefficients."""
+    design = known.design
+    errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
+
+    def named(values: Numbers | None) -> dict[str, Any]:
+        given = [None] * design.width if values is None else values.tolist()
+        return dict(zip(design.names, given, strict=True))
+
+    return {
+        "formula": design.formula(),
+        "params": named(params),
+        "bse": named(errors),
+        "tvalues": named(None if params is None else params / np.maximum(errors, 1e-300)),
+        "pvalues": named(pvalues),
+        "low": named(interval[0]),
+        "high": named(interval[1]),
+        "noise_standard_errors": named(added),
+        "covariance": covariance,
+        "regressors": tuple((column.name, column.low, column.high) for column in design.numbers),
+        "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
+        "nobs": float(known.moments[0]),
+        "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
+        "covers": design.covers,
+    }
+
+
+def alike(names: Sequence[str], direction: Numbers) -> str:
+    """Say which regressors the noise leaves indistinguishable: those in the direction of the least eigenvalue."""
+    far = np.abs(direction) > np.abs(direction).max() / 2
+    blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
+    return (
+        f"the noise leaves open whether {', '.join(blamed)} can be told apart"
+        f"{' from a constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
+        "regressors would help."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from dfprivacy import Column
 from dfprivacy.features import Batch
 from dfprivacy_regression.design import Design
-from dfprivacy_regression.least_squares import Known, cube_variance, score_of
-from dfprivacy_regression.score import Score
+from dfprivacy_regression.least_squares import Known, Sums, score_of
+from dfprivacy_regression.scores import Score
 
 X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
 Z = Column("z", bounds=(0, 1), fill=0.5)
@@ -20,20 +21,27 @@ LINE = Design(Y, (X,), ())
 WHOLE = Design(Y, (X, Z), (G, H))
 
 
+def exactly(design: Design, moments: Any) -> Known:
+    """Give moments without noise."""
+    return Known(design, moments, np.zeros((len(moments), 1)), (Sums(np.zeros(1), np.zeros(1), 1),))
+
+
 @pytest.mark.parametrize(
     ("dimension", "sd"),
     [(5, 7.483315), (9, 12.110601), (14, 17.888544), (27, 32.903900), (54, 64.083279)],
 )
 def test_noise_of_a_product(dimension, sd):
-    assert math.sqrt(cube_variance(dimension, 2)) == pytest.approx(sd, abs=1e-6)
+    """The noise of a coordinate grows with the number of coordinates."""
+    sums = Sums(np.zeros(dimension), np.full(dimension, 2.0), dimension)
+
+    assert np.sqrt(sums.variances) == pytest.approx([sd] * dimension, abs=1e-6)
 
 
 def test_two_stages_of_a_line():
     """A thousand rows, epsilon 1, two fifths of it for the first stage."""
     n, values = 1000, np.array([12.0, -30.0, 115.0, 33.0, 52.0])  # sums of x, y, x², xy, y²
     measured = np.array([values[0], values[1], 2 * values[2] - n, values[3], 2 * values[4] - n])
-    start, taken = LINE.read(n)
-    known = Known(LINE, start + taken @ measured, cube_variance(5, 2 / 0.4) * taken @ taken.T)
+    known = Known.of(LINE, n, Sums(measured, np.full(5, 2 / 0.4), 5))
 
     first = known.estimate()
 
@@ -43,10 +51,9 @@ def test_two_stages_of_a_line():
     assert first.b == pytest.approx([-0.033485408, 0.290450651], abs=1e-8)
     assert (first.M[-1, -1] - first.b @ first.M[:-1, -1]) / 998 == pytest.approx(0.041493553, abs=1e-8)
 
-    c, variance = 0.6, cube_variance(3, 2 / 0.6)
-    means, scales = score_of(known, first.b, c)
-    scored = np.array([8.0, -6.0, 2 * 150.0 - n])
-    known = known.updated(scales * scored, means, scales**2 * variance)
+    means, units = score_of(known, first.b, 0.6)
+    scored = Sums(np.array([8.0, -6.0, 2 * 150.0 - n]), np.full(3, 2 / 0.6), 3)
+    known = known.updated(scored, means, units, np.zeros(3))
     last = known.estimate()
 
     assert known.moments[1:6] == pytest.approx(
@@ -77,8 +84,7 @@ def test_the_matrix_is_that_of_the_rows(design, count):
     z = np.vstack([np.ones(rows.size), design.rows(rows)])
     sums = design.moments(count=count).rows(rows).sum(axis=0)
 
-    start, taken = design.read(None if count else rows.size)
-    known = Known(design, start + taken @ sums, np.zeros((len(start),) * 2))
+    known = Known.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
 
     assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
     assert len(sums) == design.moments(count=count).dimension
@@ -95,7 +101,7 @@ def test_the_score_is_linear_in_the_moments(robust):
     tilt /= np.abs(tilt).sum(axis=1, keepdims=True)
     entries = np.zeros(design.index().max() + 1)
     entries[design.index()] = M
-    known = Known(design, entries, np.zeros((len(entries),) * 2))
+    known = exactly(design, entries)
 
     sums = Score(design, b, c, tilt if robust else None).rows(rows).sum(axis=0)
     means, scales = score_of(known, b, c)
@@ -153,21 +159,42 @@ def test_no_row_moves_the_moments_more(search, count):
 
 
 def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
-    start, taken = LINE.read(1000)
-    known = Known(LINE, start + taken @ np.array([0, 0, -1400.0, 0, 0]), taken @ taken.T)
+    """Nothing is known where the sum of squares is below 0."""
+    known = Known.of(LINE, 1000, Sums(np.array([0, 0, -1400.0, 0, 0]), np.ones(5), 5))
 
     assert known.estimate() is None
     assert known.clarity() < 0
-    assert known.draws(np.random.default_rng(0), 998) is None
+    assert not known.draws()[2].any()
 
 
-def test_draws_without_an_estimate_are_at_both_ends():
-    """Where no table has such a matrix, half the draws leave anything below possible, half anything above."""
-    start, taken = LINE.read(1000)
-    known = Known(LINE, start + taken @ np.array([0, 0, 2 * 15.0 - 1000, 10, 0]), 30**2 * taken @ taken.T)
+def test_draws_are_impossible_as_often_as_the_noise_hides_the_squares():
+    """The squares are 1.44 noise standard errors above 0: below it are the draws of a coordinate of the cube."""
+    known = Known.of(LINE, 1000, Sums(np.array([0, 0, 2 * 15.0 - 1000, 0, 0]), np.full(5, 20 / 7.483315 * 2), 5))
+    noise = np.random.default_rng(1).gamma(6, size=10**6) * np.random.default_rng(2).uniform(-1, 1, 10**6)
 
-    draws = known.draws(np.random.default_rng(0), 998)
+    _, weights, possible = known.draws()
 
-    lost = ~np.isfinite(draws[:, 1])
-    assert lost.mean() == pytest.approx(0.174, abs=0.04)
-    assert (draws[lost, 1] > 0).mean() == pytest.approx(0.5, abs=0.01)
+    assert weights @ ~possible == pytest.approx(np.mean(noise * 20 / 7.483315 > 15), abs=0.02)
+
+
+def test_two_measurements_of_the_same_are_weighted_by_their_variance():
+    """One with half the scale counts four times."""
+    sums = [Sums(np.array([1.0, 2, 3, 4, 5]), np.full(5, 2.0), 5), Sums(np.full(5, 6.0), np.ones(5), 5)]
+
+    known = Known.of(LINE, 1000, *sums)
+
+    assert known.moments[:3] == pytest.approx([1000, 5, 5.2])
+    assert known.covariance[1, 1] == pytest.approx(sums[1].variances[0] * 0.8)
+
+
+def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
+    """Sums of no rows are replaced by those of rows that vary by a sixth of the range."""
+    known = Known.of(WHOLE, None, Sums(np.zeros(24), np.ones(24), 24), rows=900)
+    fit = known.estimate()
+
+    expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected(fit.M)
+
+    assert np.diag(fit.M)[:3].tolist() == [900, 100, 100]
+    assert expected[:7] == pytest.approx([0, 0, 0, 0, 0, 0, 2 * 100 / 4 - 900])
+    assert expected[7] == -900
+    assert (expected[9] + 900) / 2 == pytest.approx(100 * 100 / 4 / 900)

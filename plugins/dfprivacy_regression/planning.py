@@ -1,22 +1,65 @@
-"""Made-up rows in which a regression has something to find, for ``power``."""
+"""What a regression could find out, said before anything is paid, and made-up rows for ``power``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from scipy.special import expit
 
-from dfprivacy import ArgumentError, Range, Schema
+from dfprivacy import ArgumentError, Curator, Range, Schema
 from dfprivacy.made_up import spread_of
 from dfprivacy_regression import formula
+from dfprivacy_regression.linear import ols
+from dfprivacy_regression.logistic import logit
 
 if TYPE_CHECKING:
     from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Known
     from dfprivacy_regression.result import Regression
 
-__all__ = ["first_found", "line", "odds"]
+__all__ = ["findings", "first_found", "line", "odds"]
+
+_FOUND = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
+_SURE = 0.995  # that an answer is informative, for what it would know is said
+_RELATIVE = "expected relative error"
+_STAGES = {
+    "one": "one, for the second moments",
+    "two": "two: second moments, then the score",
+    "2": "two: the second is one step",
+    "3": "three: a discriminant, and two steps of Newton",
+}
+
+
+def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
+    """Say which stages there would be, and how well the coefficients would be known; for ``explain``.
+
+    The errors are those of a fit to the sums to be expected.
+    """
+    if not curator.measured:
+        return {}
+    known: Known = curator.planned.known
+    design, M = known.design, known.matrix(known.moments)
+    binary = design.success is not None
+    conclude: Any = (logit if binary else ols).conclusion
+    fit: Regression = conclude(curator.planned, confidence=_SURE)
+    stages = {"stages": _STAGES[fit.stages]}
+    if not fit.informative:
+        return {**stages, _RELATIVE: "not known: the noise may hide the regressors"}
+    assumed = ["standard deviations are a sixth of the range"]
+    assumed += [f"there are {known.moments[0]:,.0f} rows"] if curator.size is None else []
+    assumed += [f"half of the rows are {design.success!r}"] if binary else []
+    names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
+    spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.natural()[1])[1:]
+    relative = [fit.noise_standard_errors[name] for name in names] * spreads
+    return {
+        **stages,
+        "assumed": " and ".join(assumed),
+        **{f"expected standard error of {name}": fit.bse[name] for name in names},
+        **{f"smallest coefficient of {name} found with probability 0.8": _FOUND * fit.bse[name] for name in names},
+        _RELATIVE: float(relative.max()),
+    }
 
 
 def line(

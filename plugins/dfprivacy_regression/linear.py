@@ -1,0 +1,338 @@
+"""Linear regression of a private table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy.inference.draws import DRAWS, points, sums_above
+from dfprivacy.inference.engine import Inference
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_regression import formula
+from dfprivacy_regression.least_squares import Known, Sums, score_of
+from dfprivacy_regression.result import OLS, alike, common
+from dfprivacy_regression.scores import Score, coordinates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy_regression.design import Design
+    from dfprivacy_regression.least_squares import Estimate
+
+    Numbers = NDArray[np.float64]
+    Stages = Literal["exact", "one", "again", "two"]
+
+__all__ = ["Measured", "clear", "known_columns", "moments_of", "ols"]
+
+_FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
+_SHARES = ((5.6, _FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; else all
+_ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
+_NOTED, _FEW = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
+_LEAST = 1e-15  # a variance where there is none
+_SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured for a regression.
+
+    Attributes
+    ----------
+    known : Known
+        The moments and the covariance of their noise, by all measurements.
+    stages : {"exact", "one", "again", "two"}
+        How they were measured: without noise, in one shot, twice, or by the score at a first estimate.
+    squares : ndarray of shape (q,) or None
+        Noisy sums of u_j² ψ²/c² for robust errors, u_j being the direction a_jᵀx of a coefficient over its size.
+    spread : float
+        Their noise standard error.
+    sizes : ndarray of shape (q,)
+        c times the sizes, and times the root of how much larger the sum of squares is than that of the clipped.
+    outlying : float or None
+        Where residuals were clipped, in units of half the bounds, if some were beyond.
+    """
+
+    known: Known
+    stages: Stages
+    squares: Numbers | None = None
+    spread: float = 0.0
+    sizes: Numbers | None = None
+    outlying: float | None = None
+
+
+def known_columns(curator: Curator) -> dict[str, Column]:
+    """Give the columns that have bounds or categories by name."""
+    return {column.name: column for column in curator.columns}
+
+
+@mechanism()
+def ols(
+    curator: Curator,
+    y: str,
+    x: str | Sequence[str] | None = None,
+    *,
+    robust: bool = True,
+    nan_policy: NanPolicy = "omit",
+) -> Measured:
+    """Regress a column on others by least squares.
+
+    Parameters
+    ----------
+    y : str
+        A formula, ``"price ~ area + rooms + C(region)"``; or the outcome, where `x` says what explains it.
+    x : str or sequence of str, optional
+        The regressors. A column with bounds is a number, one with categories only is compared with its first
+        category, as ``C(...)`` is in a formula. There always is an intercept. Values count as clipped to their
+        bounds.
+    robust : bool
+        Standard errors that hold where the spread of the residuals changes from row to row, where they can be had
+        (in two stages).
+    nan_policy : {"omit", "fill", "raise"}
+        ``"omit"``: a row with a missing value in any of the columns is left out. ``"fill"``: it counts with the
+        column's fill value. ``"raise"``: it is refused, where the columns are public.
+    alpha : float
+        The level at which `rejected` decides, for each coefficient.
+    confidence : float
+        Coverage of each interval.
+
+    Returns
+    -------
+    OLS
+        The fit with statsmodels' names: ``params``, ``bse``, ``tvalues``, ``pvalues``, ``conf_int()``,
+        ``rsquared``, ``predict()``, ``summary()``.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the formula or a column cannot be used; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The first stage measures the
+    second moments of the row (1, x, y), every number mapped to [-1, 1], with noise of the cube [1]_: one row moves
+    each by 2 at most (by 1 where rows come and go). The second, with a quarter of ε or up to three fifths, measures
+    the score of the residuals at the first estimate, clipped where few are, and how much of them is beyond, in the
+    same norm. Both are noisy sums;
+    what the second is of follows from what the first released. All else is post-processing.
+    docs/explanation/regression.md has the proofs.
+
+    **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
+    update). Errors hold what clipping may have cut off the score: with outliers the first stage decides. Where n or
+    ε is small, or regressors are nearly collinear, all goes to the second moments. Standard errors and intervals
+    hold the noise as well as the sampling of rows, for the population's coefficients of values limited to their
+    bounds; where the noise leaves open whether the regressors can be told apart, ``informative`` is False, there
+    are no estimates, and intervals have no ends. Nothing is shrunk. Outside the two stages errors are the classical
+    ones.
+
+    References
+    ----------
+    .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> rng = np.random.default_rng(1)
+    >>> area = rng.uniform(0, 200, 50_000)
+    >>> df = pd.DataFrame({"area": area, "price": 50 + 2 * area + rng.normal(0, 40, 50_000)})
+    >>> view = dp.protect(df, "ols-example", epsilon=1, ledger="memory:",
+    ...                   bounds={"area": (0, 200), "price": (0, 600)})
+    >>> fit = view.ols("price ~ area", epsilon=1)
+    >>> round(fit.params["area"], 1), fit.rejected["area"]
+    (2.0, True)
+    """
+    design = formula.read(y, x, known_columns(curator))
+    n, q = curator.size, design.width
+    gaps = curator.gaps(design.columns, nan_policy)
+    of, exact = moments_of(design, n, gaps)
+    signal = clear(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
+    share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
+    if share == 1:
+        sums = Sums.of(curator.sum(of, noise="cube"))
+        return Measured(Known.of(design, exact, sums, rows=n), "one" if sums.scales.any() else "exact")
+    sums = Sums.of(curator.sum(of, noise="cube", share=share))
+    if not sums.scales.any():
+        return Measured(Known.of(design, exact, sums, rows=n), "exact")
+    known = Known.of(design, exact, sums, rows=n)
+    first = known.estimate()
+    first = curator.settled(None if first is None or known.clarity() < _SEEN else first)
+    if first is None:
+        return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube")), rows=n), "again")
+    directions = design.natural()[1] @ first.inverse
+    sizes = np.abs(directions).sum(axis=1)
+    c = first.clip(_noise_of(curator, coordinates(q, robust=robust), 1 - share))
+    score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
+    scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
+    if not scored.values.any():  # of a plan
+        scored = replace(scored, values=score.expected(first.M))
+    return _updated(known, score, scored, sizes if robust else None)
+
+
+def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
+    """Put both stages together, and let the errors hold the part of the residuals that was clipped.
+
+    W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
+    mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
+    """
+    q, c, n = score.design.width, score.c, max(float(known.moments[0]), 1.0)
+    shares = (scored.values[q:] + n) / 2  # sums of what is in [0, 1] in each row
+    error = math.sqrt(scored.variances[-1] + float(known.covariance[0, 0])) / 2
+    beyond = max(float(shares[1]), 0.0) * score.top
+    most = beyond + _ONE_SIDED * error * score.top
+    lengths = np.sqrt(np.clip(np.diag(known.matrix(known.moments))[:q] / n, 0.01, 1))
+    cut = most * np.append(lengths, c + score.top / 2)
+    means, units = score_of(known, score.b, c)
+    scales = scored.scales[: q + 1] * np.hypot(1, cut / units / np.sqrt(scored.variances[: q + 1]))
+    shift = np.append(np.zeros(q), 2 * c * beyond)
+    known = known.updated(Sums(scored.values[: q + 1], scales, scored.dimension), means, units, shift)
+    outlying = c if beyond > _NOTED * error * score.top + _FEW * n * c else None
+    fit = known.estimate()
+    if sizes is None or fit is None:
+        return Measured(known, "two", outlying=outlying)
+    inflated = max(1.0, fit.variance * fit.degrees / (c**2 * max(float(shares[0]), error)))
+    return Measured(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
+
+
+def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:
+    """Give what the moments are measured by, and the number of rows if that is not measured as well.
+
+    Where rows only change, one that is left out may be as far from the others as these are from each other: a count
+    of complete rows may have twice the weight. Fewer rows than coefficients are refused.
+    """
+    if n is not None and n <= design.width:
+        raise ArgumentError(
+            f"{n} rows cannot tell {design.width} coefficients.",
+            "Name fewer regressors, or ask a view with more rows.",
+        )
+    of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
+    return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
+
+
+def clear(curator: Curator, dimension: int, q: int) -> float:
+    """Return the signal to noise of the first stage, from numbers that are public and the same for all groups.
+
+    The signal is the regressors' scatter, if that is 1/9 a row.
+    """
+    n, noise = curator.typical_size, 9 * _noise_of(curator, dimension, _FIRST) * math.sqrt(q)
+    return math.inf if n is None else n / noise
+
+
+def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
+    """Give the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
+    width = 1 if curator.neighbors == "add_remove" else 2
+    scale = width / (curator.epsilon * float(share))
+    return NoiseLaw(scale, kind="cube", dimension=dimension).standard_deviation
+
+
+@ols.concludes
+def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
+    """Return the estimate with its errors.
+
+    Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
+    the noise, of Student's distributions around the coefficients that follow. A draw whose matrix of the regressors
+    is not positive definite leaves everything possible, so half of its mass is at either end.
+    """
+    known, design, q = measured.known, measured.known.design, measured.known.design.width
+    fit = known.estimate()
+    found, possible = _inferred(measured, fit) if fit is not None else (None, 0.0)
+    params, covariance, noise = None, np.full((q, q), math.inf), np.full((q, q), math.inf)
+    low, high, pvalues = np.full(q, -math.inf), np.full(q, math.inf), np.ones(q)
+    rsquared: tuple[float | None, float, float] = (None, 0.0, 1.0)
+    informative = fit is not None and found is not None and possible > confidence
+    if fit is not None and found is not None and informative:
+        start, change = design.natural()
+        params, noise = start + change @ fit.b, change @ fit.noise @ change.T
+        covariance = _sampling(measured, fit, change) + noise
+        lost = (1 - possible) / 2  # at either end
+        outside = (1 - confidence) / 2
+        low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
+        below = lost + possible * np.clip(found.cdf(0.0)[:q], 0, 1)
+        pvalues = 2 * np.minimum(below, 1 - below)
+        rsquared = (float(found.estimate[q]), max(float(low[q]), 0.0), min(float(high[q]), 1.0))
+        low, high = low[:q], high[:q]
+    return OLS(
+        **common(known, params, covariance, noise, (low, high), pvalues),
+        alpha=alpha,
+        confidence=confidence,
+        rsquared=rsquared[0],
+        rsquared_low=rsquared[1],
+        rsquared_high=rsquared[2],
+        scale=fit.variance * design.outcome.half**2 if fit is not None and informative else None,
+        released=known.matrix(known.moments),
+        stages=measured.stages,
+        robust=measured.squares is not None,
+        informative=informative,
+        notes=_notes(measured, fit, informative=informative),
+    )
+
+
+def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
+    """Return what is known of the coefficients and of R², given that draws are possible, and how sure that is."""
+    start, change = measured.known.design.natural()
+    M, weights, possible = measured.known.draws()
+    u = points(len(change) + 1, DRAWS, seed=1)
+    inverse, products = np.linalg.inv(M[:, :-1, :-1]), M[:, :-1, -1]
+    b = np.einsum("rij,rj->ri", inverse, products)
+    squares, error = fit.squares
+    rest = np.maximum(sums_above(NoiseLaw(error, kind="Gaussian"), squares, 0.0, u[-1]), _LEAST)
+    if measured.squares is None or measured.sizes is None:
+        variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
+    else:
+        law = NoiseLaw(measured.spread, kind="Gaussian")
+        variances = sums_above(law, measured.squares[:, None], 0.0, u[:-1]) * measured.sizes[:, None] ** 2
+    shares = _explained(M, b)
+    sure = float(weights @ possible)
+    return Inference(
+        estimate=np.append(start + change @ fit.b, _explained(fit.M, fit.b)),
+        theta=np.vstack([start[:, None] + change @ b.T, shares]),
+        variance=np.maximum(
+            np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _LEAST
+        ),
+        df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
+        weights=weights * possible / max(sure, _LEAST),
+    ), sure
+
+
+def _explained(M: Numbers, b: Numbers) -> Numbers:
+    """Return R², from 0 to 1."""
+    total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _LEAST)
+    rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
+    explained: Numbers = np.clip(1 - rest / total, 0.0, 1.0)
+    return explained
+
+
+def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
+    """Return the covariance of the coefficients from the sampling of rows, robust where that was measured."""
+    sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
+    if measured.squares is None or measured.sizes is None:
+        return sampling
+    robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
+    sd = np.sqrt(robust / np.diag(sampling))
+    sampling *= np.outer(sd, sd)
+    return sampling
+
+
+def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:
+    notes, known = [], measured.known
+    if not informative:
+        _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
+        notes.append(f"Uninformative: {alike(known.design.names[1:], vectors[:, 0])}")
+    elif fit is not None and fit.squares[0] <= 0:
+        notes.append("The residuals' variance is lost in the noise: errors are upper bounds.")
+    if measured.outlying is not None:
+        reach = known.design.outcome.half * measured.outlying
+        notes.append(
+            f"Outliers: some residuals are beyond ±{reach:.3g}, where the score is clipped. Errors are larger, "
+            "and hold what the clip cuts off."
+        )
+    if measured.stages in {"one", "again"} and informative:
+        notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
+    return tuple(notes)
