@@ -99,7 +99,7 @@ class Askable:
         method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles,
         the outcome's standard deviation (for `logit` 1) over the regressor's for a coefficient.
         Where noise may hide what is asked, the error is not known, and the question gets more of the budget.
-        A method whose planner says none has that of a mean with the same noise. What is kept in the ledger already
+        So it is of a method whose planner does not say one. What is kept in the ledger already
         is not taken into account.
 
         Examples
@@ -115,14 +115,14 @@ class Askable:
           all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """
-        size, sample = self._target.table.schema.size, self._target.table.sample
+        sample = self._target.table.sample
 
         def explained(one: Planned) -> Explanation:
             return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
 
         return Plan(
             self._target.account.name,
-            planned(questions, epsilon, error, explained, size),
+            planned(questions, epsilon, error, explained),
             float(self._target.account.largest()),
             "" if sample is None else sample.sampling,
             lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),

@@ -21,8 +21,6 @@ __all__ = ["RELATIVE", "Plan", "Planned", "planned", "read_question", "split", "
 RELATIVE = "expected relative error"
 """The finding of a planner by which budgets are split."""
 
-_ROWS = 10_000  # that a table is taken to have where that is private
-_SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _UNIT = Fraction(1, 10**6)  # of a price
 _ROUNDS = 8
 _UNKNOWN = 1.0  # an error that a planner cannot say is taken to be as large, to split a budget
@@ -121,7 +119,6 @@ def planned(
     epsilon: object,
     error: object,
     explain: Callable[[Planned], Explanation],
-    size: int | None,
 ) -> tuple[Planned, ...]:
     """Split a budget over questions, or find what a relative error takes, from public numbers alone.
 
@@ -133,8 +130,6 @@ def planned(
         The budget, or the error that is wanted; one of them is None.
     explain : callable
         What a question would measure at its price.
-    size : int or None
-        Number of rows, None where it is private.
 
     Returns
     -------
@@ -154,8 +149,7 @@ def planned(
     def at(prices: Sequence[Fraction]) -> list[Planned]:
         priced = [Planned(*each, price, 0.0) for each, price in zip(parsed, prices, strict=True)]
         return [
-            Planned(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one), size))
-            for one in priced
+            Planned(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one))) for one in priced
         ]
 
     fitted = at(prices)
@@ -214,10 +208,7 @@ def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     return f"{method}({', '.join(written)})"
 
 
-def _relative_error(explained: Explanation, size: int | None) -> float:
-    """Read the error that a planner expects, or take that of a mean with the same noise."""
-    error = explained.findings.get(RELATIVE)
-    if error is not None:
-        return float(error) if isinstance(error, float | int) else math.inf
-    sds = [each.scale * (1 if "Gaussian" in each.kind else math.sqrt(2)) for each in explained.measurements]
-    return max(sds, default=0.0) / (max(_ROWS if size is None else size, 1) * _SPREAD)
+def _relative_error(explained: Explanation) -> float:
+    """Return the error that a planner expects; infinity where it does not say one."""
+    error = explained.findings.get(RELATIVE, "not known" if explained.measurements else 0.0)
+    return float(error) if isinstance(error, float | int) else math.inf

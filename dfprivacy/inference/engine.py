@@ -26,6 +26,7 @@ of rows (0 for the table's own number), and its degrees of freedom."""
 
 _DRAWN = ("theta", "variance", "df")
 _HIDDEN = 4.0
+_CERTAIN = 1e5  # degrees of freedom from which on Student's distribution is the normal one
 
 
 class NoisySums(Protocol):
@@ -104,7 +105,8 @@ class Inference:
         with np.errstate(divide="ignore", invalid="ignore"):
             at_once = np.where(distance >= 0, np.inf, -np.inf)
             t = np.where(self._se == 0, at_once, distance / self._se)
-        return np.asarray((stdtr(self.df, t) * self.weights).sum(axis=-1))
+        df = np.where(self.df < _CERTAIN, self.df, np.inf)
+        return np.asarray((stdtr(df, t) * self.weights).sum(axis=-1))
 
     def pvalue(self, null: ArrayLike = 0.0, alternative: Alternative = "two-sided") -> Array:
         """Return the p-value of the hypothesis that the parameter is `null`, against an alternative.

@@ -24,6 +24,7 @@ __all__ = ["findings"]
 _NOISY = 2.0  # times the error of sampling
 _LOOSE = 1.0  # from this many on ranks find more
 _TABLES = 256
+_SUPPOSED = 10_000  # rows, where nobody knows
 
 
 def findings(
@@ -61,25 +62,26 @@ def findings(
     sign = -1.0 if alternative == "less" else 1.0
     each = " in each group" if two else ""
     rows = rows_for(0.8, lambda n: power_with(sums, [n, n] if two else [n], sign * effect, **test))
-    known = {f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}"}
-    if curator.size is None:
-        return known
-    alike = [curator.size // 2] * 2 if two else [curator.size]  # the best that groups of private sizes can be
-    return {**known, **_about_noise(sums, alike, sd)}
+    size = curator.size or _SUPPOSED
+    alike = [max(size // 2, 2)] * 2 if two else [size]  # the best that groups of private sizes can be
+    return {
+        f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}",
+        **_about_noise(sums, alike, sd, "" if curator.size else f" if there are {_SUPPOSED:,} rows"),
+    }
 
 
-def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float) -> dict[str, str]:
-    """Say what would help where the noise will be most of the error."""
+def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
+    """Say how much of the error the noise will be, and what would help where it is most of it."""
     expected = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
-    found = infer(expected, parameter(len(sizes)), _TABLES)
-    times = float(np.median(found.noise_standard_error)) / (sd * math.sqrt(sum(1 / n for n in sizes)))
-    findings = {}
+    noise = float(np.median(infer(expected, parameter(len(sizes)), _TABLES).noise_standard_error))
+    times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
+    findings: dict[str, Any] = {f"expected standard error from noise{given}": noise}
     if times > _NOISY:
-        findings[f"the noise will be {times:.2g} times the error of sampling"] = (
+        findings[f"the noise will be {times:.2g} times the error of sampling{given}"] = (
             f"{times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data fit, or {times**2:.2g} "
             "times the rows would make the two alike"
         )
     if times > _LOOSE:
         ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
         findings["the bounds are loose for this spread"] = f"{ranks}() asks ranks, which bounds do not move"
-    return findings
+    return {**findings, "expected relative error": noise / sd}

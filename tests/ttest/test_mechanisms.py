@@ -473,6 +473,7 @@ def test_loose_bounds_are_named_with_what_would_help():
         "2.2 times the epsilon, bounds 2.2 times as narrow if the data fit, or 4.9 times the rows"
     )
     assert said.pop("the bounds are loose for this spread") == "wilcoxon() asks ranks, which bounds do not move"
+    assert said.pop("expected standard error from noise") == said.pop("expected relative error")
     assert len(said) == 1
 
 
@@ -506,8 +507,9 @@ def test_explain_plans_for_the_sizes(terms, method, about, plan):
 
     explained = protect(**terms).explain(method, "pressure", **about, epsilon=0.5)
 
-    ((finding, effect),) = explained.findings.items()
-    assert finding == f"smallest effect found with probability 0.8, if the standard deviation is {plan['sd']}"
+    effect = explained.findings[
+        f"smallest effect found with probability 0.8, if the standard deviation is {plan['sd']}"
+    ]
     assert effect == pytest.approx(expected, rel=0.03)
 
 
@@ -668,3 +670,28 @@ def test_one_row_is_too_few():
 
     with pytest.raises(dp.ArgumentError, match="1 rows, and 2 are needed"):
         view.ttest("pressure", popmean=130, epsilon=1)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("terms", "about"),
+    [
+        ({}, {}),
+        ({"neighbors": "add_remove"}, {}),
+        ({"public": ["half"]}, {"by": "half"}),
+        ({}, {"by": "half"}),
+    ],
+)
+def test_the_error_that_is_expected_comes_true(terms, about):
+    """Explain expects the noise of 200 answers, of a table like the one it supposes, within a quarter."""
+    draw = np.random.default_rng(11)
+    rows = {"y": draw.normal(0, 1 / 2, 10_000), "half": np.repeat(["a", "b"], 5_000)}
+    known = {"bounds": {"y": (-1, 1)}, "categories": {"half": ["a", "b"]}}
+    view = protect(rows, **known, **terms)
+
+    expected = view.explain("ttest", "y", **about, epsilon=0.5).findings
+    with seeded_noise(12):
+        found = [view.ttest("y", **about, epsilon=0.5, fresh=True).estimate for _ in range(200)]
+
+    (noise,) = (error for name, error in expected.items() if name.startswith("expected standard error"))
+    assert 0.75 <= np.std(found) / noise <= 1.25
