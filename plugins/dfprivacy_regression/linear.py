@@ -282,12 +282,13 @@ def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
     inverse, products = np.linalg.inv(M[:, :-1, :-1]), M[:, :-1, -1]
     b = np.einsum("rij,rj->ri", inverse, products)
     squares, error = fit.squares
-    rest = np.maximum(sums_above(NoiseLaw(error, kind="Gaussian"), squares, 0.0, u[-1]), _LEAST)
+    zero, law = np.zeros(1), NoiseLaw(error, kind="Gaussian")
+    rest = np.maximum(sums_above(law, np.array([squares]), zero, u[-1]), _LEAST)
     if measured.squares is None or measured.sizes is None:
         variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
     else:
         law = NoiseLaw(measured.spread, kind="Gaussian")
-        variances = sums_above(law, measured.squares[:, None], 0.0, u[:-1]) * measured.sizes[:, None] ** 2
+        variances = sums_above(law, measured.squares[:, None], zero, u[:-1]) * measured.sizes[:, None] ** 2
     shares = _explained(M, b)
     sure = float(weights @ possible)
     return Inference(
