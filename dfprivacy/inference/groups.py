@@ -1,0 +1,237 @@
+"""Means of several groups: whether they differ, which do, and how much of the variance is between them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import fdtrc, gammaincinv, ndtri
+
+from dfprivacy.inference.draws import DRAWS, points
+from dfprivacy.inference.engine import Inference, infer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.inference.moments import Moments, NoisyMoments
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Omnibus", "difference", "holm", "mean", "omnibus", "pairwise"]
+
+_HALVINGS = 40  # of an interval for η²
+_TINY = 1e-300
+
+
+def mean(group: Moments) -> tuple[Array, Array, Array]:
+    """Return the mean, the variance of its estimate from sampling, and the degrees of freedom of that."""
+    return group.mean, group.variance / group.n, group.n - 1
+
+
+def difference(first: Moments, second: Moments) -> tuple[Array, Array, Array]:
+    """Return the difference of two means, with the variance and the degrees of freedom of Welch."""
+    one, two = first.variance / first.n, second.variance / second.n
+    df = (one + two) ** 2 / (one**2 / (first.n - 1) + two**2 / (second.n - 1))
+    return first.mean - second.mean, one + two, df
+
+
+def pairwise(sums: NoisyMoments) -> tuple[list[tuple[int, int]], Inference, Array]:
+    """Compare the means of every two groups.
+
+    Parameters
+    ----------
+    sums : NoisyMoments
+        Of k groups.
+
+    Returns
+    -------
+    tuple
+        The pairs of groups, what is known of the first mean minus the second in each, of shape (..., pairs), and
+        their p-values, corrected by Holm.
+    """
+    pairs = list(itertools.combinations(range(sums.values.shape[-2]), 2))
+    first, second = np.transpose(pairs)
+    found = infer(sums, lambda exact: difference(exact[first], exact[second]))
+    return pairs, found, holm(found.pvalue())
+
+
+def holm(pvalues: Array) -> Array:
+    """Correct p-values of several comparisons, step down.
+
+    Parameters
+    ----------
+    pvalues : ndarray of shape (..., m)
+        Of each alone.
+
+    Returns
+    -------
+    ndarray of shape (..., m)
+        Such that rejecting those up to α errs in any of them with probability α at most.
+    """
+    order = np.argsort(pvalues, axis=-1)
+    steps = np.take_along_axis(pvalues, order, -1) * np.arange(pvalues.shape[-1], 0, -1)
+    stepped = np.minimum(np.maximum.accumulate(steps, axis=-1), 1.0)
+    return np.take_along_axis(stepped, np.argsort(order, axis=-1), -1)
+
+
+@dataclass(frozen=True)
+class Omnibus:
+    r"""Whether the means of k groups differ: Welch's F, calibrated with the noise in it.
+
+    With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the statistic
+    is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ; sampling moves
+    them by a random direction times a radius ρ, of which :math:`ρ^2/((k - 1) c)` has the law of F with k - 1 and ν
+    degrees of freedom, c and ν those of Welch: so for one draw the law of Q is a formula, and without noise the
+    p-value is Welch's.
+
+    Attributes
+    ----------
+    means : ndarray of shape (..., k, 1)
+        As released.
+    weights : ndarray of shape (..., k, 1)
+        Of the statistic.
+    shares : ndarray of shape (..., k, 1)
+        The part of the rows that is in each group.
+    shift : ndarray of shape (..., k, draws)
+        What noise may have moved the means by.
+    direction : ndarray of shape (..., k, draws)
+        In which sampling may have.
+    within : ndarray of shape (..., draws)
+        The variance within groups.
+    sampled : ndarray of shape (..., draws)
+        What sampling may have divided that by.
+    df, factor : ndarray of shape (..., draws)
+        ν, and (k - 1) c.
+    chances : ndarray of shape (draws,)
+        Weights of the draws.
+    """
+
+    means: Array
+    weights: Array
+    shares: Array
+    shift: Array
+    direction: Array
+    within: Array
+    sampled: Array
+    df: Array
+    factor: Array
+    chances: Array
+
+    def _product(self, one: Array, other: Array) -> Array:
+        """Return the scalar product of vectors, weighted, each less its mean."""
+        both = (self.weights * one).sum(axis=-2) * (self.weights * other).sum(axis=-2)
+        return (self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2)
+
+    @cached_property
+    def _q(self) -> Array:
+        return self._product(self.means, self.means)
+
+    @property
+    def statistic(self) -> Array:
+        """Welch's F, noise in the variances."""
+        expected = (self.chances * self.factor).sum(axis=-1)
+        return self._q[..., 0] / expected
+
+    @cached_property
+    def pvalue(self) -> Array:
+        """Probability, if all means are the same, of a statistic at least as large."""
+        return self._beyond(self.shift)
+
+    def _beyond(self, shift: Array) -> Array:
+        """Return the probability of a statistic at least as large, if the means are apart by a shift."""
+        a, b = self._product(self.direction, self.direction), self._product(shift, self.direction)
+        root = np.sqrt(np.maximum(b * b - a * (self._product(shift, shift) - self._q), 0.0))
+        above = self._above((root - b) / a) + self._above((root + b) / a)
+        return np.minimum((self.chances * above).sum(axis=-1), 1.0)
+
+    def _above(self, radius: Array) -> Array:
+        """Return the probability that the radius, of either sign, is above a number."""
+        k = self.means.shape[-2]
+        tail = fdtrc(k - 1, self.df, radius**2 / self.factor) / 2
+        return np.where(radius >= 0, tail, 1 - tail)
+
+    @property
+    def eta_squared(self) -> Array:
+        """Part of the table's variance that is between groups, less what noise adds on average."""
+        between = lambda means: (self.shares * (means - (self.shares * means).sum(-2, keepdims=True)) ** 2).sum(-2)  # noqa: E731
+        exact = between(self.means)[..., 0]
+        added = (self.chances * between(self.means + self.shift)).sum(axis=-1) - exact
+        left = np.maximum(exact - added, 0.0)
+        return left / (left + (self.chances * self.within).sum(axis=-1))
+
+    def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
+        """Return a confidence interval for η² of the population: of what a test at its level does not reject.
+
+        Parameters
+        ----------
+        confidence : float
+            Coverage.
+
+        Returns
+        -------
+        tuple of ndarray
+            Lower and upper ends.
+        """
+        apart = self.means - (self.shares * self.means).sum(axis=-2, keepdims=True)
+        size = np.sqrt((self.shares * apart**2).sum(axis=-2, keepdims=True))
+        unit = apart / np.maximum(size, _TINY) * np.sqrt(self.within / self.sampled)[..., None, :]
+        outside = 1 - confidence
+        ends = []
+        for chance in (outside / 2, 1 - outside / 2):
+            low, high = np.zeros(self._q.shape), np.ones(self._q.shape)
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                effect = np.sqrt(middle / (1 - middle))[..., None]
+                enough = (self._beyond(self.shift + effect * unit) >= chance)[..., None]
+                low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+            ends.append(low[..., 0])
+        return ends[0], ends[1]
+
+
+def omnibus(sums: NoisyMoments, draws: int = DRAWS) -> Omnibus:
+    """Compare the means of several groups together.
+
+    Parameters
+    ----------
+    sums : NoisyMoments
+        Of k groups.
+    draws : int
+        How many draws of what the exact sums may be.
+
+    Returns
+    -------
+    Omnibus
+        The test, and how much of the variance is between groups.
+    """
+    exact, chances = sums.draws(draws)
+    plain = sums.estimate
+    k, shift = sums.values.shape[-2], exact.mean - plain.mean
+    within = (exact.variance * (exact.n - 1)).sum(axis=-2)
+    variance = exact.variance * (sums.within(points(1, draws, seed=2)[0]) / within)[..., None, :]
+    squared = variance / exact.n
+    half = (plain.n.sum(axis=-2) - k) / 2
+    middle = (chances * shift).sum(axis=-1, keepdims=True)
+    total = (chances * (squared + (shift - middle) ** 2)).sum(axis=-1, keepdims=True)
+    shares = plain.n / plain.n.sum(axis=-2, keepdims=True)
+    own = 1 / squared
+    apart = (1 - own / own.sum(axis=-2, keepdims=True)) ** 2 / (exact.n - 1)
+    spread = apart.sum(axis=-2) / (k * k - 1)
+    normal = ndtri(points(k, draws, seed=1))
+    ahead = 1 / np.sqrt(squared)
+    normal = normal - ahead * (ahead * normal).sum(axis=-2, keepdims=True) / own.sum(axis=-2, keepdims=True)
+    direction = normal / np.sqrt((normal**2).sum(axis=-2, keepdims=True) * own)
+    return Omnibus(
+        means=plain.mean,
+        weights=1 / total,
+        shares=shares,
+        shift=shift,
+        direction=direction,
+        within=(shares * variance).sum(axis=-2),
+        sampled=gammaincinv(half, points(1, draws, seed=3)[0]) / half,
+        df=1 / (3 * spread),
+        factor=(k - 1) * (1 + 2 * (k - 2) * spread),
+        chances=chances,
+    )
