@@ -81,11 +81,11 @@ def holm(pvalues: Array) -> Array:
 class Omnibus:
     r"""Whether the means of k groups differ: Welch's F, calibrated with the noise in it.
 
-    With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the statistic
-    is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ; sampling moves
-    them by a random direction times a radius ρ, of which :math:`ρ^2/((k - 1) c)` has the law of F with k - 1 and ν
-    degrees of freedom, c and ν those of Welch: so for one draw the law of Q is a formula, and without noise the
-    p-value is Welch's.
+    With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the
+    statistic is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ;
+    sampling moves them by a random direction times a radius ρ, of which :math:`ρ^2/((k - 1) c)` has the law of F
+    with k - 1 and ν degrees of freedom, c and ν those of Welch: so for one draw the law of Q is a formula, and
+    without noise the p-value is Welch's.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Omnibus:
     def _product(self, one: Array, other: Array) -> Array:
         """Return the scalar product of vectors, weighted, each less its mean."""
         both = (self.weights * one).sum(axis=-2) * (self.weights * other).sum(axis=-2)
-        return (self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2)
+        return np.asarray((self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2))
 
     @cached_property
     def _q(self) -> Array:
@@ -133,7 +133,7 @@ class Omnibus:
     def statistic(self) -> Array:
         """Welch's F, noise in the variances."""
         expected = (self.chances * self.factor).sum(axis=-1)
-        return self._q[..., 0] / expected
+        return np.asarray(self._q[..., 0] / expected)
 
     @cached_property
     def pvalue(self) -> Array:
@@ -145,7 +145,7 @@ class Omnibus:
         a, b = self._product(self.direction, self.direction), self._product(shift, self.direction)
         root = np.sqrt(np.maximum(b * b - a * (self._product(shift, shift) - self._q), 0.0))
         above = self._above((root - b) / a) + self._above((root + b) / a)
-        return np.minimum((self.chances * above).sum(axis=-1), 1.0)
+        return np.asarray(np.minimum((self.chances * above).sum(axis=-1), 1.0))
 
     def _above(self, radius: Array) -> Array:
         """Return the probability that the radius, of either sign, is above a number."""
@@ -156,11 +156,15 @@ class Omnibus:
     @property
     def eta_squared(self) -> Array:
         """Part of the table's variance that is between groups, less what noise adds on average."""
-        between = lambda means: (self.shares * (means - (self.shares * means).sum(-2, keepdims=True)) ** 2).sum(-2)  # noqa: E731
-        exact = between(self.means)[..., 0]
-        added = (self.chances * between(self.means + self.shift)).sum(axis=-1) - exact
+        exact = self._between(self.means)[..., 0]
+        added = (self.chances * self._between(self.means + self.shift)).sum(axis=-1) - exact
         left = np.maximum(exact - added, 0.0)
-        return left / (left + (self.chances * self.within).sum(axis=-1))
+        return np.asarray(left / (left + (self.chances * self.within).sum(axis=-1)))
+
+    def _between(self, means: Array) -> Array:
+        """Return the variance between groups."""
+        middle = (self.shares * means).sum(axis=-2, keepdims=True)
+        return np.asarray((self.shares * (means - middle) ** 2).sum(axis=-2))
 
     def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
         """Return a confidence interval for η² of the population: of what a test at its level does not reject.

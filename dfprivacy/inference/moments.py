@@ -251,14 +251,14 @@ class NoisyMoments:
         Returns
         -------
         ndarray of shape (..., draws)
-            Quantiles of their sum, in squared units of the column, by the normal law, given that it is positive: the
-            noise averages out over groups, and truncated in each it would not.
+            Quantiles of their sum, in squared units of the column, by the normal law, given that it is positive:
+            the noise averages out over groups, and truncated in each it would not.
         """
         plain = self.estimate
         noisy = {"beside": [1, 2], "private": [2]}.get(self.form, [1])
         law = NoiseLaw(math.sqrt(plain.n.shape[-2] * sum(self.laws[at].variance for at in noisy)), kind="Gaussian")
         left = plain.squares - plain.total**2 / plain.n + self.laws[0].variance / plain.n
-        return self.half**2 * sums_above(law, left.sum(axis=-2), _LEAST, u)
+        return self.half**2 * sums_above(law, left.sum(axis=-2), np.array(_LEAST), u)
 
     def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
         """Draw what the exact sums may be, given the release.

@@ -82,7 +82,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
     Parameters
     ----------
     found : Inference
-        Of a mean, or of a difference of means.
+        Of the means of all groups, of the one mean, or of a difference of two.
     sums : NoisyMoments
         What it follows from.
 
@@ -99,8 +99,10 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
     """
     moments = sums.estimate
     y = np.abs(moments.mean - sums.mid) / sums.half
-    first, *rest = np.moveaxis(((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0], -1, 0)
-    return np.asarray(np.abs(first - sum(rest)) / found.standard_error**3)
+    each = ((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0]
+    of_means = found.estimate.shape == each.shape
+    third = each if of_means else np.abs(each[..., 0] - each[..., 1:].sum(axis=-1))
+    return np.asarray(third / found.standard_error**3)
 
 
 def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy.estimates import measure_moments
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.groups import mean, omnibus, pairwise
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import clearly_some, noise_share, number, pvalue, sure
-from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
-from dfprivacy_inference.welch import Sums, doubtful, holm, skewed
+from dfprivacy_inference.asking import check_apart, groups_of
 
 if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
+    from dfprivacy.estimates import Measured
+    from dfprivacy.inference.engine import Inference
 
 __all__ = ["Anova", "anova", "check_anova"]
 
-_DRAWS = 2000
+_ROWS = 10  # of a group: with fewer the level is not sure
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,8 +36,7 @@ class Anova(Release):
     Attributes
     ----------
     statistic : float
-        Weighted sum of squared distances of the group means from their common one, over their error variances,
-        divided by the number of groups less 1: Welch's F but for a factor near 1, noise in the errors.
+        Welch's F, with the noise in the variances of the means.
     pvalue : float
         Probability, if all means are the same, of a statistic at least as large; noise included.
     alpha : float
@@ -43,7 +46,7 @@ class Anova(Release):
     eta_squared : float
         The part of the table's variance that is between groups, what the noise adds taken away.
     eta_squared_low, eta_squared_high : float
-        Ends of its interval, for the table's own: they say nothing of the population from which its rows are.
+        Ends of its interval, for the population.
     groups : tuple
         The groups.
     means, standard_errors : tuple of float
@@ -65,8 +68,8 @@ class Anova(Release):
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers.
-    released : tuple of tuples of float
-        The noisy sums of each group that all this follows from.
+    released : mapping
+        The noisy sums that all this follows from.
     """
 
     statistic: float
@@ -91,7 +94,7 @@ class Anova(Release):
     by: str
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: tuple[tuple[float, ...], ...]
+    released: Mapping[str, Any]
     covers: str | None = "limited population"
 
     @property
@@ -106,7 +109,7 @@ class Anova(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.eta_squared_low, self.eta_squared_high
-        how = sure(low, high, self.confidence, whose="the table's own")
+        how = sure(low, high, self.confidence)
         told = number(self.eta_squared, (high - low) / 4) + how
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
@@ -136,7 +139,6 @@ class Anova(Release):
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
-        effect |= {"covers": "limited table"}
         means = {"standard_error": self.standard_errors, "noise_standard_error": self.noise_standard_error}
         apart = [
             {"term": f"{a} - {b}", "estimate": difference, "standard_error": error, "pvalue": pvalue}
@@ -172,9 +174,9 @@ class Anova(Release):
         ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         at = range(len(self.groups))
         ends = zip(self.means, self.lows, self.highs, strict=True)
-        for place, (mean, low, high) in enumerate(ends):
-            interval(ax, place, mean, (low, high), noise=self._part(place))
-            ax.plot(mean, place, "s", color=ink(ax), ms=5)
+        for place, (value, low, high) in enumerate(ends):
+            interval(ax, place, value, (low, high), noise=self._part(place))
+            ax.plot(value, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(at),
             yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
@@ -195,7 +197,7 @@ def anova(
     *,
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> tuple[NoisyValue, tuple[int, ...] | None, bool]:
+) -> Measured:
     """Test whether several groups have one mean, without taking their variances for equal (Welch).
 
     Parameters
@@ -232,11 +234,10 @@ def anova(
     measures: (y, 1 - y², y²/2) for each group, y the column mapped from its bounds to [-1, 1], with the L1
     sensitivity 3, or 3/2 if rows come and go; (y, (1 - y²)/2, 1) with 2 where the groups are public.
 
-    **Statistics.** The law of the statistic under the null hypothesis is simulated: normal groups with one mean and
-    the variances and sizes that the noisy sums may be of, and the noise. Means are weaker than ranks where bounds
-    are loose: ``kruskal`` asks whether groups differ, this by how much. The intervals of means are for the
-    population, that of η² for the table. With ten rows or fewer in a group the level .05 reaches .12, and a note
-    says not to trust it.
+    **Statistics.** The p-value is that of Welch's F for normal groups, averaged over what the noise leaves open
+    about means, variances and sizes; without noise it is Welch's. The interval of η² holds the values that a test
+    of them would not reject. Means are weaker than ranks where bounds are loose: ``kruskal`` asks whether groups
+    differ, this by how much. All intervals are for the population.
 
     References
     ----------
@@ -253,18 +254,12 @@ def anova(
     >>> view.anova("wage", by="region", epsilon=1).pvalue < 0.01
     True
     """
-    kept = groups_of(by, groups)
-    sizes = public_sizes(curator, by, kept)
-    gaps = curator.gaps([column], nan_policy)
-    moments: features.RowFeatures = features.Moments(column, count=sizes is None or ("beside" if gaps else False))
-    if gaps:
-        moments = features.Given(*gaps, of=moments)
-    return curator.sum(features.OneHot(by, groups=kept) * moments), sizes, bool(gaps)
+    return measure_moments(curator, column, nan_policy, by, groups_of(by, groups))
 
 
 @anova.concludes
 def _(
-    measured: tuple[NoisyValue, tuple[int, ...] | None, bool],
+    measured: Measured,
     column: Column,
     by: Column,
     *,
@@ -273,95 +268,57 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Anova:
-    """Simulate the null law, and return to the column's units."""
-    noisy, rows, gaps = measured
+    """Test in the column's units."""
+    sums = NoisyMoments.measured(*measured, column)
     kept = groups_of(by, groups)
-    sums = _sums(noisy, rows, gaps=gaps)
-    null = sums.under_null()
-    p = float((1 + (null.statistic >= sums.statistic).sum()) / (1 + len(null.statistic)))
-    population = sums.population(_DRAWS)
-    lows, highs = np.quantile(population, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    eta, eta_low, eta_high = sums.effect(confidence)
-    errors = np.sqrt(sums.errors)
-    noise = np.sqrt(np.maximum(sums.errors - sums.variances / sums.sizes, 0.0))
-    missing = error = None
-    if rows is not None and gaps:
-        missing = float(np.sum(rows) - sums.values[:, 2].sum())
-        error = float(np.sqrt(2 * len(kept)) * sums.scales[2])
-
-    def unit(values: Any) -> tuple[float, ...]:
-        return tuple(float(value) * column.half + column.mid for value in values)
-
-    def width(values: Any) -> tuple[float, ...]:
-        return tuple(float(value) * column.half for value in values)
-
+    test, each = omnibus(sums), infer(sums, mean)
+    lows, highs = each.interval(confidence)
+    eta_low, eta_high = test.interval(confidence)
+    pairs, apart, corrected = pairwise(sums)
+    p, lost = float(test.pvalue), sums.missing
     return Anova(
-        statistic=float(sums.statistic) / (len(kept) - 1),
+        statistic=float(test.statistic),
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
-        eta_squared=eta,
-        eta_squared_low=eta_low,
-        eta_squared_high=eta_high,
+        eta_squared=float(test.eta_squared),
+        eta_squared_low=float(eta_low),
+        eta_squared_high=float(eta_high),
         groups=kept,
-        means=unit(sums.means),
-        standard_errors=width(errors),
-        noise_standard_error=width(noise),
-        lows=unit(lows),
-        highs=unit(highs),
+        means=tuple(each.estimate.tolist()),
+        standard_errors=tuple(each.standard_error.tolist()),
+        noise_standard_error=tuple(each.noise_standard_error.tolist()),
+        lows=tuple(lows.tolist()),
+        highs=tuple(highs.tolist()),
         confidence=confidence,
-        sizes=tuple(float(size) for size in sums.sizes),
-        comparisons=_comparisons(sums, null, kept, column.half),
-        missing=missing,
-        missing_standard_error=error,
+        sizes=tuple(sums.size.tolist()),
+        comparisons=tuple(
+            (kept[one], kept[other], *numbers)
+            for (one, other), *numbers in zip(
+                pairs, apart.estimate.tolist(), apart.standard_error.tolist(), corrected.tolist(), strict=True
+            )
+        ),
+        missing=None if lost is None else lost[0],
+        missing_standard_error=None if lost is None else lost[1],
         column=column.name,
         by=by.name,
         nan_policy=nan_policy,
-        notes=_notes(sums, p, alpha),
-        released=tuple(tuple(float(value) for value in group) for group in noisy.values),
+        notes=_notes(sums, each, p, alpha),
+        released=sums.released,
     )
 
 
-def _sums(noisy: NoisyValue, rows: tuple[int, ...] | None, *, gaps: bool) -> Sums:
-    """Read the noisy sums."""
-    scales = np.asarray(noisy.scales[0], dtype=np.float64)
-    if rows is None:
-        return Sums(noisy.values, scales, "private")
-    if gaps:
-        return Sums(noisy.values, scales, "beside")
-    return Sums(np.column_stack([noisy.values, rows]), np.append(scales, 0.0), "known")
-
-
-def _comparisons(
-    sums: Sums, null: Sums, groups: tuple[Any, ...], half: float
-) -> tuple[tuple[Any, Any, float, float, float], ...]:
-    """Compare every two groups, by the simulations of the test, corrected by Holm."""
-    pairs = list(itertools.combinations(range(len(groups)), 2))
-
-    def apart(of: Sums, one: int, other: int) -> tuple[Any, Any]:
-        return of.means[..., one] - of.means[..., other], np.sqrt(of.errors[..., one] + of.errors[..., other])
-
-    alone, comparisons = [], []
-    for one, other in pairs:
-        difference, error = apart(sums, one, other)
-        drawn, its = apart(null, one, other)
-        extreme = (np.abs(drawn / its) >= abs(difference / error)).sum()
-        alone.append((1 + extreme) / (1 + len(drawn)))
-        comparisons.append((groups[one], groups[other], float(difference) * half, float(error) * half))
-    return tuple((*pair, float(p)) for pair, p in zip(comparisons, holm(np.array(alone)), strict=True))
-
-
-def _notes(sums: Sums, p: float, alpha: float) -> tuple[str, ...]:
+def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
     """Say what to know before trusting the numbers."""
     notes = []
-    if doubtful(sums):
+    if sums.doubtful or each.hidden.any() or (sums.estimate.n < _ROWS).any():
         notes.append(
             "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
             f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
-    elif skewed(sums, p, alpha):
+    elif unreliable(p, worst_pvalue(p, skewness(each, sums).max()), alpha):
         notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")
-    noise = np.sqrt(np.maximum(sums.errors * sums.sizes / sums.variances - 1, 0.0)).max()
+    noise = (each.noise_standard_error / np.maximum(each.sampling_standard_error, 1e-12 * sums.half)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(
             f"The noise is {noise:.2g} times the error of sampling; {noise:.2g} times the epsilon, bounds "

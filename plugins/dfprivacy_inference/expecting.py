@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.groups import mean, omnibus
+from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.inference.planning import effect_for
 from dfprivacy_inference.asking import groups_of
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.explaining import POWER, rows_of
@@ -15,7 +19,6 @@ from dfprivacy_inference.laws import normal_laplace_quantile
 from dfprivacy_inference.survival import EACH
 from dfprivacy_inference.times import edges_of
 from dfprivacy_inference.two_groups import SLACK
-from dfprivacy_inference.welch import Sums
 from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ __all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares"]
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _DISCORDANT = 1 / 4
 _STEPS = 30  # of a bisection
+_TABLES = _DRAWS = 128
 
 
 def expect_means(
@@ -44,37 +48,29 @@ def expect_means(
     if not curator.measured:
         return {}
     kept = groups_of(by, groups)
-    rows = curator.sizes(by, kept)
-    n = np.full(len(kept), rows_of(curator)[0] / len(by.categories or kept)) if rows is None else rows
-    scale, variance = curator.measured[-1].scale, _SPREAD**2
-    squares = n * variance
-    if rows is None:
-        sums = Sums(np.column_stack([0 * n, n - squares, squares]), scale * np.array([1, 1, 0.5]), "private")
-    else:
-        sums = Sums(np.column_stack([0 * n, squares, n]), scale * np.array([1, 1, 0.0]), "known")
-    null = sums.under_null()
-    critical = float(np.quantile(null.statistic, 1 - alpha))
-    first = np.arange(len(kept)) == 0
+    noisy, rows = curator.planned
+    sums = NoisyMoments.measured(noisy, rows, column)
+    supposed, assumption = rows_of(curator)
+    n = sums.rows if sums.rows is not None else np.full(len(kept), supposed / len(by.categories or kept))
+    sd = _SPREAD * column.half
 
-    def found(apart: float) -> bool:
-        """Whether a first group that lies apart by so much is found: its draws are moved, squares included."""
-        moved = null.values.copy()
-        moved[..., 0] += apart * n * first
-        more = np.where(first, 2 * apart * null.values[..., 0] + n * apart**2, 0.0)
-        if rows is None:
-            moved[..., 1] -= more
-        moved[..., 2 if rows is None else 1] += more
-        return bool((replace(null, values=moved).statistic > critical).mean() >= POWER)
+    def releases(apart: float) -> NoisyMoments:
+        """Return releases of groups of which the first lies apart by so much."""
+        return sums.simulated(n, column.mid + apart * (np.arange(len(kept)) == 0), [sd] * len(kept), _TABLES)
 
-    low, high = 0.0, 1.0
-    for _step in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) else (middle, high)
-    given = f"if the standard deviation in groups is {_SPREAD * column.half:.3g}{rows_of(curator)[1]}"
-    difference = f"{high * column.half:.3g}" if high < 1 else "none; kruskal() asks ranks"
+    def found(apart: float) -> float:
+        return float((omnibus(releases(apart), _DRAWS).pvalue <= alpha).mean())
+
+    each = infer(releases(0.0), mean, _DRAWS)
+    apart = effect_for(POWER, found, column.half)
     return {
-        f"standard error of a mean, {given}": float(np.sqrt(sums.errors).max()) * column.half,
-        f"smallest distance of one mean from all others found with probability {POWER}": difference,
+        f"standard error of a mean, if the standard deviation in groups is {sd:.3g}{assumption}": float(
+            np.median(each.standard_error, axis=0).max()
+        ),
+        f"smallest distance of one mean from all others found with probability {POWER}": (
+            f"{apart:.3g}" if math.isfinite(apart) else "none; kruskal() asks ranks"
+        ),
+        "expected relative error": float(np.median(each.noise_standard_error, axis=0).max()) / sd,
     }
 
 

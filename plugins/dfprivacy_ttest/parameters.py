@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfprivacy.inference.engine import Inference
+from dfprivacy.inference.groups import difference, mean
 from dfprivacy.inference.moments import Moments
 
 if TYPE_CHECKING:
@@ -41,21 +42,10 @@ def parameter(groups: int, *, sigma: float | None = None, equal_var: bool = Fals
         As `~dfprivacy.inference.engine.infer` takes it.
     """
     if groups == 1:
-        return _mean if sigma is None else lambda sums: (sums[0].mean, sigma**2 / sums[0].n, np.inf)
-    return _pooled_difference if equal_var else _difference
-
-
-def _mean(sums: Moments) -> tuple[Array, Array, Array]:
-    group = sums[0]
-    return group.mean, group.variance / group.n, group.n - 1
-
-
-def _difference(sums: Moments) -> tuple[Array, Array, Array]:
-    """Return the difference of means, with the variance and the degrees of freedom of Welch."""
-    first, second = sums[0], sums[1]
-    one, two = first.variance / first.n, second.variance / second.n
-    df = (one + two) ** 2 / (one**2 / (first.n - 1) + two**2 / (second.n - 1))
-    return first.mean - second.mean, one + two, df
+        if sigma is None:
+            return lambda sums: mean(sums[0])
+        return lambda sums: (sums[0].mean, sigma**2 / sums[0].n, np.inf)
+    return _pooled_difference if equal_var else lambda sums: difference(sums[0], sums[1])
 
 
 def _pooled_difference(sums: Moments) -> tuple[Array, Array, Array]:

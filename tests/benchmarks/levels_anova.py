@@ -19,38 +19,46 @@ from designs import LEVELS as EVERY
 from designs import Design, designs, exceeds
 from results import recorded
 
-from dfprivacy_inference.welch import Kind, Sums, doubtful, skewed
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.groups import mean, omnibus
+from dfprivacy.inference.moments import Form, NoisyMoments
+from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
+from dfprivacy.laws import NoiseLaw
 
 BINS = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
-LEVELS = EVERY[:2]  # a null law of 399 draws has no smaller p-values
-DRAWS = 399
+LEVELS = EVERY[:2]
+FEWEST = 10
 
 
-def released(rng: np.random.Generator, design: Design, way: str) -> Sums:
-    """Draw a table, and the noisy sums of its three groups."""
+def released(rng: np.random.Generator, design: Design, way: str, runs: int) -> NoisyMoments:
+    """Draw tables, and the noisy sums of their three groups."""
     half, middle = (design.high - design.low) / 2, (design.high + design.low) / 2
-    y = (design.draw(rng) - middle) / half
     cuts = [design.sizes[0] // 2, design.sizes[0]]
-    parts = [part[~np.isnan(part)] for part in np.split(y, cuts)]
-    s, q, n = (np.array([of(part) for part in parts], dtype=float) for of in (np.sum, lambda p: p @ p, np.size))
+    exact = np.empty((runs, 3, 3))
+    for table in exact:
+        parts = [part[~np.isnan(part)] for part in np.split((design.draw(rng) - middle) / half, cuts)]
+        s, q, n = (np.array([of(part) for part in parts], dtype=float) for of in (np.sum, lambda p: p @ p, np.size))
+        table[:] = np.stack((s, n - q, n if way == "public" else q), axis=-1)
     b = {"private": 3.0, "public": 2.0, "add_remove": 1.5}[way] / design.epsilon
-    kind: Kind = "beside" if way == "public" else "private"
-    exact = np.stack((s, n - q, q) if kind == "private" else (s, n - q, n), axis=-1)
-    scales = np.array((b, b, 2 * b) if kind == "private" else (b, 2 * b, b))
-    return Sums(exact + scales * rng.laplace(size=exact.shape), scales, kind)
+    scales = b / np.array((1, 0.5, 1) if way == "public" else (1, 1, 0.5))
+    rows = None
+    if way == "public":
+        rows = np.broadcast_to(np.diff([0, *cuts, sum(design.sizes)]).astype(float), (runs, 3))
+    values = exact + scales * rng.laplace(size=exact.shape)
+    form: Form = "private" if rows is None else "beside"
+    return NoisyMoments(values, [NoiseLaw(each) for each in scales], rows, form)
 
 
 def measure(rng: np.random.Generator, design: Design, way: str, runs: int) -> tuple[np.ndarray, float]:
     """How often each level rejects without a note, and how often there is one at 5%."""
-    rejected, noted = np.zeros(len(LEVELS), dtype=int), 0
-    for _ in range(runs):
-        sums = released(rng, design, way)
-        null = sums.under_null(DRAWS)
-        p = (1 + (null.statistic >= sums.statistic).sum()) / (1 + DRAWS)
-        silent = doubtful(sums)
-        rejected += [p <= level and not silent and not skewed(sums, p, level) for level in LEVELS]
-        noted += silent or skewed(sums, p, LEVELS[0])
-    return rejected, noted / runs
+    sums = released(rng, design, way, runs)
+    p, each = omnibus(sums).pvalue, infer(sums, mean)
+    small = (sums.estimate.n < FEWEST).any(axis=(-2, -1))
+    silent = sums.doubtful | each.hidden.any(axis=-1) | small
+    worst = worst_pvalue(p, skewness(each, sums).max(axis=-1))
+    noted = {level: silent | unreliable(p, worst, level) for level in LEVELS}
+    rejected = np.array([((p <= level) & ~noted[level]).sum() for level in LEVELS])
+    return rejected, float(noted[LEVELS[0]].mean())
 
 
 def main() -> int:
