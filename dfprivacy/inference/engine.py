@@ -138,6 +138,8 @@ class Inference:
             The quantiles.
         """
         q, estimate = np.broadcast_arrays(q, self.estimate)
+        if not self.variance.any():  # a step at each draw
+            return self._of_draws(q)
         which = np.broadcast_to(np.arange(self.estimate.size).reshape(self.estimate.shape), q.shape)
         flat = replace(self, **{name: getattr(self, name).reshape(-1, len(self.weights)) for name in _DRAWN})
 
@@ -147,6 +149,13 @@ class Inference:
         reach = np.maximum(self.standard_error, 1e-300)
         found = bracket_root(above, estimate - reach, estimate + reach, args=(q, which))
         return np.asarray(find_root(above, found.bracket, args=(q, which)).x)
+
+    def _of_draws(self, q: Array) -> Array:
+        order = np.argsort(self.theta, axis=-1)
+        theta, up_to = np.take_along_axis(self.theta, order, axis=-1), np.cumsum(self.weights[order], axis=-1)
+        at = (up_to < q[..., None]).sum(axis=-1, keepdims=True)
+        theta = np.broadcast_to(theta, (*q.shape, theta.shape[-1]))
+        return np.asarray(np.take_along_axis(theta, np.minimum(at, theta.shape[-1] - 1), axis=-1)[..., 0])
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
         """Return a confidence interval: of the values that a test at its level does not reject.

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import reading, sums
+from dfprivacy_eda import reading
 from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, Planned
@@ -24,22 +24,8 @@ from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import covers_of
 from dfprivacy_eda.sums import Sums
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
-
 __all__ = ["Wanted", "agg", "agg_asked"]
 
-_OF_SUMS: dict[str, Callable[[Numbers, Column], Numbers]] = {
-    "count": sums.count,
-    "mean": sums.mean,
-    "sum": sums.total,
-    "var": sums.var,
-    "std": sums.std,
-}
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
 _NONE_LOST = (0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 _WIDE = 1 / 2
@@ -203,7 +189,7 @@ def agg(
             )
     for name, column in numbers.items():
         complete = not (gaps[name] or column.filled or nan_policy == "fill")
-        measured.sums[name] = moments.of(name, wanted.degrees[name], measured.trees.get(name), complete=complete)
+        measured.sums[name] = moments.of(column, wanted.degrees[name], measured.trees.get(name), complete=complete)
     if wanted.labels:
         lost = {each.column for each in wanted.aggregations if each.statistic == "missing" and curator.size is None}
         told = {name for name in lost if not columns[name].other}
@@ -285,13 +271,8 @@ def _cell(aggregation: Aggregation, measured: Measured, confidence: float) -> Ce
         value = float(np.clip(grown.quantiles([aggregation.share])[0], column.low, column.high))
         return value, (high - low) / (2 * z), low, high
     own = measured.sums[column.name]
-    if aggregation.statistic == "missing":
-        gone, error = sums.missing(own)
-        return _NONE_LOST if gone is None else (gone, error, *sums.between(own.possible[3], confidence))
-    of = _OF_SUMS[aggregation.statistic]
-    draws, possible = of(own.possible, column), sums.possible_of(aggregation.statistic, column)
-    ends = sums.interval(draws, own.possible[0], confidence, possible)
-    return float(of(own.numbers, column)), sums.spread(draws), *ends
+    told = aggregation.statistic != "missing" or own.counted
+    return own.cell(aggregation.statistic, confidence) if told else _NONE_LOST
 
 
 def _uninformative(aggregation: Aggregation, measured: Measured, cell: Cell) -> bool:
@@ -300,6 +281,6 @@ def _uninformative(aggregation: Aggregation, measured: Measured, cell: Cell) -> 
     column = measured.columns[aggregation.column]
     if low is None or high is None or column.name in measured.cells or aggregation.statistic in _ROWS:
         return False
-    rows = max(float(measured.sums[column.name].numbers[0]), 1.0)
+    rows = max(measured.sums[column.name].known("count"), 1.0)
     most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}
     return high - low > _WIDE * most.get(aggregation.statistic, 2 * column.half)

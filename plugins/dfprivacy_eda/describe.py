@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, features, mec
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.wording import limited, number, sure
-from dfprivacy_eda import plots, sums
+from dfprivacy_eda import plots
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.grown import Grown, Planned
 from dfprivacy_eda.joint import Summed
@@ -357,7 +357,7 @@ def _measure_numbers(
         rows = (moments.rows, moments.variance)
         grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=complete)
         measured.trees[name] = grown
-        measured.sums[name] = moments.of(name, 2, grown, complete=complete)
+        measured.sums[name] = moments.of(column, 2, grown, complete=complete)
 
 
 @describe.concludes
@@ -400,15 +400,8 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
 
 
 def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
-    number, possible = measured.numbers, measured.drawn(3)[:, :-1]
-    cells: dict[str, Cell] = {"count": sums.linear(measured, 0, confidence)}
-    for name, of in {"mean": sums.mean, "std": sums.std}.items():
-        draws = of(possible, column)
-        ends = sums.interval(draws, possible[0], confidence, sums.possible_of(name, column))
-        cells[name] = (float(of(number, column)), sums.spread(draws), *ends)
-    gone, error = sums.missing(measured)
-    if gone is not None:
-        cells["missing"] = (gone, error, *sums.linear(measured, 3, confidence)[2:])
+    told = ("count", "mean", "std", *(("missing",) if measured.counted else ()))
+    cells: dict[str, Cell] = {name: measured.cell(name, confidence) for name in told}
     z = float(ndtri((1 + confidence) / 2))
     values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
     lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfprivacy import Column, Curator, features
-from dfprivacy_eda.sums import Sums
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_eda.sums import SD, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Summed", "split"]
 
-_SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
 _RANKS = (
     26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
 )
@@ -49,7 +49,7 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
     """
     most = max((len(column.categories or ()) for column in labels), default=0)
     errors = {  # times the rows and epsilon, where rows change; where they come and go, half of each
-        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (_SD if moments else 1) * (summed > 0),
+        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (SD if moments else 1) * (summed > 0),
         "quantiles": _SLOPE * _RANKS * ranked,
         "categories": 2 * math.sqrt(2) * most * len(labels),
     }
@@ -112,27 +112,29 @@ class Summed:
             return cls(float(n), 0.0, d, b, parts, told, weight)
         return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
 
-    def of(self, name: str, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
+    def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
-        values = self.parts[name].values if name in self.parts else np.zeros(0)
-        sums = np.array([self.rows, 0.0, 0.0, 0.0])
-        sums[1 : 1 + degree] = values[:degree]
-        scales = self.scale * np.array([self.variance > 0, degree > 0, degree > 1, False])
+        told, law = column.name in self.told, NoiseLaw(self.scale, kind="cube", dimension=self.dimension)
+        values = self.parts[column.name].values.tolist() if column.name in self.parts else []
+        at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
+        sums, none = np.zeros(4), replace(law, scale=0.0)
+        laws = [law if self.variance else none, none, none, none]
+        sums[at] = [self.rows, *values]
+        for each in at[1:]:
+            laws[each] = law
         map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
-        counted, of_cube = complete or name in self.told, 4
-        if name in self.told and degree:
-            sums[3], scales[3] = values[degree] / self.weight, self.scale / self.weight
-        elif name in self.told:  # those with a value were counted
-            sums[3], scales[3] = values[0], self.scale
+        if told and degree:
+            map_[:, 3] /= self.weight
+        elif told:  # those with a value were counted
             map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            sums[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
-            counted, of_cube = True, 3
-        return Sums(sums, scales, map_, np.zeros(4), counted, cube=(self.dimension, of_cube))
+            sums[3], laws[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2))
+            told = True
+        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told)
 
 
 def _stacked(

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import centred, sums
+from dfprivacy_eda import centred
 from dfprivacy_eda.results import ColumnStatistic, covers_of
 from dfprivacy_eda.sums import Sums
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
 
 __all__ = ["mean", "mean_alone", "std", "std_alone", "total", "var", "var_alone", "var_asked"]
 
@@ -26,33 +18,22 @@ Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
 
 
-def _concluded(
-    name: str,
-    column: Column,
-    measured: Sums,
-    confidence: float,
-    of: Callable[[Numbers, Column], Numbers],
-    possible: tuple[float, float],
-    *,
-    squares: bool = True,
-) -> ColumnStatistic:
+def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[float, float]) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
-    drawn = measured.drawn(3 if squares else 2)
-    rows, draws = drawn[0, :-1], of(drawn[:, :-1], column)
-    value, count = float(of(drawn[:, -1], column)), float(drawn[0, -1])
-    low, high = sums.interval(draws, rows, confidence, possible)
-    left, error = sums.missing(measured)
+    value, error, low, high = measured.cell(name, confidence)
+    left, left_error = measured.missing
+    column = measured.column
     return ColumnStatistic(
         value=value,
         low=low,
         high=high,
         confidence=confidence,
-        noise_standard_error=sums.spread(draws),
+        noise_standard_error=error,
         statistic=name,
         column=column.name,
-        count=count + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        count=measured.known("count") + min(left or 0.0, 0.0),  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
-        missing_standard_error=error,
+        missing_standard_error=left_error,
         covers=covers_of(name),
         bounds=(column.low, column.high),
         notes=_notes(low, high, possible),
@@ -132,12 +113,12 @@ def _(
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
     bounds = (column.low, column.high)
-    release = _concluded("mean", column, measured, confidence, sums.mean, bounds, squares=False)
+    release = _concluded("mean", measured, confidence, bounds)
     if covers == "table":
         return release
     if (release.low, release.high) == bounds:
         return replace(release, covers="limited population")
-    low, high = sums.between(sums.sampled(measured, column), confidence)
+    low, high = map(float, measured.population.interval(confidence))
     notes = _notes(low, high, bounds)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
@@ -199,22 +180,22 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @var.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half * column.half))
+    return _concluded("var", measured, confidence, (0.0, column.half * column.half))
 
 
-def mean_alone(measured: Sums, column: Column) -> float:
+def mean_alone(measured: Sums, _: Column) -> float:
     """Give the mean, without its interval."""
-    return float(sums.mean(measured.numbers, column))
+    return measured.known("mean")
 
 
-def var_alone(measured: Sums, column: Column) -> float:
+def var_alone(measured: Sums, _: Column) -> float:
     """Give the variance, without its interval."""
-    return float(sums.var(measured.numbers, column))
+    return measured.known("var")
 
 
-def std_alone(measured: Sums, column: Column) -> float:
+def std_alone(measured: Sums, _: Column) -> float:
     """Give the standard deviation, without its interval."""
-    return float(sums.std(measured.numbers, column))
+    return measured.known("std")
 
 
 def var_asked(column: Column, **_: Any) -> None:
@@ -282,7 +263,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @std.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("std", column, measured, confidence, sums.std, (0.0, column.half))
+    return _concluded("std", measured, confidence, (0.0, column.half))
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
