@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from dfprivacy_eda import centred
 from dfprivacy_eda.results import ColumnStatistic, covers_of
 from dfprivacy_eda.sums import Sums
 
-__all__ = ["mean", "mean_alone", "std", "std_alone", "total", "var", "var_alone", "var_asked"]
+__all__ = ["alone", "mean", "std", "total", "var", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -183,19 +184,9 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
     return _concluded("var", measured, confidence, (0.0, column.half * column.half))
 
 
-def mean_alone(measured: Sums, _: Column) -> float:
-    """Give the mean, without its interval."""
-    return measured.known("mean")
-
-
-def var_alone(measured: Sums, _: Column) -> float:
-    """Give the variance, without its interval."""
-    return measured.known("var")
-
-
-def std_alone(measured: Sums, _: Column) -> float:
-    """Give the standard deviation, without its interval."""
-    return measured.known("std")
+def alone(name: str) -> Callable[[Sums], float]:
+    """Make what gives a number of that name without its interval."""
+    return lambda measured: measured.known(name)
 
 
 def var_asked(column: Column, **_: Any) -> None:

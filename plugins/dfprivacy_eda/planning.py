@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy import Column, Curator
-    from dfprivacy_eda.aggregate import Measured as Aggregated
     from dfprivacy_eda.correlation import Products
-    from dfprivacy_eda.describe import Measured
     from dfprivacy_eda.grown import Grown
+    from dfprivacy_eda.joint import Measured
     from dfprivacy_eda.reading import Aggregation
     from dfprivacy_eda.sums import Sums
 
@@ -205,12 +204,9 @@ def _described(curator: Curator, measured: Measured) -> Findings:
     if measured.cells:
         count = max(cells.law.standard_deviation for cells in measured.cells.values())
         findings["expected standard error of the count of a category"] = count
-        relative.append(count * max(len(column.categories or ()) for column in _labels(measured)) / n)
+        most = max(len(measured.columns[name].categories or ()) for name in measured.cells)
+        relative.append(count * most / n)
     return {**findings, RELATIVE: max(relative)}
-
-
-def _labels(measured: Measured) -> list[Column]:
-    return [column for column in measured.columns if column.name in measured.cells]
 
 
 def of_products(curator: Curator, **_: Any) -> Findings:
@@ -243,7 +239,7 @@ def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_
     return {**errors, **assumed, RELATIVE: max((relative for _, _, relative, _ in each), default=0.0)}
 
 
-def _aggregated(curator: Curator, measured: Aggregated, one: Aggregation) -> tuple[float, float, str]:
+def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float, str]:
     """Give the error of one aggregation, the relative one, and the units where they are not the column's."""
     n = rows_of(curator)
     if one.column in measured.cells:

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "SD", "Drawn", "Sums", "drawn_noise", "laws_of", "moments", "statistic"]
+__all__ = ["DRAWS", "SD", "STATISTICS", "Drawn", "Sums", "drawn_noise", "laws_of", "moments", "statistic"]
 
 DRAWS = 8192
+STATISTICS = ("count", "missing", "mean", "sum", "var", "std")
 SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
 
 
