@@ -311,22 +311,19 @@ def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]
 def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
-    values, errors, lows, highs, raw = [], [], [], [], []
-    for column in measured.columns:
-        asked = [Aggregation(name, column, name) for name in names]
-        noisy = [cell(measured, each, confidence) for each in asked]
-        cells, released = within_rows(measured, asked, noisy)
-        for table, each in zip((values, errors, lows, highs), zip(*cells, strict=True), strict=True):
-            table.append(each)
-        raw.append(tuple(released))
+    asked = [[Aggregation(name, column, name) for name in names] for column in measured.columns]
+    found = [within_rows(measured, of, [cell(measured, one, confidence) for one in of]) for of in asked]
+    values, errors, lows, highs = (
+        tuple(tuple(each[at] for each in cells) for cells, _ in found) for at in range(4)
+    )
     return Description(
         columns=tuple(measured.columns),
         statistics=names,
-        values=tuple(values),
-        standard_errors=tuple(errors),
-        lows=tuple(lows),
-        highs=tuple(highs),
-        raw=tuple(raw),
+        values=values,
+        standard_errors=errors,
+        lows=lows,
+        highs=highs,
+        raw=tuple(tuple(raw) for _, raw in found),
         confidence=confidence,
         shares=measured.shares,
         covers="limited table" if measured.sums else "table",

@@ -82,16 +82,16 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the sums of y and y²/2 and the number of rows without a value are released together, with
-    discrete Laplace noise, scaled to their joint L1 sensitivity, which is 2 [1]_. Where a public number of rows is
-    1,000/ε or more and values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being
-    the mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the
-    number of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a
-    population the sum of y² is needed as well, so there is one step, with (y, 1-y², y²/2) where the number of rows
-    is private, of sensitivity 3/2 if rows come and go.
+    its bounds to [-1, 1], the sum of y and the number of rows without a value are released together, with discrete
+    Laplace noise, scaled to their joint L1 sensitivity, which is 2 [1]_. Where a public number n of rows is 3,000/ε
+    or more and values may be missing, that has 2 (n ε)^-0.4 of ε, and the rest buys the sum of y - t, t being the
+    mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the number
+    of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a population the
+    sum of y² is needed as well, so there is one step, with (y, y²/2) and the rows without a value, of sensitivity
+    2, or (y, 1-y², y²/2) where the number of rows is private, of sensitivity 3/2 if rows come and go.
 
-    **Statistics.** Intervals are quantiles of 10,000 draws of the noise, whose law is public, and of the
-    normal distribution of a mean for a population.
+    **Statistics.** Intervals are quantiles over draws of the noise, whose law is public; for a population they are
+    those of a t-test.
 
     References
     ----------

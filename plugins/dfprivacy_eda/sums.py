@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dfprivacy.inference.engine import Parameter
     from dfprivacy.inference.moments import Form
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.possible import Cell
 
     Array = NDArray[np.float64]
 
@@ -74,7 +73,7 @@ class Drawn:
         raw = self.second / n - self.y**2
         # What was released below 0 is 0: draws reach as far above that as they do of what was released.
         raw = raw - np.minimum(np.median(raw, axis=-1, keepdims=True), 0)
-        return np.clip(raw, 0, 1) * n / (n - 1)
+        return np.asarray(np.clip(raw, 0, 1) * n / (n - 1))
 
     @property
     def var(self) -> Array:
@@ -89,7 +88,7 @@ class Drawn:
 
 def statistic(name: str) -> Parameter:
     """Return the table's own number of a name of `Drawn`, as `~dfprivacy.inference.engine.infer` takes it."""
-    return lambda drawn: (getattr(drawn, name), 0.0, np.inf)
+    return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Sums:
         ends = {"mean": self.column.bounds, "var": (0.0, half * half), "std": (0.0, half)}
         return ends.get(name)
 
-    def cell(self, name: str, confidence: float) -> Cell:
+    def cell(self, name: str, confidence: float) -> tuple[float, float, float, float]:
         """Return a statistic, its standard error from noise, and its interval for the table's own.
 
         The interval is all that is possible where there may be no row with a value.
@@ -187,10 +186,12 @@ class Sums:
 
     def expected(self, rows: float) -> Sums:
         """Return the same of a table in the middle of the bounds, a sixth of which is its standard deviation."""
-        second = 0.0 if self.about is not None else rows * SD**2
-        numbers = np.array([rows, 0.0, second, 0.0]) - self.start
-        values = np.linalg.lstsq(self.map, numbers, rcond=None)[0]
-        return replace(self, values=values, about=None if self.about is None else SD**2)
+        about, second = self.about, rows * SD**2
+        if about is not None:  # a guess of the variance is off by its noise
+            second = self.laws[1].standard_deviation if len(self.laws) > 1 else 0.0
+            about = SD**2 - second / rows
+        values = np.linalg.pinv(self.map) @ (np.array([rows, 0.0, second, 0.0]) - self.start)
+        return replace(self, values=values, about=about)
 
 
 def _of_population(moments: Any) -> tuple[Array, Array, Array]:
