@@ -144,6 +144,8 @@ class Inference:
         from scipy.optimize.elementwise import bracket_root, find_root  # here only: loading it takes half a second
 
         q, estimate = np.broadcast_arrays(q, self.estimate)
+        if not self.variance.any():  # a step at each draw
+            return self._of_draws(q)
         which = np.broadcast_to(np.arange(self.estimate.size).reshape(self.estimate.shape), q.shape)
         flat = replace(self, **{name: getattr(self, name).reshape(-1, len(self.weights)) for name in _DRAWN})
 
@@ -155,6 +157,13 @@ class Inference:
         below, beyond = (((self.theta == end) * self.weights).sum(axis=-1) for end in (-np.inf, np.inf))
         ends = [np.full(q.shape, end) for end in (-np.inf, np.inf)]
         return np.select([q <= below, q >= 1 - beyond], ends, find_root(above, found.bracket, args=(q, which)).x)
+
+    def _of_draws(self, q: Array) -> Array:
+        order = np.argsort(self.theta, axis=-1)
+        theta, up_to = np.take_along_axis(self.theta, order, axis=-1), np.cumsum(self.weights[order], axis=-1)
+        at = (up_to < q[..., None]).sum(axis=-1, keepdims=True)
+        theta = np.broadcast_to(theta, (*q.shape, theta.shape[-1]))
+        return np.asarray(np.take_along_axis(theta, np.minimum(at, theta.shape[-1] - 1), axis=-1)[..., 0])
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
         """Return a confidence interval: of the values that a test at its level does not reject.

@@ -56,10 +56,11 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    mean, std = moments.mean.estimates(moments.mean_alone), moments.std.estimates(moments.std_alone)
-    var = moments.var.checks(moments.var_asked).estimates(moments.var_alone)
-    for each in (mean, var, std, moments.total):
+    mean, std = moments.mean.estimates(moments.alone("mean")), moments.std.estimates(moments.alone("std"))
+    var = moments.var.checks(moments.var_asked).estimates(moments.alone("var"))
+    for each in (mean, var, std):
         register(each.plans(planning.of_moments(each.name)))
+    register(moments.total.plans(planning.of_total))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))

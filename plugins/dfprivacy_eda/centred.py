@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy.arguments import NanPolicy
+    from dfprivacy.release import NoisyValue
 
 __all__ = ["Centred", "Spread", "Total", "mean", "total", "variance"]
 
-_OF_HALVES = np.array([[1.0, 1, 0], [1, -1, 0], [0, 0, 0], [0, 0, 1]])
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
 # Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
 # below the noise; else it costs 1 in 30 of the budget at most.
 _MANY = 1000.0
+_MANY_FOR_MEAN = 3000.0
 _REACH = (
     4.0  # scales of the noise in a guess, within which the mean is looked for: but for 1 in 55 draws it is there
 )
@@ -121,24 +123,22 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     """Measure the mean alone, or for `alone` False what the variance needs as well.
 
     Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
-    the number of rows and the sum of y. Where it is public and no value is missing, the mean is linear in the sum
-    of y. Where values may be missing, a part of the budget gives a guess t, and the mean is t plus the mean of
-    y - t: the less t is off, the less it matters how many rows there are.
+    the number of rows and the sum of y. Where it is public, the sum of y and, if values may be missing, the number
+    of rows without one are measured. Of many rows, a part of the budget gives of these a guess t, and the mean is
+    t plus the mean of y - t: the less t is off, the less it matters how many rows there are.
     """
-    n, gaps = curator.size, curator.gaps([column], nan_policy)
-    if n is None and alone:
-        return _halves(curator, column, gaps, nan_policy)
-    if not (alone and gaps and _enough(curator)):
-        return moments(curator, column, nan_policy)
-    guess = moments(curator, column, nan_policy, share=_GUESS)
-    if not guess.scales.any():
+    gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
+    if not (alone and gaps and rows >= _MANY_FOR_MEAN):
+        return moments(curator, column, nan_policy, degree=1 if alone else 2)
+    share = Fraction(1, math.ceil(rows**0.4 / 2))
+    guess = moments(curator, column, nan_policy, degree=1, share=share)
+    if not any(law.scale for law in guess.laws):
         return guess
-    t, _, _ = curator.settled(_about(guess))
-    noisy = curator.measure(Centred(column, gaps, t))
-    map_of_all, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
-    map_of_all[1], start[1] = t * map_of_all[0], t * start[0]
-    map_of_all[1, -1] = 1
-    return _joined(guess, float(noisy.values[0]) * 2, float(noisy.scales[0]) * 2, map_of_all, start, None)
+    t = curator.settled(float(guess.estimate.y[0]))
+    joined = _joined(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
+    joined.map[1] += t * joined.map[0]
+    joined.start[1] = t * joined.start[0]
+    return joined
 
 
 def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
@@ -148,79 +148,39 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     and the mean may lie anywhere; where their number is private, or small and values may be missing, the sums of y
     and y² are measured.
     """
-    n, gaps = curator.size, curator.gaps([column], nan_policy)
-    typical, many = curator.typical_size, _enough(curator)
-    if n is None or typical is None or (gaps and not many):
+    n, gaps, many = curator.size, curator.gaps([column], nan_policy), _rows_epsilon(curator)
+    if n is None or (gaps and many < _MANY):
         return moments(curator, column, nan_policy)
-    if not many:
-        noisy = curator.measure(Spread(column, (), (-1.0, 1.0), 0.0))
-        counted = not (column.filled or nan_policy == "fill")
-        blank = Sums(np.empty(0), np.empty(0), np.zeros((4, 0)), np.array([n, 0.0, 0, 0]), counted)
-        scale = float(noisy.scales[0]) * 4
-        return _joined(blank, float(noisy.values[0]) * 4, scale, *_squares(blank), 0.0)
-    share = _GUESS if gaps else Fraction(1, math.isqrt(int(typical * curator.epsilon)))
+    if many < _MANY:
+        start, counted = np.array([n, 0.0, 0, 0]), not (column.filled or nan_policy == "fill")
+        blank = Sums(column, np.empty(0), (), np.zeros((4, 0)), start, counted)
+        return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
+    share = _GUESS if gaps else Fraction(1, math.isqrt(int(many)))
     guess = moments(curator, column, nan_policy, share=share)
-    if not guess.scales.any():
+    if not any(law.scale for law in guess.laws):
         return guess
-    t, v, rows = curator.settled(_about(guess))
+    rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
+    v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
+    t, v, rows = curator.settled((t, v, rows))
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
-    noisy = curator.measure(spread)
-    value, noise = float(noisy.values[0]) * spread.unit, float(noisy.scales[0]) * spread.unit
-    return _joined(guess, value, noise, *_squares(guess), v)
+    return _joined(guess, curator.measure(spread), spread.unit, 2, v)
 
 
-def _enough(curator: Curator) -> bool:
-    """Say whether a guess is worth it, the same for all groups of a table."""
+def _rows_epsilon(curator: Curator) -> float:
+    """Give public rows times epsilon, the same for all groups of a table; 0 where rows are private."""
     typical = curator.typical_size
-    return curator.size is not None and typical is not None and typical * curator.epsilon >= _MANY
+    return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
 
-def _about(guess: Sums) -> tuple[float, float, float]:
-    """Guess the mean of y and its variance, and give the number of rows with a value, or 1."""
-    rows, first, second, _ = guess.numbers.tolist()
-    rows = max(rows, 1.0)
-    t = min(max(first / rows, -1.0), 1.0)
-    return t, min(max(second / rows - t**2, 0.0), 1.0), rows
-
-
-def _squares(guess: Sums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Put a number that is measured next in the place of the sum of y²."""
-    map_of_all, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
-    map_of_all[2], start[2] = 0, 0
-    map_of_all[2, -1] = 1
-    return map_of_all, start
-
-
-def _joined(
-    guess: Sums,
-    value: float,
-    scale: float,
-    map_of_all: NDArray[np.float64],
-    start: NDArray[np.float64],
-    v: float | None,
-) -> Sums:
-    """Put together what two steps measured."""
-    scales = np.append(guess.scales, scale)
-    return Sums(np.append(guess.values, value), scales, map_of_all, start, guess.counted, v)
-
-
-def _halves(curator: Curator, column: Column, gaps: tuple[Column, ...], nan_policy: NanPolicy) -> Sums:
-    """Measure the sums of (1+y)/2 and of (1-y)/2, and the number of rows without a value, in one vector."""
-    measured = curator.sum(curator.once(_halved, column, gaps))
-    values, scales = measured.values, measured.scales
-    return Sums(
-        values,
-        scales,
-        _OF_HALVES[:, : len(values)],
-        np.zeros(4),
-        bool(gaps) or not (column.filled or nan_policy == "fill"),
-    )
-
-
-def _halved(column: Column, gaps: tuple[Column, ...]) -> features.RowFeatures:
-    of = features.Moments(column, degree=1, count=True)
-    return features.Given(*gaps, of=of, tally=(0, 1)) if gaps else of
+def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
+    """Put a number that was measured next in the place of one of the four."""
+    law = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0)
+    map_, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
+    map_[row], start[row] = 0, 0
+    map_[row, -1] = 1
+    values = np.append(guess.values, noisy.values * unit)
+    return replace(guess, values=values, laws=(*guess.laws, law), map=map_, start=start, about=about)
 
 
 def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:

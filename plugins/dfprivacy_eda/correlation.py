@@ -10,7 +10,6 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import sums
 from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
 
 if TYPE_CHECKING:
@@ -59,17 +58,20 @@ class Products:
         return float(self.values[0]) if self.counted else float(self.size or 0)
 
     @property
-    def rows_error(self) -> float:
-        """The standard error of that number."""
+    def noise(self) -> float:
+        """The standard deviation of the noise in each sum."""
         d = len(self.values)
-        return float(self.scales[0]) * math.sqrt((d + 1) * (d + 2) / 3) if self.counted else 0.0
+        return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
 
     def possible(self) -> Numbers:
         """Draw what the table's own sums may be, given what was measured, one in each row."""
         if not self.scales.any():
             return self.values[None]
-        d = len(self.values)
-        return self.values - sums.cube_draws(d, 1.0, d, most=min(_DRAWS, _DRAWN // d)) * self.scales
+        # The radius of the cube is that of a Gamma variable, and each coordinate is uniform within it.
+        d, rng = len(self.values), np.random.default_rng(3)
+        half = min(_DRAWS, _DRAWN // d) // 2
+        draws = rng.gamma(d + 1, size=(half, 1)) * rng.uniform(-1, 1, (half, d)) * self.scales
+        return self.values + np.vstack([draws, -draws])
 
     def covariances(self, rows: Numbers) -> Numbers:
         """Give covariances of y with the divisor n - 1, shape (..., p, p), of sums along the last axis."""
@@ -351,6 +353,6 @@ def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Num
         "highs": ends[1],
         "count": products.rows,
         "missing": products.size - products.rows if left and products.size is not None else None,
-        "missing_standard_error": products.rows_error if left else None,
+        "missing_standard_error": products.noise if left else None,
         "bounds": tuple((column.low, column.high) for column in products.columns),
     }

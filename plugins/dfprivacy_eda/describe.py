@@ -7,26 +7,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from scipy.special import ndtri
-
-from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.wording import limited, number, sure
-from dfprivacy_eda import plots, sums
-from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.grown import Grown, Planned
-from dfprivacy_eda.joint import Summed
-from dfprivacy_eda.labels import of_labels, released
-from dfprivacy_eda.possible import Cell, brought, note
+from dfprivacy_eda import plots
+from dfprivacy_eda.joint import ROWS, Measured, cell, measure, within_rows
+from dfprivacy_eda.possible import note
+from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Tabled, at_bound, covers_of, is_quantile, said, tidy, unit_of
-from dfprivacy_eda.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "Measured", "describe", "describe_asked", "described", "measured_of", "split"]
+__all__ = ["Description", "describe", "describe_asked", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -34,7 +28,6 @@ _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
 _LABELS = ("top", "freq")
-_ROWS = ("count", "missing")  # between none and all
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -178,7 +171,7 @@ class Description(Tabled):
             f"{statistic} of {name}"
             for name, values, raw in every_cell
             for statistic, value, noisy in zip(self.statistics, values, raw, strict=True)
-            if statistic in _ROWS and value != noisy
+            if statistic in ROWS and value != noisy
         ]
         beyond = [note(moved, "unbiased")] if moved else []
         at = {name: place for place, name in enumerate(self.statistics)}
@@ -197,18 +190,6 @@ class Description(Tabled):
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         return plots.description(self, ax)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was measured of each column, and how the budget was split."""
-
-    columns: tuple[Column, ...]
-    sums: dict[str, Sums]
-    trees: dict[str, Grown]
-    cells: dict[str, Cells]
-    shares: dict[str, float]
-    size: int | None
 
 
 def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
@@ -306,21 +287,10 @@ def measured_of(
 
     Of the trees of counts only what the quartiles need is shown, if nobody needs the whole trees.
     """
-    numbers = {column.name: column for column in chosen if column.bounds is not None}
-    labels = [column for column in chosen if column.bounds is None]
-    gaps = {column.name: curator.gaps([column], nan_policy) for column in chosen}
-    measured = Measured(chosen, {}, {}, {}, {name: float(share) for name, share in shares.items()}, curator.size)
-    if numbers:
-        asked = None if whole_trees else [_QUARTILES] * len(numbers)
-        trees = Planned.of(curator, [*numbers.values()], gaps, shares["quartiles"], asked)
-        _measure_numbers(curator, numbers, gaps, trees, shares, measured, filled=nan_policy == "fill")
-    if labels:
-        n = curator.size
-        stack = features.Stack(*map(features.OneHot, labels))
-        counts = curator.sum(stack, share=shares["categories"], grid="unit")
-        for column, part in zip(labels, counts.parts, strict=True):
-            measured.cells[column.name] = Cells.of(part, n, (column,))
-    return measured
+    columns = {column.name: column for column in chosen}
+    ranked = [column.name for column in chosen if column.bounds is not None]
+    asked = None if whole_trees else [_QUARTILES] * len(ranked)
+    return measure(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
 
 
 def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
@@ -337,81 +307,27 @@ def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]
     return {name: _FOCUS if name == focus else (1 - _FOCUS) * Fraction(part, rest) for name, part in parts.items()}
 
 
-def _measure_numbers(
-    curator: Curator,
-    numbers: dict[str, Column],
-    gaps: dict[str, tuple[Column, ...]],
-    trees: Planned,
-    shares: dict[str, Fraction],
-    measured: Measured,
-    *,
-    filled: bool,
-) -> None:
-    """Measure the moments of all columns with noise of the cube, and a tree of counts of each."""
-    degrees = dict.fromkeys(numbers, 2)
-    moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(), shares["moments"])
-    counts = trees.measured(curator, shares["quartiles"])
-    for (name, column), (plan, part) in zip(numbers.items(), counts, strict=True):
-        counted = bool(gaps[name])
-        complete = not (counted or column.filled or filled)
-        rows = (moments.rows, moments.variance)
-        grown = Grown.of(plan, part, missing=counted, rows=rows, root=False, none_missing=complete)
-        measured.trees[name] = grown
-        measured.sums[name] = moments.of(name, 2, grown, complete=complete)
-
-
 @describe.concludes
 def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
-    found = [
-        _of_number(column, measured.sums[column.name], measured.trees[column.name], confidence)
-        if column.name in measured.sums
-        else of_labels(column, measured.cells[column.name], confidence)
-        for column in measured.columns
-    ]
-    none: Cell = (None, None, None, None)
-    most = math.inf if measured.size is None else float(measured.size)
-    raw = [[cells.get(name, none) for name in names] for cells in found]
-    table = [
-        [brought(cell, most) if name in _ROWS else cell for name, cell in zip(names, row, strict=True)]
-        for row in raw
-    ]
-    values, errors, lows, highs = (tuple(tuple(cell[at] for cell in row) for row in table) for at in range(4))
+    asked = [[Aggregation(name, column, name) for name in names] for column in measured.columns]
+    found = [within_rows(measured, of, [cell(measured, one, confidence) for one in of]) for of in asked]
+    values, errors, lows, highs = (
+        tuple(tuple(each[at] for each in cells) for cells, _ in found) for at in range(4)
+    )
     return Description(
-        columns=tuple(column.name for column in measured.columns),
+        columns=tuple(measured.columns),
         statistics=names,
         values=values,
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(
-            tuple(
-                released(name, value, measured.cells.get(column.name))
-                for name, (value, *_) in zip(names, row, strict=True)
-            )
-            for column, row in zip(measured.columns, raw, strict=True)
-        ),
+        raw=tuple(tuple(raw) for _, raw in found),
         confidence=confidence,
         shares=measured.shares,
         covers="limited table" if measured.sums else "table",
-        bounds=tuple(column.bounds if column.name in measured.sums else None for column in measured.columns),
+        bounds=tuple(
+            column.bounds if column.name in measured.sums else None for column in measured.columns.values()
+        ),
     )
-
-
-def _of_number(column: Column, measured: Sums, grown: Grown, confidence: float) -> dict[str, Cell]:
-    number, possible = measured.numbers, measured.drawn(3)[:, :-1]
-    cells: dict[str, Cell] = {"count": sums.linear(measured, 0, confidence)}
-    for name, of in {"mean": sums.mean, "std": sums.std}.items():
-        draws = of(possible, column)
-        ends = sums.interval(draws, possible[0], confidence, sums.possible_of(name, column))
-        cells[name] = (float(of(number, column)), sums.spread(draws), *ends)
-    gone, error = sums.missing(measured)
-    if gone is not None:
-        cells["missing"] = (gone, error, *sums.linear(measured, 3, confidence)[2:])
-    z = float(ndtri((1 + confidence) / 2))
-    values = np.clip(grown.tree.quantiles(_QUARTILES), column.low, column.high).tolist()
-    lows, highs = (np.clip(ends, column.low, column.high).tolist() for ends in grown.tree.intervals(_QUARTILES, z))
-    for name, value, low, high in zip(_NUMBERS[2:], values, lows, highs, strict=True):
-        cells[name] = (value, (high - low) / (2 * z), low, high)
-    return cells

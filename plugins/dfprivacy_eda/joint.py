@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, features
-from dfprivacy_eda.sums import Sums
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.grown import Grown, Planned
+from dfprivacy_eda.labels import of_labels, released
+from dfprivacy_eda.possible import Cell, brought
+from dfprivacy_eda.sums import SD, STATISTICS, Sums
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.grown import Grown
+    from dfprivacy_eda.reading import Aggregation
 
-__all__ = ["Summed", "split"]
+__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "split", "within_rows"]
 
-_SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
+ROWS = ("count", "missing")  # between none and all
+
 _RANKS = (
     26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
 )
@@ -49,7 +57,7 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
     """
     most = max((len(column.categories or ()) for column in labels), default=0)
     errors = {  # times the rows and epsilon, where rows change; where they come and go, half of each
-        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (_SD if moments else 1) * (summed > 0),
+        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (SD if moments else 1) * (summed > 0),
         "quantiles": _SLOPE * _RANKS * ranked,
         "categories": 2 * math.sqrt(2) * most * len(labels),
     }
@@ -112,27 +120,29 @@ class Summed:
             return cls(float(n), 0.0, d, b, parts, told, weight)
         return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
 
-    def of(self, name: str, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
+    def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
-        values = self.parts[name].values if name in self.parts else np.zeros(0)
-        sums = np.array([self.rows, 0.0, 0.0, 0.0])
-        sums[1 : 1 + degree] = values[:degree]
-        scales = self.scale * np.array([self.variance > 0, degree > 0, degree > 1, False])
+        told, law = column.name in self.told, NoiseLaw(self.scale, kind="cube", dimension=self.dimension)
+        values = self.parts[column.name].values.tolist() if column.name in self.parts else []
+        at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
+        sums, none = np.zeros(4), replace(law, scale=0.0)
+        laws = [law if self.variance else none, none, none, none]
+        sums[at] = [self.rows, *values]
+        for each in at[1:]:
+            laws[each] = law
         map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
-        counted, of_cube = complete or name in self.told, 4
-        if name in self.told and degree:
-            sums[3], scales[3] = values[degree] / self.weight, self.scale / self.weight
-        elif name in self.told:  # those with a value were counted
-            sums[3], scales[3] = values[0], self.scale
+        if told and degree:
+            map_[:, 3] /= self.weight
+        elif told:  # those with a value were counted
             map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            sums[3], scales[3] = gone, (error or 0.0) / math.sqrt(2)
-            counted, of_cube = True, 3
-        return Sums(sums, scales, map_, np.zeros(4), counted, cube=(self.dimension, of_cube))
+            sums[3], laws[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2))
+            told = True
+        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told)
 
 
 def _stacked(
@@ -150,3 +160,132 @@ def _stacked(
             tally = (0.0, weight) if told else None
             every.append(features.Given(*given, of=of, tally=tally) if given else of)
     return features.Stack(*every, *([features.Count()] if count else []))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of each column, and how the budget was split."""
+
+    columns: dict[str, Column]
+    sums: dict[str, Sums]
+    trees: dict[str, Grown]
+    cells: dict[str, Cells]
+    shares: dict[str, float]
+    size: int | None
+
+
+def measure(
+    curator: Curator,
+    columns: Mapping[str, Column],
+    degrees: Mapping[str, int],
+    shares: Mapping[str, Fraction],
+    nan_policy: NanPolicy,
+    *,
+    ranked: Sequence[str],
+    counted: Sequence[str] = (),
+    told: Collection[str] = (),
+    asked: Sequence[tuple[float, ...]] | None = None,
+) -> Measured:
+    """Measure sums of numbers, trees of their counts, and counts of categories, each with its share of the budget.
+
+    Parameters
+    ----------
+    curator : Curator
+        What measures.
+    columns : mapping of str to Column
+        The columns.
+    degrees : mapping of str to int
+        Up to which power the values of each column of numbers are summed.
+    shares : mapping of str to Fraction
+        The parts of the budget of sums or moments, of quantiles or quartiles, and of categories.
+    nan_policy : str
+        As the methods have it.
+    ranked, counted : sequence of str
+        The columns of numbers with a tree of counts, and those whose missing values are counted beside the sums.
+    told : collection of str
+        The columns of categories of which rows in none are counted.
+    asked : sequence of tuple of float, optional
+        The quantiles that are asked of each tree, whose other nodes are not shown; default: all are.
+
+    Returns
+    -------
+    Measured
+        All of it.
+    """
+    gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
+    numbers = {name: columns[name] for name in degrees}
+    labels = [column for name, column in columns.items() if name not in degrees]
+    of_sums, of_trees, of_counts = (
+        next((shares[name] for name in names if name in shares), None)
+        for names in (("sums", "moments"), ("quantiles", "quartiles"), ("categories",))
+    )
+    moments, trees, planned = Summed(float(curator.size or 0)), dict[str, Grown](), None
+    if of_trees is not None:
+        planned = Planned.of(curator, [numbers[name] for name in ranked], gaps, of_trees, asked)
+    if of_sums is not None:
+        moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(counted), of_sums)
+    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
+    if planned is not None and of_trees is not None:
+        rows = moments.rows, moments.variance
+        for name, (plan, part) in zip(ranked, planned.measured(curator, of_trees), strict=True):
+            trees[name] = Grown.of(
+                plan, part, missing=bool(gaps[name]), rows=rows, root=False, none_missing=complete[name]
+            )
+    return Measured(
+        columns=dict(columns),
+        sums={
+            name: moments.of(column, degrees[name], trees.get(name), complete=complete[name])
+            for name, column in numbers.items()
+        },
+        trees=trees,
+        cells={} if of_counts is None else _counted(curator, labels, told, of_counts),
+        shares={name: float(share) for name, share in shares.items()},
+        size=curator.size,
+    )
+
+
+def _counted(curator: Curator, labels: list[Column], told: Collection[str], share: Fraction) -> dict[str, Cells]:
+    """Count the rows in each category, and of some columns those in none, in a cell of their own."""
+    every: list[features.RowFeatures] = [
+        features.Given(column, of=features.OneHot(column), tally=(0, 1))
+        if column.name in told
+        else features.OneHot(column)
+        for column in labels
+    ]
+    counted = {}
+    parts = curator.sum(features.Stack(*every), share=share, grid="unit").parts
+    for column, part in zip(labels, parts, strict=True):
+        counted[column.name] = Cells.of(part, curator.size, (column,))
+        if column.name in told:
+            *_, gone = part.values.tolist()
+            lost = gone, counted[column.name].law.standard_deviation
+            counted[column.name] = replace(counted[column.name], raw=part.values[:-1], missing=lost)
+    return counted
+
+
+def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
+    """Give a statistic of a column, its standard error and interval; of None where it has none of that name."""
+    column, nothing = measured.columns[one.column], (None, None, None, None)
+    if column.name in measured.cells:
+        return of_labels(column, measured.cells[column.name], confidence).get(one.statistic, nothing)
+    if one.share is not None:
+        tree, z = measured.trees[column.name].tree, float(ndtri((1 + confidence) / 2))
+        every = [tree.quantiles([one.share])[0], *(end[0] for end in tree.intervals([one.share], z))]
+        value, low, high = np.clip(every, column.low, column.high).tolist()
+        return value, (high - low) / (2 * z), low, high
+    own = measured.sums[column.name]
+    known = one.statistic in STATISTICS and (own.counted or one.statistic != "missing")
+    return own.cell(one.statistic, confidence) if known else nothing
+
+
+def within_rows(
+    measured: Measured, asked: Sequence[Aggregation], noisy: Sequence[Cell]
+) -> tuple[list[Cell], list[Any]]:
+    """Bring numbers of rows between none and all, and give what was released beside it."""
+    most = math.inf if measured.size is None else float(measured.size)
+    cells = [brought(each, most) if one.statistic in ROWS else each for one, each in zip(asked, noisy, strict=True)]
+    raw = [
+        released(one.statistic, value, measured.cells.get(one.column))
+        for one, (value, *_) in zip(asked, noisy, strict=True)
+    ]
+    return cells, raw

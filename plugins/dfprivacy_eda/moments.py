@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda import centred, sums
+from dfprivacy_eda import centred
 from dfprivacy_eda.results import ColumnStatistic, covers_of
 from dfprivacy_eda.sums import Sums
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
-
-__all__ = ["mean", "mean_alone", "std", "std_alone", "total", "var", "var_alone", "var_asked"]
+__all__ = ["alone", "mean", "std", "total", "var", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
 
 
-def _concluded(
-    name: str,
-    column: Column,
-    measured: Sums,
-    confidence: float,
-    of: Callable[[Numbers, Column], Numbers],
-    possible: tuple[float, float],
-    *,
-    squares: bool = True,
-) -> ColumnStatistic:
+def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[float, float]) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
-    drawn = measured.drawn(3 if squares else 2)
-    rows, draws = drawn[0, :-1], of(drawn[:, :-1], column)
-    value, count = float(of(drawn[:, -1], column)), float(drawn[0, -1])
-    low, high = sums.interval(draws, rows, confidence, possible)
-    left, error = sums.missing(measured)
+    value, error, low, high = measured.cell(name, confidence)
+    left, left_error = measured.missing
+    column = measured.column
     return ColumnStatistic(
         value=value,
         low=low,
         high=high,
         confidence=confidence,
-        noise_standard_error=sums.spread(draws),
+        noise_standard_error=error,
         statistic=name,
         column=column.name,
-        count=count + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        count=measured.known("count") + min(left or 0.0, 0.0),  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
-        missing_standard_error=error,
+        missing_standard_error=left_error,
         covers=covers_of(name),
         bounds=(column.low, column.high),
         notes=_notes(low, high, possible),
@@ -100,16 +82,16 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
-    its bounds to [-1, 1], the sums of y and y²/2 and the number of rows without a value are released together, with
-    discrete Laplace noise, scaled to their joint L1 sensitivity, which is 2 [1]_. Where a public number of rows is
-    1,000/ε or more and values may be missing, that has a tenth of ε, and the rest buys the sum of y - t, t being
-    the mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the
-    number of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a
-    population the sum of y² is needed as well, so there is one step, with (y, 1-y², y²/2) where the number of rows
-    is private, of sensitivity 3/2 if rows come and go.
+    its bounds to [-1, 1], the sum of y and the number of rows without a value are released together, with discrete
+    Laplace noise, scaled to their joint L1 sensitivity, which is 2 [1]_. Where a public number n of rows is 3,000/ε
+    or more and values may be missing, that has 2 (n ε)^-0.4 of ε, and the rest buys the sum of y - t, t being the
+    mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the number
+    of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a population the
+    sum of y² is needed as well, so there is one step, with (y, y²/2) and the rows without a value, of sensitivity
+    2, or (y, 1-y², y²/2) where the number of rows is private, of sensitivity 3/2 if rows come and go.
 
-    **Statistics.** Intervals are quantiles of 10,000 draws of the noise, whose law is public, and of the
-    normal distribution of a mean for a population.
+    **Statistics.** Intervals are quantiles over draws of the noise, whose law is public; for a population they are
+    those of a t-test.
 
     References
     ----------
@@ -132,12 +114,12 @@ def _(
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
     bounds = (column.low, column.high)
-    release = _concluded("mean", column, measured, confidence, sums.mean, bounds, squares=False)
+    release = _concluded("mean", measured, confidence, bounds)
     if covers == "table":
         return release
     if (release.low, release.high) == bounds:
         return replace(release, covers="limited population")
-    low, high = sums.between(sums.sampled(measured, column), confidence)
+    low, high = map(float, measured.population.interval(confidence))
     notes = _notes(low, high, bounds)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
@@ -199,22 +181,12 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @var.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("var", column, measured, confidence, sums.var, (0.0, column.half * column.half))
+    return _concluded("var", measured, confidence, (0.0, column.half * column.half))
 
 
-def mean_alone(measured: Sums, column: Column) -> float:
-    """Give the mean, without its interval."""
-    return float(sums.mean(measured.numbers, column))
-
-
-def var_alone(measured: Sums, column: Column) -> float:
-    """Give the variance, without its interval."""
-    return float(sums.var(measured.numbers, column))
-
-
-def std_alone(measured: Sums, column: Column) -> float:
-    """Give the standard deviation, without its interval."""
-    return float(sums.std(measured.numbers, column))
+def alone(name: str) -> Callable[[Sums], float]:
+    """Make what gives a number of that name without its interval."""
+    return lambda measured: measured.known(name)
 
 
 def var_asked(column: Column, **_: Any) -> None:
@@ -282,7 +254,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @std.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("std", column, measured, confidence, sums.std, (0.0, column.half))
+    return _concluded("std", measured, confidence, (0.0, column.half))
 
 
 @mechanism(name="sum", columns={"column": "numeric"})

@@ -16,7 +16,8 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import page
 from dfprivacy_eda.correlation import Products, corr
 from dfprivacy_eda.counts import value_counts
-from dfprivacy_eda.describe import Description, Measured, describe, described, measured_of
+from dfprivacy_eda.describe import Description, describe, described, measured_of
+from dfprivacy_eda.joint import Measured
 from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
@@ -265,20 +266,20 @@ def _(looked: Looked, *, confidence: Probability = 0.95) -> Report:
         covers=description.covers,
         histograms=tuple(
             binned(column, measured.trees[column.name], confidence)
-            for column in measured.columns
+            for column in measured.columns.values()
             if column.name in measured.trees
         ),
         counts=tuple(
             value_counts.conclude(
                 measured.cells[column.name], {**told, "column": column, "normalize": False, "sort": True}
             )
-            for column in measured.columns
+            for column in measured.columns.values()
             if column.name in measured.cells
         ),
         correlations=None
         if looked.products is None
         else corr.conclude(looked.products, {**told, "recentre": False}),
-        bounds=tuple(column.bounds for column in measured.columns),
+        bounds=tuple(column.bounds for column in measured.columns.values()),
         shares=looked.shares,
         confidence=confidence,
     )

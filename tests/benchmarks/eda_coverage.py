@@ -25,7 +25,7 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import Parts, recorded, resumable
 
-from dfprivacy_eda import correlation, counts, describe, moments, quantiles, rows, sums
+from dfprivacy_eda import correlation, counts, describe, moments, quantiles, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,7 +179,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=400)
     resumable(parser)
     asked = parser.parse_args()
-    sums._HALF = 2500  # draws of each sign
     rng, failed, parts = np.random.default_rng(1), False, Parts(asked.resume)
     heads = ("statistic", "relation", *(f"ε={epsilon:g}: mean, least" for epsilon in EPSILONS), "least in")
     cells: dict[tuple[str, str], dict[float, list[tuple[float, str]]]] = {}

@@ -39,7 +39,7 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import recorded
 
-from dfprivacy_eda import counts, describe, moments, quantiles, rows, sums
+from dfprivacy_eda import counts, describe, moments, quantiles, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -339,7 +339,6 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[*NUMBERS, *COUNTED, "describe"], help="some statistics")
     parser.add_argument("--limit", type=float, default=1800, help="seconds of another library (default: 1800)")
     asked = parser.parse_args()
-    sums._HALF = 2  # draws for intervals, which nobody looks at here
     every = tables(asked.adult)
     statistics = tuple(name for name in (*NUMBERS, *COUNTED, "describe") if name in asked.only)
     found: Answers = {}

@@ -12,11 +12,12 @@ import pytest
 
 from dfprivacy import Column
 from dfprivacy.errors import ArgumentError
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import NoisyValue
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_eda import sums
 from dfprivacy_eda.describe import split
 from dfprivacy_eda.joint import Summed
+from dfprivacy_eda.sums import drawn_noise
 
 from .conftest import data
 
@@ -118,7 +119,9 @@ def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
 )
 def test_draws_of_the_cube(dimension, sd):
     """The public draws have the standard deviation of the mechanism's noise."""
-    assert sd == pytest.approx(sums.cube_draws(dimension, 1.0, 2).std(), rel=0.03)
+    law = NoiseLaw(1.0, kind="cube", dimension=dimension)
+
+    assert [sd, sd] == pytest.approx(drawn_noise((law, law)).std(axis=1), rel=0.03)
 
 
 @pytest.mark.statistical
@@ -145,12 +148,13 @@ def test_errors_where_rows_come_and_go_are_those_of_reference():
     part = NoisyValue(np.array([n * y, 2 * squares - n]), np.array([2.0, 2.0]), None)
     whole = Summed(n, 20 / 3 * 4, 3, 2.0, {"hours": part})
 
-    measured = whole.of("hours", 2, None, complete=True)
+    measured = whole.of(column, 2, None, complete=True)
+    drawn, _ = measured.draws()
 
-    assert (mean, sd) == pytest.approx((sums.mean(measured.numbers, column), sums.std(measured.numbers, column)))
-    assert 5.16 == pytest.approx(measured.possible[0].std(), rel=0.03)
-    assert 0.0062 == pytest.approx(np.abs(sums.mean(measured.possible, column) - mean).mean(), rel=0.03)
-    assert 0.0093 == pytest.approx(np.abs(sums.std(measured.possible, column) - sd).mean(), rel=0.03)
+    assert (mean, sd) == pytest.approx((measured.known("mean"), measured.known("std")))
+    assert 5.16 == pytest.approx(drawn.count.std(), rel=0.03)
+    assert 0.0062 == pytest.approx(np.abs(drawn.mean - mean).mean(), rel=0.03)
+    assert 0.0093 == pytest.approx(np.abs(drawn.std - sd).mean(), rel=0.03)
 
 
 @pytest.mark.statistical
