@@ -67,7 +67,6 @@ class Called:
     own: Called | None = None
     exact: bool = False
     conclusion: Callable[..., Any] | None = None
-    at_once: bool = False
     check: Callable[..., object] | None = None
     estimator: Callable[..., float] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -207,8 +206,6 @@ class Called:
     def _returned(self) -> Any:
         """The class of what a call returns."""
         returned = self.hints.get("return", Release)
-        if self.at_once:
-            (returned,) = get_args(returned) or (Release,)
         classes = get_args(returned) or (returned,)
         if all(isinstance(each, type) and not issubclass(each, Release | Exact) for each in classes):
             returned = Value
@@ -403,22 +400,9 @@ class Called:
         object
             The result; `measured` itself if the mechanism has no halves.
         """
-        return self.conclude_each([measured], arguments)[0]
-
-    def conclude_each(self, measured: Sequence[Any], arguments: Mapping[str, Any]) -> Sequence[Any]:
-        """Run the second half on what the first returned of each group; see `conclude`."""
         if self.conclusion is None:
             return measured
-        own = {name: arguments[name] for name in self._own[1]}
-        if not self.at_once:
-            return [self.conclusion(each, **own) for each in measured]
-        results: Sequence[Any] = self.conclusion(measured, **own)
-        if len(results) != len(measured):
-            raise PluginError(
-                f"Mechanism {self.name!r} concludes {len(results)} results of {len(measured)} groups.",
-                "Conclude one of each.",
-            )
-        return results
+        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
 
     def estimate(self, measured: Any, arguments: Mapping[str, Any]) -> float | None:
         """Run the short way to the main number; None if there is none."""

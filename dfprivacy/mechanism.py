@@ -56,8 +56,6 @@ class Mechanism(Called):
         Whether it is such a form: it gets a `Holder`, takes no epsilon, and returns an `Exact`.
     conclusion : callable or None
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
-    at_once : bool
-        Whether it is ``conclusion([measured, ...], ...) -> list[Release]``, of all groups of a call.
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
     estimator : callable or None
@@ -106,35 +104,10 @@ class Mechanism(Called):
         >>> list(average.signature.parameters)
         ['column', 'digits', 'epsilon', 'fresh']
         """
-        return self._with(conclusion, at_once=False)
-
-    def concludes_groups(self, conclusion: Callable[..., Sequence[Any]]) -> Mechanism:
-        """Give the mechanism a second half for all groups of a call at once, where arrays make that faster.
-
-        Parameters
-        ----------
-        conclusion : callable
-            ``conclusion([measured, ...], ...) -> [Release, ...]``: for each what it would say of it alone. A
-            call that is not by group gives it one.
-
-        Returns
-        -------
-        Mechanism
-            This one, as for `concludes`.
-
-        Raises
-        ------
-        PluginError
-            As for `concludes`.
-        """
-        return self._with(conclusion, at_once=True)
-
-    def _with(self, conclusion: Callable[..., Any], *, at_once: bool) -> Mechanism:
         if self.conclusion is not None:
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
-        for name, value in (("conclusion", conclusion), ("at_once", at_once)):
-            object.__setattr__(self, name, value)  # the name of the function is to mean the whole
+        object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
         for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own", "_defaults"):
             vars(self).pop(kept, None)
         return self

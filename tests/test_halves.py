@@ -142,45 +142,6 @@ def test_halves_that_do_not_fit_are_refused(first, second, why):
     assert made.conclusion is None
 
 
-def test_a_second_half_may_be_of_all_groups():
-    """It is given what was measured of each, and concludes one result of each; of a call without groups, one."""
-    given = []
-
-    @dp.mechanism(columns={"column": "numeric"})
-    def numbered(curator, column):
-        "Which of the groups it is."
-        return curator.sum(dp.features.Moments(column, degree=1))
-
-    @numbered.concludes_groups
-    def _(measured, *, start=0, less=0) -> list[float]:
-        given.append(len(measured))
-        return [float(start + place) for place in range(len(measured) - less)]
-
-    dp.register_mechanism(numbered)
-    view = dp.protect(
-        pd.DataFrame({"x": [1.0, 2.0] * 20, "g": ["a", "b"] * 20}),
-        "numbered",
-        epsilon=100,
-        bounds={"x": (0, 3)},
-        categories={"g": ["a", "b"]},
-        ledger="memory:",
-    )
-    try:
-        groups = view.group_by("g").numbered("x", start=5, epsilon=1)
-        alone = view.numbered("x", epsilon=1)
-        with pytest.raises(dp.PluginError, match="1 results of 2 groups"):
-            view.group_by("g").numbered("x", less=1, epsilon=1)
-    finally:
-        unregister("numbered")
-
-    assert [5.0, 6.0] == [release.value for release in groups.releases]
-    assert 0.0 == alone.value
-    assert [2, 1, 2] == given
-    assert "-> dfprivacy.release.Value" in str(numbered.signature)
-    with pytest.raises(dp.PluginError, match="two conclusions"):
-        numbered.concludes(lambda measured: measured)
-
-
 def test_there_is_one_second_half():
     """Another one is refused."""
     with pytest.raises(dp.PluginError, match="two conclusions"):

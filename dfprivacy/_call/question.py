@@ -258,11 +258,10 @@ class Question:
         keys = itertools.product(*(column.categories or () for column in self.by))
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
-        answers = _run(self.mechanism, lambda: self.mechanism.conclude_each(measured, self.arguments), call)
         return Groups(
             by=names if several else names[0],
             keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(map(_released, answers)),
+            releases=tuple(self._conclude(each, call) for each in measured),
         )
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
