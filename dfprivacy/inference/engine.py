@@ -70,7 +70,9 @@ class Inference:
         theta, weights = np.where(finite, self.theta, 0.0), np.where(finite, self.weights, 0.0)
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
         middle = (weights * theta).sum(axis=-1, keepdims=True)
-        return np.asarray(np.sqrt((weights * (theta - middle) ** 2).sum(axis=-1)))
+        away = theta - middle
+        reach = np.maximum(np.abs(away).max(axis=-1), 1e-300)  # of which no square is too large for a float
+        return np.asarray(reach * np.sqrt((weights * (away / reach[..., None]) ** 2).sum(axis=-1)))
 
     @cached_property
     def sampling_standard_error(self) -> Array:
@@ -91,9 +93,9 @@ class Inference:
     @property
     def hidden(self) -> NDArray[np.bool_]:
         """Whether the variance from sampling is no farther from 0 than twice what the noise leaves open of it."""
-        mean = (self.weights * self.variance).sum(axis=-1)
-        spread = (self.weights * self.variance**2).sum(axis=-1) - mean**2
-        return np.asarray(mean**2 < _HIDDEN * spread)
+        mean = (self.weights * self.variance).sum(axis=-1, keepdims=True)
+        relative = self.variance / np.maximum(mean, 1e-300)
+        return np.asarray((self.weights * relative**2).sum(axis=-1) - 1 > 1 / _HIDDEN)
 
     @cached_property
     def _se(self) -> Array:
@@ -219,7 +221,7 @@ def infer(sums: NoisySums, parameter: Parameter, draws: int = DRAWS) -> Inferenc
         count at either end.
     """
     exact, weights = sums.draws(draws)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         theta, variance, df = np.broadcast_arrays(*parameter(exact))
         estimate = np.asarray(parameter(sums.estimate)[0])[..., 0]
     known = np.isfinite(theta) & np.isfinite(variance)
