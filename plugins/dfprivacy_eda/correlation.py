@@ -14,7 +14,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
-from dfprivacy_eda.sums import DRAWS, drawn_noise
+from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,6 +82,21 @@ class Products:
         """Draw what the table's own covariances of y may be, all with the same weight."""
         many = self._drawn.shape[-1]
         return self._drawn, np.full(many, 1 / many)
+
+    def expected(self, rows: float, name: str) -> float | None:
+        """Return the error to expect of a correlation, or of a covariance in standard deviations, near 0.
+
+        None where nothing will be known: the noise may be all of a variance of a sixth of the range.
+        """
+        p, upper = len(self.columns), np.triu_indices(len(self.columns))
+        second = np.where(upper[0] == upper[1], rows * (2 * SD**2 - 1), 0.0)
+        sums = np.concatenate([[rows] * self.counted, np.zeros(p), second])
+        typical = replace(self, values=sums, size=None if self.size is None else round(rows))
+        if name == "covariance":
+            return float(infer(typical, _itself).noise_standard_error[0, 1]) / SD**2
+        if (2 * _CLEARLY * infer(typical, _variances).noise_standard_error > SD**2).any():
+            return None
+        return float(infer(typical, _correlations).noise_standard_error[0, 1])
 
     def _covariances(self, sums: Numbers) -> Numbers:
         """Return covariances of y with the divisor n - 1, of shape (p, p, ...), of sums along the first axis."""
@@ -241,6 +256,10 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
 
 
+def _itself(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    return covariances, np.zeros(1), np.inf
+
+
 def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
 
@@ -317,7 +336,7 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
-    found = infer(products, lambda covariances: (covariances, np.zeros(1), np.inf))
+    found = infer(products, _itself)
     values, errors, (low, high) = found.estimate, found.noise_standard_error, found.interval(confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
