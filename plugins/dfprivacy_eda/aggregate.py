@@ -12,7 +12,7 @@ from dfprivacy_eda.aggregates import Aggregates
 from dfprivacy_eda.joint import ROWS, Measured, cell, measure, split, within_rows
 from dfprivacy_eda.possible import Cell, note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import covers_of
+from dfprivacy_eda.wording import covers_of
 
 __all__ = ["agg", "agg_asked"]
 

@@ -9,7 +9,7 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.wording import between, beyond, limited, number, sure
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import at_bound, covers_of, is_quantile, said, unit_of
+from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
 __all__ = ["Aggregates"]
 

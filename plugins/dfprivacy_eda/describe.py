@@ -15,7 +15,8 @@ from dfprivacy_eda import plots
 from dfprivacy_eda.joint import ROWS, Measured, cell, measure, within_rows
 from dfprivacy_eda.possible import note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Tabled, at_bound, covers_of, is_quantile, said, tidy, unit_of
+from dfprivacy_eda.results import Tabled, tidy
+from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import centred
-from dfprivacy_eda.results import ColumnStatistic, covers_of
+from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.sums import Sums
+from dfprivacy_eda.wording import covers_of
 
 __all__ = ["alone", "mean", "std", "total", "var", "var_asked"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy.markup import Grid, escaped, paragraph
 from dfprivacy.wording import between, beyond, clearly_some, number
-from dfprivacy_eda.results import is_quantile
+from dfprivacy_eda.wording import is_quantile
 
 if TYPE_CHECKING:
     from dfprivacy_eda.report import Report
@@ -111,7 +111,9 @@ with a value in every one of these columns."""
 
 def _table(grid: Grid, caption: str) -> str:
     """Wrap a table that may be wider than the page, so that it scrolls, by keyboard too."""
-    return f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
+    return (
+        f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
+    )
 
 
 def _paid(report: Report) -> str:
@@ -127,7 +129,13 @@ def _paid(report: Report) -> str:
         again = ", when it was asked first; nothing this time" if paid.replayed else ""
         at = paid.at.partition(".")[0].partition("+")[0].replace("T", " ")
         released = ("released", f"{at} UTC, by {paid.mechanism}")
-        facts = [("data set", paid.account), *facts, ("paid", price + again), ("guarantee", paid.guarantee), released]
+        facts = [
+            ("data set", paid.account),
+            *facts,
+            ("paid", price + again),
+            ("guarantee", paid.guarantee),
+            released,
+        ]
         if not paid.private:
             warning = f'<p class="warning" role="alert">{escaped(paid.guarantee)}</p>'
     return warning + _table(Grid((), facts), "What was asked and paid")
