@@ -31,6 +31,7 @@ from dfprivacy_eda.describe import Description
 from dfprivacy_eda.matrices import Correlations, Covariances
 from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.ranked import Quantiles
+from dfprivacy_eda.reading import each_once
 from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -72,8 +73,8 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(correlation.corr.checks(correlation.columns_asked).plans(planning.of_products("correlation")))
     register(correlation.cov.checks(correlation.columns_asked).plans(planning.of_products("covariance")))
     register(aggregate.agg.checks(aggregate.agg_asked).plans(planning.of_agg))
-    register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
-    register(report.report.checks(report.report_asked).plans(planning.of_report))
-    register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
-    register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))
-    register(profile.profile.checks(profile.profile_asked).plans(planning.of_profile))
+    register(describe.describe.checks(each_once).plans(planning.of_describe))
+    register(report.report.checks(each_once).plans(planning.of_report))
+    register(bounds.find_bounds.checks(each_once).plans(planning.of_bounds))
+    register(categories.find_categories.checks(each_once).plans(planning.of_keys))
+    register(profile.profile.checks(each_once).plans(planning.of_profile))

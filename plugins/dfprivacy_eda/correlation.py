@@ -14,6 +14,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
+from dfprivacy_eda.reading import each_once
 from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
 
 if TYPE_CHECKING:
@@ -112,14 +113,11 @@ class Products:
 
 def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
     """Check the number of columns, and that none is named twice, before anything is paid."""
-    if columns is None:
-        return
-    names = [column.name for column in columns]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
-    if not 2 <= len(names) <= _MOST:  # noqa: PLR2004
+    each_once(columns)
+    if columns is not None and not 2 <= len(columns) <= _MOST:  # noqa: PLR2004
         raise ArgumentError(
-            f"columns={names!r} are not two to {_MOST} columns.", "For one, ask for its variance: view.var(column)."
+            f"columns= names {len(columns)}, not two to {_MOST}.",
+            "For one, ask for its variance: view.var(column).",
         )
 
 

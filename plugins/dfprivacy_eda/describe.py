@@ -21,7 +21,7 @@ from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_o
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Description", "describe", "describe_asked", "described", "measured_of", "split"]
+__all__ = ["Description", "describe", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -191,15 +191,6 @@ class Description(Tabled):
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         return plots.description(self, ax)
-
-
-def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check that no column is named twice, before anything is paid."""
-    names = [column.name for column in columns or ()]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
-    if columns is not None and not names:
-        raise ArgumentError("columns= names no column.", "Leave it out for all that have bounds or categories.")
 
 
 @mechanism(columns={"columns": "columns"})

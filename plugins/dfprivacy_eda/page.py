@@ -35,6 +35,8 @@ nav ul{{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0
 .drawn span{{display:block;height:.6em;background:{BAR}}}.drawn span+span{{height:.2em;background:{SURE}}}
 @media print{{nav,.skip{{display:none}}section{{break-inside:avoid}}*{{print-color-adjust:exact}}}}
 """
+_TOGETHER = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
+with a value in every one of these columns."""
 _READING = {
     "Every number here has noise.": """It was added on purpose, so that nobody can tell from this page whether any
 one row of the table was as it is. The noise does not fade with more reading: asking again would cost more of the
@@ -80,11 +82,9 @@ def document(report: Report, title: str | None) -> str:
         for at, each in enumerate(names)
     ]
     if (matrix := report.correlations) is not None:
-        text = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
-with a value in every one of these columns."""
         grid = matrix._grid()  # noqa: SLF001 - of our own kind
         shown = _table(grid, "Pearson's correlation, ± standard error of the noise")
-        notes = "".join(map(paragraph, (text, *matrix.notes)))
+        notes = "".join(map(paragraph, (_TOGETHER, *matrix.notes)))
         sections.append(("together", "Correlations", notes + shown))
     told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _READING.items())
     sections.append(("reading", "How to read this page", f"<ul>{told}</ul>"))

@@ -116,13 +116,12 @@ of_rows = of_number("the number of rows")
 of_keys = of_number("each count", _TYPICAL)
 
 
-def of_counts(
-    curator: Curator, column: Column | None = None, a: Column | None = None, b: Column | None = None, **asked: Any
-) -> Findings:
+def of_counts(curator: Curator, **asked: Any) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
     if asked.get("categories") == "discover" or asked.get("domain") is not None:
         return dict(of_keys(curator))
-    cells, error, what = curator.planned.raw.size, laplace(curator), "bin's count" if "bins" in asked else "count"
+    error, what = laplace(curator), "bin's count" if "bins" in asked else "count"
+    cells = curator.planned.raw.size
     return {f"expected standard error of each {what}": error, RELATIVE: error * cells / rows_of(curator)}
 
 

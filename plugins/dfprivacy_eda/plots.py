@@ -47,12 +47,11 @@ BAR, SURE = "#9ec3e6", "#d95f02"
 _NONE = "#d0d0d0"
 _TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
-_MOST_BARS = 40
+_MOST_BARS, _MOST_WRITTEN = 40, 240
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
 _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
 _LONG = 18  # letters beside a plot, from which a name is broken
-_LINE = 60  # letters beside each other below the bars of a picture
 
 
 def _plain(ax: Any) -> Any:
@@ -170,56 +169,15 @@ def description(release: Description, ax: Any) -> Any:
 
 
 def crosstab(release: Crosstab, ax: Any) -> Any:
-    """Draw a bar with its interval for each combination: the rows' categories on the axis, the columns' in colours.
-
-    Where the columns have many categories, a map with a number in each cell.
-    """
-    first, second = (called(release, name) for name in release.columns)
-    rows, columns = release.categories
-    names = [str(each) for each in rows]
-    if len(columns) > len(_SERIES) or len(rows) * len(columns) > _MOST_BARS:
-        return _map(release, ax)
-    ax = axes(ax, height=3.0)
-    heights, low, high = _of_what(release)
-    width = 0.8 / len(columns)
-    for at, category in enumerate(columns):
-        where = np.arange(len(rows)) + (at - (len(columns) - 1) / 2) * width
-        ax.bar(where, heights[:, at], width * 0.92, color=_SERIES[at], label=str(category))
-        label = _interval(release.confidence) if at == len(columns) - 1 else None
-        ax.vlines(where, low[:, at], high[:, at], color=ink(ax), lw=1.5, label=label)
-    slanted = {"rotation": 45, "ha": "right"} if sum(map(len, names)) > _LINE else {}
-    ax.set_xticks(range(len(rows)), names, **slanted)
-    alike = {"index": f"share within {first}", "columns": f"share within {second}"}
-    ax.set(xlabel=first, ylabel=alike.get(release.by or "", "share of all rows" if release.by else "rows"))
-    ax.set_ylim(bottom=0)
-    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1), ncols=4, title=second, alignment="left")
-    return ax
-
-
-def _of_what(release: Crosstab) -> tuple[NDArray[np.float64], ...]:
-    """Give counts or the shares that were asked for, and the ends of their intervals.
-
-    A share p of a sum of K noisy counts has (1-p)² + (K-1)p² times the variance of its count; at least 1 is taken,
-    which it has if the sum is known.
-    """
-    counts = release.counts
-    if release.by is None:
-        return counts, *release.intervals
-    axis = {"all": None, "index": 1, "columns": 0}[release.by]
-    sums = np.maximum(counts.sum(axis=axis, keepdims=True), 1.0)
-    shares, kinds = counts / sums, counts.size / sums.size
-    reach = release.reach / sums * np.sqrt(np.maximum((1 - shares) ** 2 + (kinds - 1) * shares**2, 1))
-    middle = release.raw / sums
-    return shares, np.clip(middle - reach, 0, 1), np.clip(middle + reach, 0, 1)
-
-
-def _map(release: Crosstab, ax: Any) -> Any:
+    """Draw the number of each combination, or the share that was asked for, on squares, dark for large ones."""
     rows, columns = ([*map(str, each)] for each in release.categories)
-    few = release.raw.size <= 6 * _MOST_BARS
-    written = np.vectorize(lambda count: f"{count:,.0f}", otypes=[object])(release.counts) if few else None
-    ax = _squares(axes(ax, height=max(2.2, _ROW * (len(rows) + 4))), release.counts, written, rows, columns)
-    reach = f"{release.reach:.3g} ({100 * release.confidence:.4g}%)"
-    ax.figure.colorbar(ax.images[0], ax=ax, label=f"rows, each ± {reach}")
+    values = release.table[: len(rows), : len(columns)]
+    few = release.raw.size <= _MOST_WRITTEN
+    form = "{:,.0f}" if release.by is None else "{:.1%}"
+    written = np.vectorize(form.format, otypes=[object])(values) if few else None
+    ax = _squares(axes(ax, height=max(2.2, _ROW * (len(rows) + 4))), np.nan_to_num(values), written, rows, columns)
+    reach = f"each ± {release.reach:.3g} rows ({100 * release.confidence:.4g}%)"
+    ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if release.by else 'rows'}, {reach}")
     ax.set(xlabel=called(release, release.columns[1]), ylabel=called(release, release.columns[0]))
     return ax
 
@@ -236,8 +194,9 @@ def matrix(release: _Matrix, ax: Any) -> Any:
     return _squares(ax, release.values, written, names, names, "RdBu")
 
 
-def _squares(ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues",
-             ) -> Any:  # fmt: skip
+def _squares(
+    ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
+) -> Any:
     """Draw numbers on squares, dark for large ones."""
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")

@@ -330,7 +330,7 @@ def test_refused_before_any_charge(protect):
     """A column named twice, and a table without a declared column, cost nothing."""
     view, bare = protect(), protect(bounds={}, categories={})
 
-    with pytest.raises(ArgumentError, match="twice"):
+    with pytest.raises(ArgumentError, match="each once"):
         view.report(["age", "age"], epsilon=1)
     with pytest.raises(ArgumentError, match="bounds"):
         bare.report(epsilon=1)
