@@ -16,7 +16,7 @@ from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
 from dfprivacy.release import MeasurementRecord
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_eda.descent import Descent
+from dfprivacy_eda.tree import Descent
 
 from .test_measurements import registered, view
 

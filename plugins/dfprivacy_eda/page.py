@@ -72,7 +72,8 @@ def document(report: Report, title: str | None) -> str:
     """
     name = title or (report.privacy.account if report.privacy else "A private table")
     described, words = report.description, report.column_words
-    pictures = {each.column: replace(each, column_words=words) for each in (*report.histograms, *report.counts)}
+    every: list[Histogram | Counts] = [*report.histograms, *report.counts]
+    pictures = {each.column: replace(each, column_words=words) for each in every}
     names = [words.get(each, each) for each in described.columns]
     heads, *rows = zip(*((grid := described._grid()).heads, *grid.rows), strict=True)  # noqa: SLF001 - of our own kind
     glance = Grid(("column", *heads[1:]), [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)])
@@ -158,7 +159,7 @@ def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
     for name, (value, error, low, high) in cells.items():
         least = 0.0 if name in {"count", "missing"} else -math.inf  # the noise knows no least
         past = bounds if is_quantile(name) else None
-        ends = "" if low is None else between(max(low, least), max(high, least), bounds=past)
+        ends = "" if low is None or high is None else between(max(low, least), max(high, least), bounds=past)
         rows.append((name, number(value, error) + beyond(value, past), ends))
     grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% interval"), rows)
     return paragraph(f"{text} {_missing(cells)}") + _bars(picture, column) + _table(grid, f"Statistics of {column}")

@@ -14,11 +14,10 @@ from scipy.special import ndtri
 from dfprivacy.inference.engine import infer
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
-from dfprivacy_eda.choice import choice_error, choose_alone
-from dfprivacy_eda.grown import prefix_error, tree_error
-from dfprivacy_eda.layout import layout, rows_epsilon
+from dfprivacy_eda.quantiles import choice_error, choose_alone
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.sums import SD, statistic
+from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy_eda.aggregates import Aggregates
+    from dfprivacy_eda.aggregate import Aggregates
     from dfprivacy_eda.bounds import FoundBounds
+    from dfprivacy_eda.correlation import _Matrix
     from dfprivacy_eda.describe import Description
-    from dfprivacy_eda.matrices import _Matrix
     from dfprivacy_eda.profile import Profile
-    from dfprivacy_eda.ranked import Quantiles
+    from dfprivacy_eda.quantiles import Quantiles
     from dfprivacy_eda.results import ColumnStatistic
     from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 

@@ -15,7 +15,7 @@ from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, reached, rows_beyond
-from dfprivacy_eda.simplex import project
+from dfprivacy_eda.possible import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

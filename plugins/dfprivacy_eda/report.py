@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy.markup import Grid
-    from dfprivacy_eda.grown import Grown
-    from dfprivacy_eda.matrices import Correlations
+    from dfprivacy_eda.correlation import Correlations
+    from dfprivacy_eda.tree import Grown
 
 __all__ = ["Report", "binned", "report"]
 

@@ -15,8 +15,7 @@ from dfprivacy import Column
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_eda import correlation
-from dfprivacy_eda.correlation import Products, corr, cov
-from dfprivacy_eda.matrices import of_no_data
+from dfprivacy_eda.correlation import Products, corr, cov, of_no_data
 
 from .conftest import SAID, data
 

@@ -16,8 +16,7 @@ from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy._call.plan import RELATIVE, split
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_eda import dfprivacy_register_mechanisms
-from dfprivacy_eda.grown import prefix_error
-from dfprivacy_eda.layout import layout
+from dfprivacy_eda.tree import layout, prefix_error
 
 N = 5000
 QUARTILES = [0.25, 0.5, 0.75]
@@ -127,7 +126,7 @@ AGES = {"mean": "mean", "sum": "sum", "var": "var", "std": "std", "median": "med
 PROMISES = {  # what is asked, what is read off the answer, the truth of that, and units of what is said
     **{name: (("age",), float, lambda f, name=name: getattr(f["age"], name)(), None) for name in AGES},
     "count": (("age",), noisy, len, None),
-    "missing": (("age",), noisy, lambda f: 0, None),  # noqa: ARG005 - as the others are called
+    "missing": (("age",), noisy, lambda f: 0, None),
     "quantile": (("age", QUARTILES), lambda r: r.values, lambda f: f["age"].quantile(QUARTILES).tolist(), None),
     "histogram": (("age",), lambda r: r.raw[5], lambda f: ((f["age"] >= 60) & (f["age"] < 72)).sum(), None),
     "value_counts": (("sex",), lambda r: r.raw[r.categories.index("f")], lambda f: (f["sex"] == "f").sum(), None),

@@ -15,10 +15,9 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
-from dfprivacy_eda.grown import Grown
-from dfprivacy_eda.layout import layout
 from dfprivacy_eda.page import BAR, SURE, document
 from dfprivacy_eda.report import binned, split
+from dfprivacy_eda.tree import Grown, layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
 VOID = {"meta", "line", "rect", "circle", "link", "br", "img"}
