@@ -12,6 +12,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfSums
 from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.sums import Sums, moments
@@ -485,15 +486,15 @@ def _(
     measured: tuple[float, float, int | None], column: Column, *, confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Add what the noise may be."""
-    value, scale, rows = measured
-    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    value, law, rows = measured[0], NoiseLaw(measured[1]), measured[2]
+    reach = law.reach(confidence)
     possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
     return ColumnStatistic(
         value=value,
         low=value - reach,
         high=value + reach,
         confidence=confidence,
-        noise_standard_error=math.sqrt(2) * scale,
+        noise_standard_error=law.standard_deviation,
         statistic="sum",
         column=column.name,
         count=None if rows is None else float(rows),

@@ -14,7 +14,7 @@ from dfprivacy.wording import between, beyond, limited, noise_share, number, sur
 from dfprivacy_eda import plots
 from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Tabled", "tidy"]
+__all__ = ["ColumnStatistic", "Framed", "Tabled", "tidy"]
 
 
 class Tabled(Release):
@@ -26,6 +26,43 @@ class Tabled(Release):
 
     def _tidy(self) -> list[Mapping[str, Any]]:
         return [self._columns()]
+
+
+class Framed(Tabled):
+    """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
+
+    _named: ClassVar[str]
+
+    def _rows_named(self) -> Sequence[str]:
+        """Name the rows."""
+        raise NotImplementedError
+
+    def _cells_of(self, name: str) -> Mapping[str, Sequence[Any]]:
+        """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
+        raise NotImplementedError
+
+    def _framed(self, name: str) -> Any:
+        """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
+        pandas, cells = self.library == "pandas", self._cells_of(name)
+        made = tidy(self, cells if pandas else {self._named: self._rows_named(), **cells})
+        if pandas:
+            made.index = list(self._rows_named())
+        return made
+
+    @property
+    def frame(self) -> Any:
+        """The numbers, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
+        return self._framed("values")
+
+    @property
+    def errors(self) -> Any:
+        """The same shape with the standard error of each number."""
+        return self._framed("standard_errors")
+
+    @property
+    def loc(self) -> Any:
+        """What picks cells of a pandas frame by name."""
+        return self.frame.loc
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -6,7 +6,6 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
