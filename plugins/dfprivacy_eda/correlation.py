@@ -38,7 +38,7 @@ class _Matrix(Framed):
     """A number for each two columns."""
 
     _what: ClassVar[str]
-    _named = "column"
+    _named = ("column", "columns")
 
     columns: tuple[str, ...]
     estimates: Numbers
@@ -59,9 +59,6 @@ class _Matrix(Framed):
         """The numbers, NaN where nothing is known."""
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
-
-    def _rows_named(self) -> tuple[str, ...]:
-        return self.columns
 
     def _cells_of(self, name: str) -> dict[str, list[Any]]:
         return dict(zip(self.columns, getattr(self, name).T.tolist(), strict=True))

@@ -12,7 +12,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.wording import limited, number, sure
 from dfprivacy_eda import plots
-from dfprivacy_eda.joint import ROWS, Measured, cell, measure, within_rows
+from dfprivacy_eda.joint import ROWS, Measured, cell, measure
 from dfprivacy_eda.possible import note
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Framed
@@ -69,7 +69,7 @@ class Description(Framed):
     shares: dict[str, float]
     bounds: tuple[tuple[float, float] | None, ...] = ()
 
-    _named = "statistic"
+    _named = ("statistic", "statistics")
 
     @property
     def unbiased(self) -> Any:
@@ -85,9 +85,6 @@ class Description(Framed):
                 f"There is no cell {column!r}.", f"Rows are {[*self.statistics]!r}, columns {[*self.columns]!r}."
             )
         return self.values[self.columns.index(name)][self.statistics.index(row)]
-
-    def _rows_named(self) -> tuple[str, ...]:
-        return self.statistics
 
     def _cells_of(self, name: str) -> dict[str, list[Any]]:
         named, pandas = {}, self.library == "pandas"
@@ -287,9 +284,9 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [[Aggregation(name, column, name) for name in names] for column in measured.columns]
-    found = [within_rows(measured, of, [cell(measured, one, confidence) for one in of]) for of in asked]
-    values, errors, lows, highs = (
-        tuple(tuple(each[at] for each in cells) for cells, _ in found) for at in range(4)
+    found = [[cell(measured, one, confidence) for one in of] for of in asked]
+    values, errors, lows, highs, raw = (
+        tuple(tuple(each[at] for each in cells) for cells in found) for at in range(5)
     )
     return Description(
         columns=tuple(measured.columns),
@@ -298,7 +295,7 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(tuple(raw) for _, raw in found),
+        raw=raw,
         confidence=confidence,
         shares=measured.shares,
         covers="limited table" if measured.sums else "table",

@@ -31,11 +31,8 @@ class Tabled(Release):
 class Framed(Tabled):
     """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
 
-    _named: ClassVar[str]
-
-    def _rows_named(self) -> Sequence[str]:
-        """Name the rows."""
-        raise NotImplementedError
+    _named: ClassVar[tuple[str, str]]
+    """What a column of their names is called, and the attribute that has them."""
 
     def _cells_of(self, name: str) -> Mapping[str, Sequence[Any]]:
         """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
@@ -44,9 +41,10 @@ class Framed(Tabled):
     def _framed(self, name: str) -> Any:
         """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
         pandas, cells = self.library == "pandas", self._cells_of(name)
-        made = tidy(self, cells if pandas else {self._named: self._rows_named(), **cells})
+        head, names = self._named[0], list(getattr(self, self._named[1]))
+        made = tidy(self, cells if pandas else {head: names, **cells})
         if pandas:
-            made.index = list(self._rows_named())
+            made.index = names
         return made
 
     @property
