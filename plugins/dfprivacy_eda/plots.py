@@ -132,7 +132,9 @@ def categories(releases: Sequence[Counts], ax: Any) -> Any:
     """Draw the counts of several columns, one below the other."""
     if len(releases) == 1:
         return counts(releases[0], ax)
-    return stacked([each.column for each in releases], [partial(counts, each) for each in releases], ax)
+    return stacked(
+        [called(each, each.column) for each in releases], [partial(counts, each) for each in releases], ax
+    )
 
 
 def numbers(release: Aggregates, ax: Any) -> Any:
