@@ -188,6 +188,13 @@ class Estimate(Release):
     def __float__(self) -> float:
         return self.estimate
 
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the estimate under draws of the noise."""
+        from dfprivacy.inference.moments import NoisyMoments
+
+        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        return {"estimate": _FUNCTIONS[self.term](sums.estimate[0])[0][..., 0]}
+
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         tested = () if self.pvalue is None else ("pvalue", "alpha", "rejected")

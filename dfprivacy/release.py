@@ -195,6 +195,18 @@ class Release(AsJson, Displayed):
         """Name columns within a sentence: their labels, without units."""
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
+
+        An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
+        of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
+        """
+        raise ArgumentError(
+            f"The noise in a {type(self).__name__} cannot be drawn again.",
+            "Combine answers that follow from noisy sums: means, counts, tests of means, regressions. Ask another "
+            "one anew, with fresh=True and a larger epsilon, where it is too inaccurate.",
+        )
+
     @property
     def _sampling(self) -> float | None:
         """Standard error of the estimate from the sampling of rows alone; None where it is not known."""
@@ -311,7 +323,7 @@ class Groups(Release, Generic[R_co]):
     def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
-        return self.releases[self.keys.index(key)]
+        return self.items()[self.keys.index(key)][1]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -321,8 +333,15 @@ class Groups(Release, Generic[R_co]):
         return iter(self.keys)
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Give each group with its release, in order."""
-        return list(zip(self.keys, self.releases, strict=True))
+        """Give each group with its release, in order; each says what was paid for all, and of which rows it is."""
+        if self.privacy is None:
+            return list(zip(self.keys, self.releases, strict=True))
+        by = [self.by] if isinstance(self.by, str) else [*self.by]
+        question, members = self.privacy.question.removesuffix(f" by {', '.join(by)}"), []
+        for key, named, each in zip(self.keys, self._named(), self.releases, strict=True):
+            where = (*self.privacy.where, *(f"{name} = {category}" for name, category in named.items()))
+            members.append((key, replace(each, privacy=replace(self.privacy, question=question, where=where))))
+        return members
 
     def _noted(self, note: str) -> Self:
         return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import gammaincinv, log_ndtr, ndtri_exp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "noise", "points", "quantile", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
 
 DRAWS = 1024
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
@@ -42,6 +43,10 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
     ndarray of shape (dimension, draws)
         Two Latin hypercubes: of the even points, and of the odd ones.
     """
+    return _spread(dimension, draws, seed)
+
+
+def _spread(dimension: int, draws: int, seed: int) -> Array:
     rng, half = np.random.default_rng((seed, dimension)), draws // 2
     cubes = np.broadcast_to((np.arange(half) + 0.5) / half, (2, dimension, half))
     return np.moveaxis(rng.permuted(cubes, axis=-1), 0, -1).reshape(dimension, draws)
@@ -71,6 +76,36 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
             wider += _log_density(law, drawn[place] / law.scale / _WIDE) - math.log(_WIDE)
     weights = np.exp(own - np.logaddexp(own, wider))
     return drawn, weights / weights.sum()
+
+
+def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS) -> Array:
+    """Return noise of a measurement, the same for the same measurement.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        Laplace, Gaussian, or of the cube: its radius is that of a Gamma variable, and each coordinate is uniform
+        within it.
+    scales : array_like of shape (...)
+        Scale in each coordinate.
+    identity : str
+        What tells the measurement from all others (`NoisyValue.id`).
+    draws : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (..., draws)
+        The noise, evenly spread in each coordinate.
+    """
+    scales = np.asarray(scales, dtype=np.float64)
+    seed = int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big")
+    radius, *u = _spread(scales.size + 1, draws, seed)
+    if law.kind == "cube":
+        noise = gammaincinv(law.dimension + 1, radius) * (2 * np.array(u) - 1)
+    else:
+        noise = _quantile(law, np.log(u))
+    return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
 
 
 def quantile(law: NoiseLaw, u: ArrayLike) -> Array:

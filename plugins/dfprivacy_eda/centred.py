@@ -134,7 +134,7 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     guess = moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
-    t = curator.settled(float(guess.estimate.y[0]))
+    t = float(guess.estimate.y[0])
     joined = _joined(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
     joined.map[1] += t * joined.map[0]
     joined.start[1] = t * joined.start[0]
@@ -161,7 +161,6 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
         return guess
     rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
     v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
-    t, v, rows = curator.settled((t, v, rows))
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
     return _joined(guess, curator.measure(spread), spread.unit, 2, v)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from dfprivacy_eda import centred
 from dfprivacy_eda.results import ColumnStatistic, covers_of
 from dfprivacy_eda.sums import Sums
 
-__all__ = ["alone", "mean", "std", "total", "var", "var_asked"]
+__all__ = ["mean", "std", "total", "var", "var_asked"]
 
 Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
@@ -182,11 +181,6 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
     return _concluded("var", measured, confidence, (0.0, column.half * column.half))
-
-
-def alone(name: str) -> Callable[[Sums], float]:
-    """Make what gives a number of that name without its interval."""
-    return lambda measured: measured.known(name)
 
 
 def var_asked(column: Column, **_: Any) -> None:

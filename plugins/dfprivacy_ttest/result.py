@@ -158,6 +158,13 @@ class TTest(Release):
     queries: Queries = "jointly"
     covers: str | None = "limited population"
 
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the estimate and the means under draws of the noise."""
+        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        tested = parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
+        plain = sums.estimate
+        return {"estimate": tested(plain)[0][..., 0], "means": tuple(plain.mean[..., 0].T)}
+
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         missing = clearly_some(self.missing, self.missing_standard_error)
