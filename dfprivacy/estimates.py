@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -182,7 +182,7 @@ class Estimate(Release):
     bounds: tuple[float, float]
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: Mapping[str, Any]
+    released: Mapping[str, Any] = field(compare=False)
     covers: str | None = "limited population"
 
     def __float__(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
@@ -116,10 +116,16 @@ class Release(AsJson, Displayed):
         """Whether both are of one class and have the same result, to the last bit; NaN is NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
-        return self is other or plain_json(self.result) == plain_json(other.result)
+        return self is other or self._compared == other._compared
 
     def __hash__(self) -> int:
-        return hash(plain_json(self.result))
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> str:
+        """The numbers, without what tells two measurements of the same values apart."""
+        beside = {each.name for each in fields(self) if not each.compare}
+        return plain_json({name: value for name, value in self.result.items() if name not in beside})
 
     def __add__(self, other: object) -> Any:
         return _combined("+", self, other)

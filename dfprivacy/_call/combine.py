@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Combination", "combine", "concluded", "drawn", "number_of", "spread_of"]
+__all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
 
 _LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
@@ -262,7 +262,7 @@ def concluded(
     low, high = _ends_of(sampled, (1 - confidence) / 2)
     if math.isfinite(low) or math.isfinite(high):
         _refuse_leaning(values, estimate)
-    limited = any((each.covers or "").startswith("limited") for each in releases)
+    limited = any((each.covers or "").startswith("limited") for each in _members(releases))
     made = Combination(
         estimate=estimate,
         low=low,
@@ -293,7 +293,7 @@ def calculated(operator: str, first: Any, second: Any) -> Combination:
 
     def f(*given: Any) -> Any:
         rest = iter(given)
-        return calculate(*(float(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
+        return calculate(*(main(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
 
     with np.errstate(all="ignore"):
         draws = calculate(*(_main_draws(each) if isinstance(each, Release) else value for each, value in pairs))
@@ -369,6 +369,8 @@ def _stands(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at:
 
 def _taken(value: Any, at: int) -> Any:
     """Take one draw of what may be a dictionary, a sequence or an array of numbers."""
+    if value is None:
+        return None
     if isinstance(value, Mapping):
         return {name: _taken(each, at) for name, each in value.items()}
     if isinstance(value, tuple):
@@ -396,7 +398,7 @@ def number_of(value: Any, what: str) -> float:
 
 def _read(value: Any, what: str) -> float:
     if isinstance(value, Release):
-        return _main(value)
+        return main(value)
     if isinstance(value, _Stand):
         value = float(value)
     if value is None:  # such as a slope of regressors that cannot be told apart under this noise
@@ -413,8 +415,10 @@ def _read(value: Any, what: str) -> float:
     return read
 
 
-def _main(release: Release) -> float:
+def main(release: Any) -> float:
     """Give the number that arithmetic is about."""
+    if isinstance(release, _Stand):
+        return float(release)
     if isinstance(release, Groups):
         raise ArgumentError("An answer by group has several numbers.", "Name a group: groups['a'] - groups['b'].")
     name, kind = release._estimate, type(release).__name__  # noqa: SLF001 - of our own kind
@@ -475,7 +479,7 @@ def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Re
     known = [_own_shifts(each) for each in members]
 
     def moved(place: int, by: float) -> float:
-        mains = [_main(each) + by * (at == place) for at, each in enumerate(members)]
+        mains = [main(each) + by * (at == place) for at, each in enumerate(members)]
         draws = [{each._estimate: np.array([main])} for each, main in zip(members, mains, strict=True)]  # noqa: SLF001
         return number_of(f(*_stands(releases, draws, 0)), "The function")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.answered import answered_by
-from dfprivacy._call.combine import concluded, drawn, number_of, spread_of
+from dfprivacy._call.combine import concluded, drawn, main, number_of, spread_of
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def refined(
 ) -> Combination:
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
     pooled = vars(release).get("_pooled") if of is None else None
-    first, number, times = pooled or (release, of or float, 1)
+    first, number, times = pooled or (release, of or main, 1)
     question = answered_by(first)
     if question is None:
         raise ArgumentError(
@@ -68,7 +68,7 @@ def refined(
 
 def _number(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
     """Give what reads the number of an answer, or of the mean of several."""
-    return float if "_pooled" in vars(release) else number
+    return main if "_pooled" in vars(release) else number
 
 
 def _pool(release: Release, again: Release, pooled: tuple[Release, Callable[..., float], int]) -> Combination:

@@ -99,13 +99,17 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS)
         The noise, evenly spread in each coordinate.
     """
     scales = np.asarray(scales, dtype=np.float64)
-    seed = int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big")
-    radius, *u = _spread(scales.size + 1, draws, seed)
-    if law.kind == "cube":
-        noise = gammaincinv(law.dimension + 1, radius) * (2 * np.array(u) - 1)
+    u = _spread(scales.size, draws, _seed(identity))
+    if law.kind == "cube":  # of which parts of a measurement share the radius
+        radius = _spread(1, draws, _seed(identity.partition(".")[0] + " radius"))
+        noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
     else:
         noise = _quantile(law, np.log(u))
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def quantile(law: NoiseLaw, u: ArrayLike) -> Array:

@@ -145,6 +145,9 @@ def _(
         bounds=tuple(
             measured.columns[each.column].bounds if each.column in measured.sums else None for each in wanted
         ),
+        released=tuple(
+            measured.sums[each.column].released if each.column in measured.sums else None for each in wanted
+        ),
     )
 
 

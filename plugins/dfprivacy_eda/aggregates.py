@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.wording import between, beyond, limited, number, sure
 from dfprivacy_eda import plots
-from dfprivacy_eda.results import at_bound, covers_of, is_quantile, said, unit_of
+from dfprivacy_eda.results import at_bound, covers_of, is_quantile, possible_cells, redrawn_cells, said, unit_of
 
 __all__ = ["Aggregates"]
 
@@ -44,6 +45,8 @@ class Aggregates(Release):
     bounds : tuple of (float, float) or None
         For each the bounds of its column, to which values are limited; None of categories and numbers of rows. A
         quantile at one may lie beyond it.
+    released : tuple of mapping or None
+        For each the noisy sums that it follows from.
     """
 
     names: tuple[str, ...]
@@ -58,6 +61,12 @@ class Aggregates(Release):
     shares: dict[str, float]
     notes: tuple[str, ...]
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        raw = redrawn_cells([*zip(self.columns, self.bounds, self.released, self.statistics, strict=True)])
+        return {"raw": raw, "values": possible_cells(self.statistics, raw)}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:

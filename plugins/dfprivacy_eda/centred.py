@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy import Column, Curator, features
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.sums import Sums, moments
+from dfprivacy_eda.sums import Sums, ids_of, moments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -179,11 +179,14 @@ def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float 
     map_[row], start[row] = 0, 0
     map_[row, -1] = 1
     values = np.append(guess.values, noisy.values * unit)
-    return replace(guess, values=values, laws=(*guess.laws, law), map=map_, start=start, about=about)
+    laws, ids = (*guess.laws, law), (*guess.ids, *ids_of(noisy))
+    return replace(guess, values=values, laws=laws, map=map_, start=start, ids=ids, about=about)
 
 
-def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> tuple[float, float]:
-    """Measure the sum of a column alone: its noisy value, and the scale of the noise, in units of the column."""
+def total(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+    """Measure the sum of a column alone, which has all of the noise: as that of y, of no rows."""
     statistic = Total(column, curator.gaps([column], nan_policy))
     noisy = curator.measure(statistic)
-    return float(noisy.values[0]) * statistic.most, float(noisy.scales[0]) * statistic.most
+    unit = statistic.most / column.half
+    law, map_ = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0), np.array([[0.0], [1], [0], [0]])
+    return Sums(column, noisy.values * unit, (law,), map_, np.zeros(4), counted=False, ids=ids_of(noisy))

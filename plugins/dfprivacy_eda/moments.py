@@ -37,6 +37,7 @@ def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[flo
         covers=covers_of(name),
         bounds=(column.low, column.high),
         notes=_notes(low, high, possible),
+        released=measured.released,
     )
 
 
@@ -252,7 +253,7 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[float, float, int | None]:
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[Sums, int | None]:
     """Give the sum of a column.
 
     Parameters
@@ -297,15 +298,14 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
     True
     """
-    return (*centred.total(curator, column, nan_policy), curator.size)
+    return centred.total(curator, column, nan_policy), curator.size
 
 
 @total.concludes
-def _(
-    measured: tuple[float, float, int | None], column: Column, *, confidence: Probability = 0.95
-) -> ColumnStatistic:
+def _(measured: tuple[Sums, int | None], column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Add what the noise may be."""
-    value, scale, rows = measured
+    sums, rows = measured
+    value, scale = sums.known("sum"), sums.laws[0].scale * column.half
     reach = -math.log1p(-confidence) * scale  # of a Laplace variable
     possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
     return ColumnStatistic(
@@ -320,4 +320,5 @@ def _(
         covers=covers_of("sum"),
         bounds=(column.low, column.high),
         notes=_notes(value - reach, value + reach, possible),
+        released=sums.released,
     )

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
-from dfprivacy import Release
+from dfprivacy import Column, Release
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_error
 from dfprivacy_eda import plots
+from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
 from dfprivacy_eda.wording import left_out
 
-__all__ = ["ColumnStatistic", "Tabled", "at_bound", "covers_of", "is_quantile", "said", "tidy", "unit_of"]
+__all__ = [
+    "ColumnStatistic",
+    "Tabled",
+    "at_bound",
+    "covers_of",
+    "is_quantile",
+    "redrawn_cells",
+    "said",
+    "tidy",
+    "unit_of",
+]
 
 
 class Tabled(Release):
@@ -63,6 +74,9 @@ class ColumnStatistic(Release):
         The column's bounds, to which values are limited; None of rows and categories.
     notes : tuple of str
         What to know before trusting the number.
+    released : mapping or None
+        What it follows from, where that are noisy sums: values, of each the noise and the measurement, and how
+        rows and moments follow.
     """
 
     value: float
@@ -79,11 +93,18 @@ class ColumnStatistic(Release):
     raw: float | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
+    released: Mapping[str, Any] | None = field(default=None, compare=False)
 
     _estimate: ClassVar[str] = "value"
 
     def __float__(self) -> float:
         return self.value
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the number under draws of the noise."""
+        if self.released is None:
+            return super()._redrawn()
+        return {"value": getattr(drawn(self.released, self.column, self.bounds), self.statistic)}
 
     @property
     def _repeated(self) -> tuple[str, ...]:
@@ -153,6 +174,21 @@ class ColumnStatistic(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         return plots.statistic(self, ax)
+
+
+def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
+    """Return the numbers of a column under draws of the noise in what was released of it."""
+    return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
+
+
+def redrawn_cells(
+    asked: Sequence[tuple[str, tuple[float, float] | None, Mapping[str, Any] | None, str]],
+) -> tuple[Any, ...]:
+    """Return statistics under draws of the noise, of their columns, bounds, noisy sums and names; or None."""
+    return tuple(
+        None if plain is None or statistic not in STATISTICS else getattr(drawn(plain, column, bounds), statistic)
+        for column, bounds, plain, statistic in asked
+    )
 
 
 _WORDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,7 +153,7 @@ class TTest(Release):
     method: Method
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: Mapping[str, Any]
+    released: Mapping[str, Any] = field(compare=False)
     bounds: tuple[float, float]
     queries: Queries = "jointly"
     covers: str | None = "limited population"
