@@ -326,7 +326,8 @@ class _Stand:
         if name in self._draws:
             return _taken(self._draws[name], self._at)
         value = getattr(self._release, name)
-        if value is None or isinstance(value, str | bool) or name in {"confidence", "alpha", "keys", "by"}:
+        parts = value if isinstance(value, tuple) else (value,)
+        if all(each is None or isinstance(each, str | bool) for each in parts):  # a setting
             return value
         raise ArgumentError(
             f"The function looks at {name} of a {type(self._release).__name__}, whose noise cannot be drawn again.",
@@ -335,6 +336,9 @@ class _Stand:
 
     def __float__(self) -> float:
         return float(getattr(self, self._release._estimate))  # noqa: SLF001 - of our own kind
+
+    def __getitem__(self, key: object) -> Any:
+        return type(self._release).__getitem__(self, key)  # type: ignore[attr-defined]
 
 
 class _Stands:

@@ -21,6 +21,7 @@ __all__ = [
     "at_bound",
     "covers_of",
     "is_quantile",
+    "possible_cells",
     "redrawn_cells",
     "said",
     "tidy",
@@ -189,6 +190,11 @@ def redrawn_cells(
         None if plain is None or statistic not in STATISTICS else getattr(drawn(plain, column, bounds), statistic)
         for column, bounds, plain, statistic in asked
     )
+
+
+def possible_cells(statistics: Sequence[str], raw: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what is drawn of numbers as released: not of rows, which were brought to what is possible."""
+    return tuple(None if name in _ROWS else each for name, each in zip(statistics, raw, strict=True))
 
 
 _WORDS = {
