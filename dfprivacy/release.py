@@ -349,6 +349,10 @@ class Groups(Release, Generic[R_co]):
             members.append((key, replace(each, privacy=replace(self.privacy, question=question, where=where))))
         return members
 
+    @property
+    def _compared(self) -> str:
+        return plain_json([self.by, self.keys, [each._compared for each in self.releases]])  # noqa: SLF001 - own
+
     def _noted(self, note: str) -> Self:
         return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own
 

@@ -338,7 +338,8 @@ class _Stand:
         return float(getattr(self, self._release._estimate))  # noqa: SLF001 - of our own kind
 
     def __getitem__(self, key: object) -> Any:
-        return type(self._release).__getitem__(self, key)  # type: ignore[attr-defined]
+        kind: Any = type(self._release)
+        return kind.__getitem__(self, key)
 
 
 class _Stands:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +74,7 @@ class Counted:
     value: float
     scale: float
     most: float
+    released: Mapping[str, Any]
 
 
 def nunique_asked(column: Column, **_: Any) -> None:
@@ -134,7 +137,7 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     else:
         measured = curator.measure(Values(column, omit=bool(gaps)))
         most = math.inf if curator.size is None else float(curator.size)
-    return Counted(float(measured.values[0]), float(measured.scales[0]), most)
+    return Counted(float(measured.values[0]), float(measured.scales[0]), most, counts(measured))
 
 
 @nunique.concludes
@@ -154,6 +157,7 @@ def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> C
         bounds=column.bounds if column.categories is None else None,
         raw=None if value == noisy else noisy,
         notes=_notes(high - low, measured.most),
+        released=measured.released,
     )
 
 

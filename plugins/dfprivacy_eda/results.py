@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Release
@@ -105,7 +106,14 @@ class ColumnStatistic(Release):
         """Give the number under draws of the noise."""
         if self.released is None:
             return super()._redrawn()
-        return {"value": getattr(drawn(self.released, self.column, self.bounds), self.statistic)}
+        name = self.statistic if self.statistic in STATISTICS else "count"
+        values = getattr(drawn(self.released, self.column, self.bounds), name)
+        if self.raw is None:
+            return {"value": values}
+        within = (
+            np.minimum if self.value < self.raw else np.maximum
+        )  # what was brought to what is possible stays so
+        return {"value": within(values, self.value), "raw": values}
 
     @property
     def _repeated(self) -> tuple[str, ...]:

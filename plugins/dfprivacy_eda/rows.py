@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import counts
 
 __all__ = ["count", "missing"]
 
@@ -127,6 +130,7 @@ class Rows:
     values: tuple[float, float | None]
     laws: tuple[NoiseLaw, NoiseLaw]
     size: int | None
+    released: Mapping[str, Any]
 
 
 def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
@@ -134,12 +138,12 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         counted = curator.sum(features.Count(), grid="unit")
-        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n)
+        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n, counts(counted, 0))
     told = n is None and (both or curator.neighbors == "add_remove")
     known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
     value = float(known.values[0])
     left = float(known.values[1]) if told else None if n is None else n - value
-    return Rows((value, left), (known.law, known.law), n)
+    return Rows((value, left), (known.law, known.law), n, counts(known, n))
 
 
 def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
@@ -164,4 +168,5 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
         missing=left,
         missing_standard_error=None if left is None else rows.laws[1].standard_deviation,
         raw=None if value == noisy else noisy,
+        released=rows.released,
     )

@@ -29,7 +29,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "SD", "STATISTICS", "Drawn", "Sums", "drawn_noise", "ids_of", "laws_of", "moments", "statistic"]
+__all__ = [
+    "DRAWS",
+    "SD",
+    "STATISTICS",
+    "Drawn",
+    "Sums",
+    "counts",
+    "drawn_noise",
+    "ids_of",
+    "laws_of",
+    "moments",
+    "statistic",
+]
 
 DRAWS = 8192
 STATISTICS = ("count", "missing", "mean", "sum", "var", "std")
@@ -263,6 +275,24 @@ def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int, int], ...]:
     """Return of each of several sums its measurement, its place in that, and the size of that."""
     size = noisy.values.size
     return tuple((noisy.id, place, size) for place in range(size))
+
+
+def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
+    """Return noisy counts in plain values, the first that of rows.
+
+    Parameters
+    ----------
+    noisy : NoisyValue
+        One count, or two of which the other is that of rows without a value.
+    missing : int, optional
+        The public number of all rows, if those are the rest of them.
+    """
+    map_, start = np.zeros((4, noisy.values.size)), np.zeros(4)
+    map_[0, 0], map_[3, -1], start[3] = 1, 1, 0
+    if missing is not None:
+        map_[3, 0], start[3] = -1, missing
+    column = Column("", (-1.0, 1.0))
+    return Sums(column, noisy.values, laws_of(noisy), map_, start, counted=True, ids=ids_of(noisy)).released
 
 
 def moments(
