@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.inference.engine import infer
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
+from dfprivacy_eda.sums import DRAWS, drawn_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +27,7 @@ _MOST = 100  # columns
 _FIRST = "3/10"  # of the budget, for where the values are
 _REACH = 3.0  # standard deviations about the mean, to which values are clipped then
 _CLEARLY = 2.0  # standard errors above 0, from which a variance is one
-_DRAWS = 8000  # of noise
-_DRAWN = 4_000_000  # numbers in all of them, at most
+_DRAWN = 4_000_000  # numbers in all draws of noise, at most
 
 
 @dataclass(frozen=True)
@@ -63,35 +66,33 @@ class Products:
         d = len(self.values)
         return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
 
-    def possible(self) -> Numbers:
-        """Draw what the table's own sums may be, given what was measured, one in each row."""
-        if not self.scales.any():
-            return self.values[None]
-        # The radius of the cube is that of a Gamma variable, and each coordinate is uniform within it.
-        d, rng = len(self.values), np.random.default_rng(3)
-        half = min(_DRAWS, _DRAWN // d) // 2
-        draws = rng.gamma(d + 1, size=(half, 1)) * rng.uniform(-1, 1, (half, d)) * self.scales
-        return self.values + np.vstack([draws, -draws])
+    @cached_property
+    def estimate(self) -> Numbers:
+        """Covariances of y as released, of shape (p, p, 1)."""
+        return self._covariances(self.values[:, None])
 
-    def covariances(self, rows: Numbers) -> Numbers:
-        """Give covariances of y with the divisor n - 1, shape (..., p, p), of sums along the last axis."""
+    @cached_property
+    def _drawn(self) -> Numbers:
+        d = len(self.values)
+        laws = tuple(NoiseLaw(float(scale), kind="cube", dimension=d) for scale in self.scales)
+        drawn = drawn_noise(laws, min(DRAWS, 2 * (_DRAWN // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
+        return self._covariances(self.values[:, None] - drawn)
+
+    def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
+        """Draw what the table's own covariances of y may be, all with the same weight."""
+        many = self._drawn.shape[-1]
+        return self._drawn, np.full(many, 1 / many)
+
+    def _covariances(self, sums: Numbers) -> Numbers:
+        """Return covariances of y with the divisor n - 1, of shape (p, p, ...), of sums along the first axis."""
         p = len(self.columns)
-        n = (
-            np.maximum(rows[..., :1], 2.0)
-            if self.counted
-            else np.full((*rows.shape[:-1], 1), float(self.size or 0))
-        )
-        n = np.maximum(n, 2.0)[..., None]
-        rest = rows[..., 1:] if self.counted else rows
+        n = np.maximum(sums[0] if self.counted else float(self.size or 0), 2.0)
+        rest = sums[int(self.counted) :]
+        mean, second = rest[:p] / n, np.empty((p, p, *sums.shape[1:]))
         upper = np.triu_indices(p)
-        second = np.empty((*rows.shape[:-1], p, p))
-        second[..., upper[0], upper[1]] = second[..., upper[1], upper[0]] = rest[..., p:]
-        second /= n
-        at = range(p)
-        second[..., at, at] = (second[..., at, at] + 1) / 2
-        mean = rest[..., :p] / n[..., 0]
-        covariances: Numbers = (second - mean[..., :, None] * mean[..., None, :]) * (n / (n - 1))
-        return covariances
+        second[upper] = second[upper[::-1]] = rest[p:] / n
+        second[range(p), range(p)] = (second[range(p), range(p)] + 1) / 2
+        return np.asarray((second - mean[:, None] * mean) * (n / (n - 1)))
 
 
 def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
@@ -219,11 +220,10 @@ def corr(
 @corr.concludes
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
     """Divide covariances by standard deviations."""
-    covariances, drawn = products.covariances(products.values), products.covariances(products.possible())
-    variances, possible = np.diag(covariances), np.diagonal(drawn, axis1=-2, axis2=-1)
-    unknown = variances <= np.maximum(_CLEARLY * possible.std(axis=0), 0.0)
-    values, draws = _correlations(covariances, variances), _correlations(drawn, possible)
-    errors, low, high = _spread(draws, confidence)
+    variances = products.estimate.diagonal()[0]
+    unknown = variances <= _CLEARLY * infer(products, _variances).noise_standard_error
+    found = infer(products, _correlations)
+    values, errors, (low, high) = found.estimate.copy(), found.noise_standard_error, found.interval(confidence)
     either = unknown[:, None] | unknown
     values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
     np.fill_diagonal(low, np.where(unknown, -1.0, 1.0))
@@ -241,23 +241,16 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
 
 
-def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
+def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
+
+
+def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     """Divide by standard deviations; each number is brought between -1 and 1."""
-    root = np.sqrt(np.maximum(variances, 1e-12))
-    correlations: Numbers = np.clip(covariances / (root[..., :, None] * root[..., None, :]), -1.0, 1.0)
-    at = range(correlations.shape[-1])
-    correlations[..., at, at] = 1.0
-    return correlations
-
-
-def _spread(draws: Numbers, confidence: float) -> Numbers:
-    """Give standard deviations and both ends of intervals of symmetric matrices, of each pair once."""
-    upper = np.triu_indices(draws.shape[-1])
-    pairs = np.ascontiguousarray(draws[:, *upper].T)
-    found: Numbers = np.empty((3, *draws.shape[1:]))
-    of_pairs = pairs.std(axis=1), *np.quantile(pairs, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-    found[:, *upper] = found[:, upper[1], upper[0]] = of_pairs
-    return found
+    root = np.sqrt(np.maximum(_variances(covariances)[0], 1e-12))
+    correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
+    correlations[range(len(root)), range(len(root))] = 1.0
+    return correlations, np.zeros(1), np.inf
 
 
 @mechanism(columns={"columns": ["numeric"]})
@@ -324,8 +317,8 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
-    values, draws = products.covariances(products.values), products.covariances(products.possible())
-    errors, low, high = _spread(draws, confidence)
+    found = infer(products, lambda covariances: (covariances, np.zeros(1), np.inf))
+    values, errors, (low, high) = found.estimate, found.noise_standard_error, found.interval(confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)

@@ -242,7 +242,7 @@ def _of_population(moments: Any) -> tuple[Array, Array, Array]:
     return one.mean, one.variance / one.n, one.n - 1
 
 
-@lru_cache(maxsize=64)  # the groups of a call have the same laws, but for those that their own first step gave
+@lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
 def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     """Draw noise, the same every time: a conclusion is a function of what was measured.
 
@@ -258,9 +258,10 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     ndarray of shape (len(laws), draws)
         The noise.
     """
-    *every, radius = points(len(laws) + 1, draws)
+    *every, last = points(len(laws) + 1, draws)
+    radii = {law.dimension: gammaincinv(law.dimension + 1, last) for law in laws if law.kind == "cube"}
     drawn = [
-        law.scale * gammaincinv(law.dimension + 1, radius) * (2 * u - 1) if law.kind == "cube" else quantile(law, u)
+        law.scale * radii[law.dimension] * (2 * u - 1) if law.kind == "cube" else quantile(law, u)
         for law, u in zip(laws, every, strict=True)
     ]
     return np.array(drawn).reshape(len(laws), draws)
