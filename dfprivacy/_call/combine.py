@@ -313,6 +313,11 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
             except (ArithmeticError, ValueError) as error:
                 if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
                     raise
+            except TypeError as error:  # such as of None
+                raise ArgumentError(
+                    f"The function fails where the noise is drawn again: {error}.",
+                    "Point at numbers that follow from noisy sums; quantiles and categories do not.",
+                ) from None
     return values
 
 

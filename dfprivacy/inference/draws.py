@@ -103,6 +103,10 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS)
     if law.kind == "cube":  # of which parts of a measurement share the radius
         radius = _spread(1, draws, _seed(identity.partition(".")[0] + " radius"))
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
+    elif law.kind == "Laplace" and law.step:  # in steps of the scale: q^(m + 1) / (1 + q) lies above m of them
+        g = law.step / law.scale
+        above = np.log(np.minimum(u, 1 - u) * (1 + math.exp(-g)))
+        noise = g * np.sign(u - 1 / 2) * np.maximum(np.ceil(-above / g - 1), 0)
     else:
         noise = _quantile(law, np.log(u))
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))

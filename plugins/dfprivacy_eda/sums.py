@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +161,7 @@ class Sums:
     @property
     def released(self) -> dict[str, Any]:
         """What was measured in plain values, of which `of_release` makes it again."""
-        noise = [(law.kind, law.scale, law.dimension, *one) for law, one in zip(self.laws, self.ids, strict=True)]
+        noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
         return {**plain, "start": tuple(self.start.tolist()), "about": self.about}
@@ -169,7 +169,7 @@ class Sums:
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
         """Return what was measured, from `released`."""
-        laws = tuple(NoiseLaw(scale, 0.0, kind, dimension) for kind, scale, dimension, *_ in plain["noise"])
+        laws = tuple(NoiseLaw(*each[:-3]) for each in plain["noise"])
         ids = tuple((name, place, size) for *_, name, place, size in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
         return cls(column, values, laws, map_, start, counted=True, ids=ids, about=plain["about"])
@@ -293,7 +293,8 @@ def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
     if missing is not None:
         map_[3, 0], start[3] = -1, missing
     column = Column("", (-1.0, 1.0))
-    return Sums(column, noisy.values, laws_of(noisy), map_, start, counted=True, ids=ids_of(noisy)).released
+    laws = (noisy.law,) * noisy.values.size
+    return Sums(column, noisy.values, laws, map_, start, counted=True, ids=ids_of(noisy)).released
 
 
 def moments(
