@@ -43,10 +43,6 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
     ndarray of shape (dimension, draws)
         Two Latin hypercubes: of the even points, and of the odd ones.
     """
-    return _spread(dimension, draws, seed)
-
-
-def _spread(dimension: int, draws: int, seed: int) -> Array:
     rng, half = np.random.default_rng((seed, dimension)), draws // 2
     cubes = np.broadcast_to((np.arange(half) + 0.5) / half, (2, dimension, half))
     return np.moveaxis(rng.permuted(cubes, axis=-1), 0, -1).reshape(dimension, draws)
@@ -99,9 +95,9 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS)
         The noise, evenly spread in each coordinate.
     """
     scales = np.asarray(scales, dtype=np.float64)
-    u = _spread(scales.size, draws, _seed(identity))
+    u = _permuted(identity, scales.size, draws)
     if law.kind == "cube":  # of which parts of a measurement share the radius
-        radius = _spread(1, draws, _seed(identity.partition(".")[0] + " radius"))
+        radius = _permuted(identity.partition(".")[0] + " radius", 1, draws)
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
     elif law.kind == "Laplace" and law.step:  # in steps of the scale: q^(m + 1) / (1 + q) lies above m of them
         g = law.step / law.scale
@@ -112,8 +108,10 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS)
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
 
 
-def _seed(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+def _permuted(identity: str, dimension: int, draws: int) -> Array:
+    """Return evenly spread points in a random order, coordinate by coordinate: fewer are the first of more."""
+    rng = np.random.default_rng(int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big"))
+    return rng.permuted(np.broadcast_to((np.arange(draws) + 0.5) / draws, (dimension, draws)), axis=-1)
 
 
 def quantile(law: NoiseLaw, u: ArrayLike) -> Array:

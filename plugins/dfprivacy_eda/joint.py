@@ -134,10 +134,10 @@ class Summed:
         at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
         sums, none = np.zeros(4), replace(law, scale=0.0)
         laws = [law if self.variance else none, none, none, none]
-        ids = [(self.counted, 0, 1), *[("", 0, 1)] * 3]
+        ids = [(self.counted, 0), *[("", 0)] * 3]
         sums[at] = [self.rows, *values]
         for place, each in enumerate(at[1:]):
-            laws[each], ids[each] = law, (self.parts[column.name].id, place, len(values))
+            laws[each], ids[each] = law, (self.parts[column.name].id, place)
         map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
         if told and degree:
             map_[:, 3] /= self.weight
@@ -145,7 +145,7 @@ class Summed:
             map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            sums[3], laws[3], ids[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2)), (f"{tree.missing}", 0, 1)
+            sums[3], laws[3], ids[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2)), (f"{tree.missing}", 0)
             told = True
         return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
 

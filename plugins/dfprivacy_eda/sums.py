@@ -123,8 +123,8 @@ class Sums:
         what was measured; and `start`, of shape (4,), what is added to that.
     counted : bool
         Whether the rows without a value were counted.
-    ids : tuple of d (str, int, int)
-        For each the measurement that it is of (`dfprivacy.NoisyValue`), its place in that, and the size of that.
+    ids : tuple of d (str, int)
+        For each the measurement that it is of (`dfprivacy.NoisyValue`), and its place in that.
     about : float or None
         v, if the sum of (y - m)² - v was measured in place of the sum of y², m being the mean of y.
     """
@@ -135,7 +135,7 @@ class Sums:
     map: Array
     start: Array
     counted: bool
-    ids: tuple[tuple[str, int, int], ...] = ()
+    ids: tuple[tuple[str, int], ...] = ()
     about: float | None = None
 
     def _named(self, values: Array) -> Drawn:
@@ -169,8 +169,8 @@ class Sums:
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
         """Return what was measured, from `released`."""
-        laws = tuple(NoiseLaw(*each[:-3]) for each in plain["noise"])
-        ids = tuple((name, place, size) for *_, name, place, size in plain["noise"])
+        laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
+        ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
         return cls(column, values, laws, map_, start, counted=True, ids=ids, about=plain["about"])
 
@@ -178,9 +178,9 @@ class Sums:
     def redrawn(self) -> Drawn:
         """The numbers of what was measured less fresh noise, draws along the last axis."""
         values = np.repeat(self.values[:, None], FRESH, axis=1)
-        for at, (law, (name, place, size)) in enumerate(zip(self.laws, self.ids, strict=True)):
+        for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
-                values[at] -= redrawn(law, np.full(size, law.scale), name)[place]
+                values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]
         return self._named(values)
 
     def known(self, name: str) -> float:
@@ -272,10 +272,9 @@ def laws_of(noisy: NoisyValue) -> tuple[NoiseLaw, ...]:
     return tuple(replace(noisy.law, scale=float(scale), step=0.0) for scale in noisy.scales.ravel())
 
 
-def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int, int], ...]:
-    """Return of each of several sums its measurement, its place in that, and the size of that."""
-    size = noisy.values.size
-    return tuple((noisy.id, place, size) for place in range(size))
+def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
+    """Return of each of several sums its measurement, and its place in that."""
+    return tuple((noisy.id, place) for place in range(noisy.values.size))
 
 
 def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
