@@ -130,7 +130,7 @@ def mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if not (alone and gaps and rows >= _MANY_FOR_MEAN):
         return moments(curator, column, nan_policy, degree=1 if alone else 2)
-    share = Fraction(1, math.ceil(rows**0.4 / 2))
+    share = _part(rows**0.4 / 2)
     guess = moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
@@ -155,7 +155,7 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
         start, counted = np.array([n, 0.0, 0, 0]), not (column.filled or nan_policy == "fill")
         blank = Sums(column, np.empty(0), (), np.zeros((4, 0)), start, counted)
         return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
-    share = _GUESS if gaps else Fraction(1, math.isqrt(int(many)))
+    share = _GUESS if gaps else _part(math.sqrt(many))
     guess = moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
@@ -164,6 +164,11 @@ def variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
     return _joined(guess, curator.measure(spread), spread.unit, 2, v)
+
+
+def _part(of: float) -> Fraction:
+    """Return one part of about so many: of a power of two, which budgets add up without rounding."""
+    return Fraction(1, 2 ** round(math.log2(of)))
 
 
 def _rows_epsilon(curator: Curator) -> float:
