@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "measure_moments", "public_sizes", "statistic"]
 
 _TABLES = 256
-_ROWS = 10_000  # that a table is taken to have where their number is private
+_ROWS = 10_000  # that a table is taken to have where nothing public tells
 _GUARANTEE = """
 
 Parameters
@@ -355,13 +355,14 @@ def statistic(
 
             if not curator.measured:
                 return {}
-            rows, sd = curator.size, 2 * column.half * SPREAD
+            known, sd = curator.size, 2 * column.half * SPREAD
+            rows = max(known or curator.typical_size or _ROWS, 2)
             noisy, sizes = curator.planned
             sums = NoisyMoments.measured(noisy, sizes, column)
-            releases = sums.simulated([rows or _ROWS], [column.mid], [sd], _TABLES)
+            releases = sums.simulated([rows], [column.mid], [sd], _TABLES)
             found = _infer(releases, function)
             noise = float(np.median(found.noise_standard_error))
-            given = "" if rows else f" if there are {_ROWS:,} rows"
+            given = "" if known else f" if there are {rows:,} rows"
             size = abs(float(np.median(found.estimate)))
             return {
                 f"expected standard error from noise{given}": noise,

@@ -14,7 +14,7 @@ from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_eda.descent import Descent
+from dfprivacy_eda.tree import Descent
 
 from .test_measurements import registered, view
 

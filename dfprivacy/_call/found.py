@@ -79,7 +79,7 @@ def with_found_bounds(
     looked = Question.read(target, search, (names,), {"epsilon": parts[0], **again})
     if epsilon > (most := target.payer.largest()) and not looked.is_kept():
         raise BudgetExceeded(
-            f"{mechanism.name} asks for epsilon = {float(epsilon):g} of the data set {target.account.name!r}, where "
+            f"{mechanism.name} asks for epsilon = {float(epsilon):g} of {target.account.name!r}, where "
             f"one more release can have epsilon = {float(most):g}.",
             "Ask for less.",
         )

@@ -15,22 +15,13 @@ from dfprivacy_eda import plots
 from dfprivacy_eda.joint import ROWS, Measured, cell, measure, within_rows
 from dfprivacy_eda.possible import note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import (
-    Tabled,
-    at_bound,
-    covers_of,
-    is_quantile,
-    possible_cells,
-    redrawn_cells,
-    said,
-    tidy,
-    unit_of,
-)
+from dfprivacy_eda.results import Tabled, possible_cells, redrawn_cells, tidy
+from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Description", "describe", "describe_asked", "described", "measured_of", "split"]
+__all__ = ["Description", "describe", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -212,15 +203,6 @@ class Description(Tabled):
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         return plots.description(self, ax)
-
-
-def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check that no column is named twice, before anything is paid."""
-    names = [column.name for column in columns or ()]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
-    if columns is not None and not names:
-        raise ArgumentError("columns= names no column.", "Leave it out for all that have bounds or categories.")
 
 
 @mechanism(columns={"columns": "columns"})

@@ -11,23 +11,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Release
-from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_error
+from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
 from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
-from dfprivacy_eda.wording import left_out
+from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
 
-__all__ = [
-    "ColumnStatistic",
-    "Tabled",
-    "at_bound",
-    "covers_of",
-    "is_quantile",
-    "possible_cells",
-    "redrawn_cells",
-    "said",
-    "tidy",
-    "unit_of",
-]
+__all__ = ["ColumnStatistic", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
 
 
 class Tabled(Release):
@@ -162,7 +151,7 @@ class ColumnStatistic(Release):
 
     @property
     def _axis(self) -> str:
-        return plots.stated(self)
+        return stated(self)
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
@@ -202,59 +191,7 @@ def redrawn_cells(
 
 def possible_cells(statistics: Sequence[str], raw: Sequence[Any]) -> tuple[Any, ...]:
     """Return what is drawn of numbers as released: not of rows, which were brought to what is possible."""
-    return tuple(None if name in _ROWS else each for name, each in zip(statistics, raw, strict=True))
-
-
-_WORDS = {
-    "missing": "number of rows without a value",
-    "nunique": "number of different values",
-    "std": "standard deviation",
-    "var": "variance",
-    "top": "most frequent value",
-    "freq": "number of rows with the most frequent value",
-    "count": "number of rows with a value",
-}
-_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
-
-
-_QUANTILES = ("median", "quantile ")
-_LIMITED = {"mean", "sum", "var", "std"}
-
-
-def is_quantile(statistic: str) -> bool:
-    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
-    return statistic.startswith(_QUANTILES) or statistic.endswith("%")
-
-
-def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
-    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
-    past = beyond(value, bounds)
-    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
-
-
-def covers_of(statistic: str) -> str:
-    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
-
-    Limits do not move quantiles within them, nor numbers of rows.
-    """
-    return "limited table" if statistic in _LIMITED else "table"
-
-
-def said(release: Release, statistic: str, column: str) -> str:
-    """Say what a statistic is of, in the words of the schema."""
-    if not column:
-        return "number of rows"
-    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
-    share = statistic[:-1] if statistic.endswith("%") else ""
-    return f"{f'{share}% quantile' if share else _WORDS.get(statistic, statistic)} of {of}"
-
-
-def unit_of(release: Release, statistic: str, column: str) -> str:
-    """Give the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
-    if statistic in _ROWS or not column:
-        return ""
-    unit = release._unit(column)  # noqa: SLF001 - of our own kind
-    return f"({unit})²" if unit and statistic == "var" else unit
+    return tuple(None if name in ("count", "missing") else each for name, each in zip(statistics, raw, strict=True))
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:

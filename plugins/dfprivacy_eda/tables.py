@@ -16,8 +16,8 @@ from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure
 from dfprivacy_eda import plots
+from dfprivacy_eda.possible import project
 from dfprivacy_eda.results import Tabled, tidy
-from dfprivacy_eda.simplex import project
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
