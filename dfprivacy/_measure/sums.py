@@ -359,6 +359,7 @@ def _identity(call: str, text: str | None, steps: NDArray[np.int64]) -> str:
     """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
     if not call:
         return ""
+    call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
     return blake2b(f"{call} {text}".encode() + steps.tobytes(), digest_size=8).hexdigest()
 
 
