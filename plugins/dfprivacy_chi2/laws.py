@@ -96,9 +96,7 @@ def by_binomials(
     return Law(np.asarray(statistic(c11[:, None], c10), dtype=np.float64)[kept], weights[kept])
 
 
-def by_margin(
-    statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array], n1: int, n0: int, m1: int
-) -> Law:
+def by_margin(statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array], n1: int, n0: int, m1: int) -> Law:
     """Return the law of a statistic given M1 = c11 + c10: c11 is hypergeometric. Counts are as of `binomial`."""
     n = n1 + n0
     mean = n1 * m1 / n

@@ -9,7 +9,6 @@ taken at a share of 1/2, and where rows may be left out, at as many of the large
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -146,10 +145,14 @@ class SignedDifference:
     def _complete(self, missing: Sequence[Array | float]) -> Array:
         """Give complete rows of each group, one at least, if half so many are missing."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
-        return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in zip(sizes, missing or (0.0, 0.0), strict=True))
+        return tuple(
+            np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in zip(sizes, missing or (0.0, 0.0), strict=True)
+        )
 
 
-def _apart(share: Array | float, difference: Array | float, m: Array | float, k: Array | float) -> tuple[Array, Array]:
+def _apart(
+    share: Array | float, difference: Array | float, m: Array | float, k: Array | float
+) -> tuple[Array, Array]:
     """Give the shares in two groups of m and k rows, of both together and their difference."""
     one, other = share + difference * k / (m + k), share - difference * m / (m + k)
     return np.clip(one, 0.0, 1.0), np.clip(other, 0.0, 1.0)

@@ -102,7 +102,9 @@ class NoisyTable:
         shape = (_DRAWS, *self.counts.shape)
         p, g, n = _margins(self.counts - law.drawn(rng, shape))
         cells = (p[:, :, None] * g[:, None, :]).reshape(_DRAWS, -1)
-        tables = rng.multinomial(np.rint(n).astype(np.int64), cells / cells.sum(axis=1, keepdims=True)).reshape(shape)
+        tables = rng.multinomial(np.rint(n).astype(np.int64), cells / cells.sum(axis=1, keepdims=True)).reshape(
+            shape
+        )
         return _statistic(*_directions(tables + law.drawn(rng, shape), law.variance))
 
 
