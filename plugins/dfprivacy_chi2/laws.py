@@ -102,7 +102,10 @@ def by_margin(statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array]
     mean = n1 * m1 / n
     c11 = _counts(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1))
     parts = (c11, n1 - c11, m1 - c11, n0 - m1 + c11)
-    return Law(np.asarray(statistic(c11, m1 - c11), dtype=np.float64), _shared(-sum(gammaln(x + 1) for x in parts)))
+    return Law(
+        np.asarray(statistic(c11, m1 - c11), dtype=np.float64),
+        _shared(-np.sum([gammaln(x + 1) for x in parts], axis=0)),
+    )
 
 
 def mixed(laws: Sequence[Law], chances: Array) -> Law:
@@ -120,4 +123,5 @@ def _counts(mean: float, variance: float, least: int, most: int) -> NDArray[np.i
 
 def _shared(log: Array) -> Array:
     weights: Array = np.exp(log - log.max())
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights

@@ -38,7 +38,7 @@ _DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
 
 
 class Measured(NamedTuple):
-    """What was measured: values by a method, of groups and their public sizes; how many rows there are, if public."""
+    """What was measured: values by a method, of groups and their public sizes; all rows, if that is public."""
 
     method: Tested
     values: tuple[NoisyValue, ...]
@@ -210,9 +210,9 @@ def chi2(
         compared in two categories.
     method : {"auto", "signed", "table"}
         ``"signed"``: for two categories in two public groups, the signed difference of the shares of X = 1, and
-        from 100 rows times epsilon on, with a tenth of the budget, how many have X = 1 and how many none, which says
-        how much the difference varies. ``"table"``: noisy counts of all cells, for tables of any size and groups
-        that are private too. ``"auto"``: the first where it can be asked.
+        from 100 rows times epsilon on, with a tenth of the budget, how many have X = 1 and how many none, which
+        says how much the difference varies. ``"table"``: noisy counts of all cells, for tables of any size and
+        groups that are private too. ``"auto"``: the first where it can be asked.
     groups : list or tuple of categories, optional
         The public groups to compare; default: all.
     nan_policy : {"omit", "fill", "raise"}
@@ -243,10 +243,11 @@ def chi2(
     it. A row moves the difference by 1/min(N1, N0) at most, also if its X is left out; the numbers of X = 1 and of
     missing X by 1; counts by 2, or 1 for a row more or less. All else is post-processing.
 
-    **Statistics.** Noise is part of every p-value. ``"signed"`` takes the law of the noisy difference given how many
-    have X = 1, averaged over what that number may be by the release; where it was not measured, at a share of 1/2.
-    ``"table"`` weighs each direction of the table by the part of its variance that is sampling, and takes the law of
-    2,047 tables without association, drawn from margins that the release leaves possible: no p-value is below 1/2048.
+    **Statistics.** Noise is part of every p-value. ``"signed"`` takes the law of the noisy difference given how
+    many have X = 1, averaged over what that number may be by the release; where it was not measured, at a share of
+    1/2. ``"table"`` weighs each direction of the table by the part of its variance that is sampling, and takes the
+    law of 2,047 tables without association, drawn from margins that the release leaves possible: no p-value is
+    below 1/2048.
 
     Examples
     --------
@@ -369,6 +370,7 @@ def findings(
     kept, sizes = public_groups(curator, x, by, groups, most=None)
     if not _two_by_two(x, kept):
         return {}
+    n1, n0 = sizes
     circle = "margin" in given
     rate, tau = checked_rate(given.get("rate")), given.get("tau")
     p = nulls.nearest_half(rate)
@@ -378,7 +380,7 @@ def findings(
         options: dict[str, Any] = {"base": base, "difference": difference, "rate": rate, "tau": tau}
         options["method"] = "unit_circle" if circle else "signed"
         told = f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"
-        powers[told] = power(*sizes, curator.epsilon, **options)
+        powers[told] = power(n1, n0, curator.epsilon, **options)
         if circle:
-            powers[f"{told} at least, by Theorems 2 and 7"] = power(*sizes, curator.epsilon, **options, bound=True)
+            powers[f"{told} at least, by Theorems 2 and 7"] = power(n1, n0, curator.epsilon, **options, bound=True)
     return powers

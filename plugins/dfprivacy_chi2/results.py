@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,16 +26,6 @@ _DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
 _RELEASED = {"signed": "difference of shares", "table": "χ²", "unit_circle": "unit circle"}  # what an axis is of
 
 
-class _Test(Protocol):
-    """A test of independence: what follows from a release."""
-
-    @property
-    def statistic(self) -> float: ...
-    @property
-    def pvalue(self) -> float: ...
-    def critical_value(self, alpha: float) -> float: ...
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Chi2(Release):
     """Result of a private test of independence.
@@ -44,8 +34,8 @@ class Chi2(Release):
     ----------
     statistic : float
         Pearson's χ² of what was released. Noise is in it, so if there is no association it has not the χ² law; of a
-        table, each direction counts as far as it is not noise. Where the share of X = 1 is not known, the least that
-        it may be.
+        table, each direction counts as far as it is not noise. Where the share of X = 1 is not known, the least
+        that it may be.
     pvalue : float
         Probability of a release beyond this one if there is no association; noise included.
     alpha : float
@@ -73,8 +63,8 @@ class Chi2(Release):
         How it was tested.
     released : tuple of float
         What was released. ``"signed"``: the difference of shares of complete rows times the smaller number of them,
-        over the smaller size; and, with enough rows and epsilon, half of the rows with X = 1 less half of those with
-        X = 0, and the rows without X in each group, where they are left out. ``"table"``: the counts, group by
+        over the smaller size; and, with enough rows and epsilon, half of the rows with X = 1 less half of those
+        with X = 0, and the rows without X in each group, where they are left out. ``"table"``: the counts, group by
         group. ``"unit_circle"``: the norm.
     noise_standard_error : tuple of float
         Standard deviation of the noise in each.
@@ -253,9 +243,12 @@ def judged(bare: Chi2) -> Chi2:
     if not isinstance(test, Circle):
         low, high = test.interval(bare.confidence)
         known |= {"estimate": test.estimate, "low": low, "high": high, "covers": "population"}
-        of = _of_a_difference if isinstance(test, SignedDifference) else _of_a_table
-        known |= of(bare, test, clear=known["rejected"] or low > 0 or high < 0)  # type: ignore[operator]
-        if high - low >= 2 - isinstance(test, NoisyTable):
+        clear = known["rejected"] or low > 0 or high < 0
+        if isinstance(test, SignedDifference):
+            known |= _of_a_difference(bare, test, clear=clear)
+        else:
+            known |= _of_a_table(bare, test, clear=clear)
+        if high - low >= (2.0 if bare.method == "signed" else 1.0):
             known["notes"] = (*known["notes"], f"Uninformative: any effect is possible. {UNDECLARED}")
     return replace(bare, **known)
 

@@ -1,17 +1,18 @@
 r"""The test of a noisy signed difference of two shares, its groups public.
 
-Released is :math:`F = f + L`, with f the difference of the shares of X = 1 among the complete rows, times the smaller
-number of them; and, if rows times epsilon are enough to tell, how many rows have X = 1 and how many have none. Given
-these, X independent of the groups makes the count in the first group hypergeometric. Their noise is public, so the law
-of F is the mean of the noisy hypergeometric laws over draws of what the exact numbers may be. Without them the law is
-taken at a share of 1/2, and where rows may be left out, at as many of the larger group as the smaller one has.
+Released is :math:`F = f + L`, with f the difference of the shares of X = 1 among the complete rows, times the
+smaller number of them; and, if rows times epsilon are enough to tell, how many rows have X = 1 and how many have
+none. Given these, X independent of the groups makes the count in the first group hypergeometric. Their noise is
+public, so the law of F is the mean of the noisy hypergeometric laws over draws of what the exact numbers may be.
+Without them the law is taken at a share of 1/2, and where rows may be left out, at as many of the larger group as
+the smaller one has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy_chi2.laws import Law, by_margin, mixed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
@@ -86,7 +89,7 @@ class SignedDifference:
         share = self._shares()
         variance = float((share * (1 - share)).mean())
         m, k = self.rows
-        return m * k / (m + k) * self.estimate**2 / max(variance, (m + k) ** -2.0)
+        return m * k / (m + k) * self.estimate**2 / max(variance, 1 / (m + k) ** 2)
 
     @property
     def pvalue(self) -> float:
@@ -142,17 +145,14 @@ class SignedDifference:
         m, k = self._complete([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
-    def _complete(self, missing: Sequence[Array | float]) -> Array:
+    def _complete(self, missing: Sequence[Any]) -> tuple[Any, ...]:
         """Give complete rows of each group, one at least, if half so many are missing."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
-        return tuple(
-            np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in zip(sizes, missing or (0.0, 0.0), strict=True)
-        )
+        halves = zip(sizes, missing or (0.0, 0.0), strict=True)
+        return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in halves)
 
 
-def _apart(
-    share: Array | float, difference: Array | float, m: Array | float, k: Array | float
-) -> tuple[Array, Array]:
+def _apart(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any]:
     """Give the shares in two groups of m and k rows, of both together and their difference."""
     one, other = share + difference * k / (m + k), share - difference * m / (m + k)
     return np.clip(one, 0.0, 1.0), np.clip(other, 0.0, 1.0)

@@ -1,12 +1,11 @@
 r"""The test of a table of noisy counts: any number of categories and groups, private groups too.
 
-With p and g the noisy shares of the categories and of the groups, the residuals :math:`q = (1 - p 1^T) R (1 - 1 g^T)`
-of the counts R have the covariance :math:`M = C + \sigma^2 A_p \otimes A_g`, of sampling,
-:math:`C = n D_p \otimes D_g` with :math:`D_x = \mathrm{diag}(x) - x x^T`, and of noise,
-:math:`A_x = (1 - x 1^T)(1 - x 1^T)^T`. The statistic :math:`T = q^T M^{-1} C M^{-1} q` is Pearson's without noise. With
-it each direction counts by the part of its variance that is sampling, so what the noise hides adds nothing, and no
-category has to be put to another. The law of T is that of tables drawn from margins that the release leaves possible,
-with noise put on again.
+With p and g the noisy shares of the categories and of the groups, the residuals :math:`q = (1 - p 1^T) R (1 - 1
+g^T)` of the counts R have the covariance :math:`M = C + \sigma^2 A_p \otimes A_g`, of sampling, :math:`C = n D_p
+\otimes D_g` with :math:`D_x = \mathrm{diag}(x) - x x^T`, and of noise, :math:`A_x = (1 - x 1^T)(1 - x 1^T)^T`. The
+statistic :math:`T = q^T M^{-1} C M^{-1} q` is Pearson's without noise. With it each direction counts by the part of
+its variance that is sampling, so what the noise hides adds nothing, and no category has to be put to another. The
+law of T is that of tables drawn from margins that the release leaves possible, with noise put on again.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ def _margins(counts: Array) -> tuple[Array, Array, Array]:
 
 
 def _directions(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Give residuals in directions in which sampling and noise are independent, the variance of sampling, its part."""
+    """Give residuals in directions that are independent, their variance of sampling, its part of all."""
     p, g, n = _margins(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]
