@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from dfprivacy_chi2.margin import NoisyMargin
 from scipy import stats
 
 from dfprivacy import ArgumentError
 from dfprivacy_chi2 import power, sample_size
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.margin import NoisyMargin
 from dfprivacy_chi2.nulls import norm_law
 from dfprivacy_chi2.omitted import Omitted
 from dfprivacy_chi2.tables import paper_sensitivity
