@@ -246,8 +246,8 @@ def chi2(
     **Statistics.** Noise is part of every p-value. ``"signed"`` takes the law of the noisy difference given how
     many have X = 1, averaged over what that number may be by the release; where it was not measured, at a share of
     1/2. ``"table"`` weighs each direction of the table by the part of its variance that is sampling, and takes the
-    law of 2,047 tables without association, drawn from margins that the release leaves possible: no p-value is
-    below 1/2048.
+    law of 2,047 tables without association, drawn from margins that the release leaves possible; beyond the 40
+    largest the tail is extended.
 
     Examples
     --------

@@ -25,6 +25,9 @@ __all__ = ["NoisyTable"]
 Array = NDArray[np.float64]
 
 _DRAWS = 2047
+_TAIL = (
+    40  # largest draws; beyond, the root is exponential as Laplace noise is, and normal sampling falls off faster
+)
 _LEAST = 0.5  # rows in a margin
 
 
@@ -52,12 +55,17 @@ class NoisyTable:
     @cached_property
     def pvalue(self) -> float:
         """Probability, if there is no association, of a statistic at least as large; noise included."""
-        as_large = np.count_nonzero(self._law >= self.statistic * (1 - 1e-12))
-        return (as_large + 1) / (_DRAWS + 1)
+        root, (edge, excess) = math.sqrt(self.statistic), self._tail
+        if root > edge:
+            return (_TAIL + 1) / (_DRAWS + 1) * math.exp((edge - root) / excess)
+        return float(np.count_nonzero(self._roots >= root * (1 - 1e-12)) + 1) / (_DRAWS + 1)
 
     def critical_value(self, alpha: float) -> float:
         """Return the statistic that is exceeded with probability `alpha` if there is no association."""
-        return float(np.quantile(self._law, 1 - alpha, method="higher"))
+        draws, (edge, excess) = alpha * (_DRAWS + 1), self._tail
+        if draws < _TAIL + 1:
+            return (edge + excess * math.log((_TAIL + 1) / draws)) ** 2
+        return float(self._roots[-min(math.floor(draws), _DRAWS)]) ** 2
 
     @property
     def estimate(self) -> float:
@@ -94,17 +102,22 @@ class NoisyTable:
         return min(1.0, math.sqrt(noncentrality / (_margins(self.counts)[2] * (min(self.counts.shape) - 1))))
 
     @cached_property
-    def _law(self) -> Array:
-        """Draw the statistic of tables without association."""
+    def _tail(self) -> tuple[float, float]:
+        """Give the root of the statistic beyond which its tail is taken to be exponential, and how far that goes."""
+        edge = self._roots[-_TAIL]
+        return float(edge), float((self._roots[-_TAIL:] - edge).mean())
+
+    @cached_property
+    def _roots(self) -> Array:
+        """Draw roots of the statistic of tables without association, in ascending order."""
         rng = np.random.default_rng(0)  # no secret: the noise is not drawn again
         law = NoiseLaw(self.scale)
         shape = (_DRAWS, *self.counts.shape)
         p, g, n = _margins(self.counts - law.drawn(rng, shape))
         cells = (p[:, :, None] * g[:, None, :]).reshape(_DRAWS, -1)
-        tables = rng.multinomial(np.rint(n).astype(np.int64), cells / cells.sum(axis=1, keepdims=True)).reshape(
-            shape
-        )
-        return _statistic(*_directions(tables + law.drawn(rng, shape), law.variance))
+        cells /= cells.sum(axis=1, keepdims=True)
+        tables = rng.multinomial(np.rint(n).astype(np.int64), cells).reshape(shape)
+        return np.sort(np.sqrt(_statistic(*_directions(tables + law.drawn(rng, shape), law.variance))))
 
 
 def _margins(counts: Array) -> tuple[Array, Array, Array]:
