@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ALIKE", "WINDOW", "Law", "binomial", "by_binomials", "by_margin", "mixed"]
+__all__ = ["ALIKE", "MOST", "WINDOW", "Law", "binomial", "by_binomials", "by_margin", "mixed"]
 
 WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
 ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
-_MOST = 1000  # points of a law of counts
+MOST = 1000
+"""Points of a law of counts, where others may stand for their neighbours."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
 
     Where they are more than a thousand, every second stands for two, or every third for three, and so on.
     """
-    counts = _counts(n * p, n * p * (1 - p), 0, n)
+    counts = _counts(n * p, n * p * (1 - p), 0, n, MOST)
     return counts, _shared(
         gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + xlogy(counts, p) + xlog1py(n - counts, -p)
     )
@@ -100,7 +101,7 @@ def by_margin(statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array]
     """Return the law of a statistic given M1 = c11 + c10: c11 is hypergeometric. Counts are as of `binomial`."""
     n = n1 + n0
     mean = n1 * m1 / n
-    c11 = _counts(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1))
+    c11 = _counts(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)
     parts = (c11, n1 - c11, m1 - c11, n0 - m1 + c11)
     return Law(
         np.asarray(statistic(c11, m1 - c11), dtype=np.float64),
@@ -115,10 +116,10 @@ def mixed(laws: Sequence[Law], chances: Array) -> Law:
     return Law(np.concatenate([law.points for law in laws]), np.concatenate(weights))
 
 
-def _counts(mean: float, variance: float, least: int, most: int) -> NDArray[np.int64]:
+def _counts(mean: float, variance: float, least: int, top: int, most: int | None) -> NDArray[np.int64]:
     reach = WINDOW * math.sqrt(variance) + 20
-    low, high = max(least, math.floor(mean - reach)), min(most, math.ceil(mean + reach))
-    return np.arange(low, high + 1, math.ceil((high - low + 1) / _MOST))
+    low, high = max(least, math.floor(mean - reach)), min(top, math.ceil(mean + reach))
+    return np.arange(low, high + 1, math.ceil((high - low + 1) / most) if most else 1)
 
 
 def _shared(log: Array) -> Array:

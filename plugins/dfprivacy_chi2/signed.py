@@ -19,7 +19,7 @@ import numpy as np
 from dfprivacy.inference.draws import DRAWS, noise, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_chi2.laws import Law, by_margin, mixed
+from dfprivacy_chi2.laws import MOST, Law, by_margin, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ class SignedDifference:
         """The law of F if there is no association, either sign half of the time."""
         m, k = self._rows(_SURE)  # F varies more, the more rows are complete
         ones, times = np.unique(np.rint(self._shares() * (m + k)).astype(int), return_counts=True)
-        laws = [by_margin(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1) for m1 in ones.tolist()]
+        laws = [by_margin(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1, MOST) for m1 in ones.tolist()]
         law = mixed(laws, times.astype(np.float64))
         return Law(np.concatenate([law.points, -law.points]), np.tile(law.weights, 2) / 2)
 

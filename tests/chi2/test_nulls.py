@@ -1,4 +1,4 @@
-"""Tests keep their level: that of the norm is computed whatever the share of X = 1 is, those of noisy counts simulated."""
+"""Tests keep their level: of the norm it is computed, of differences and counts simulated."""
 
 import math
 
@@ -140,7 +140,7 @@ def test_intervals_cover_the_signed_difference(sizes, shares, epsilon, gone):
 
 
 def test_the_signed_difference_without_noise_is_fishers_test():
-    """Without noise, and ties split by it, the law is hypergeometric, and the interval that of Agresti and Caffo."""
+    """Without noise the law is hypergeometric, and the interval that of Agresti and Caffo."""
     found = SignedDifference((30, 40), 30 * (12 / 30 - 10 / 40) - 0.01, 1e-3, (22 - 35.0, 0.0, 0.0), 1e-3)
 
     points = np.arange(23)
@@ -164,7 +164,7 @@ def test_the_signed_difference_without_noise_is_fishers_test():
     [((0.3, 0.7), (500, 500)), ((0.5, 0.3, 0.2), (300, 900, 300)), ((0.6, 0.39, 0.01), (300, 300, 100, 30))],
 )
 def test_level_of_noisy_counts(shares, sizes, scale):
-    """Of simulated tables without association, no more are rejected than the levels let, also where few rows are."""
+    """Of simulated tables without association, no more are rejected than the levels let, nor with few rows."""
     rng, runs, pvalues = np.random.default_rng(20_261_124), 500, []
     for _ in range(runs):
         counts = np.stack([rng.multinomial(size, shares) for size in sizes], axis=1)
