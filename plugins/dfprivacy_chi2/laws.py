@@ -97,8 +97,14 @@ def by_binomials(
     return Law(np.asarray(statistic(c11[:, None], c10), dtype=np.float64)[kept], weights[kept])
 
 
-def by_margin(statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array], n1: int, n0: int, m1: int) -> Law:
-    """Return the law of a statistic given M1 = c11 + c10: c11 is hypergeometric. Counts are as of `binomial`."""
+def by_margin(
+    statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array],
+    n1: int,
+    n0: int,
+    m1: int,
+    most: int | None = None,
+) -> Law:
+    """Return the law of a statistic given M1 = c11 + c10: c11 is hypergeometric; of so many points at most."""
     n = n1 + n0
     mean = n1 * m1 / n
     c11 = _counts(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)
