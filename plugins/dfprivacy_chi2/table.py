@@ -103,7 +103,7 @@ class NoisyTable:
 
     @cached_property
     def _tail(self) -> tuple[float, float]:
-        """Give the root of the statistic beyond which its tail is taken to be exponential, and how far that goes."""
+        """Give the root beyond which the tail is taken to be exponential, and its mean excess."""
         edge = self._roots[-_TAIL]
         return float(edge), float((self._roots[-_TAIL:] - edge).mean())
 
