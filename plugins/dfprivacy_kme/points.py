@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TwoSample", "WeightedPoints"]
+__all__ = ["Expectation", "Means", "TwoSample", "WeightedPoints"]
 
 _LOOSE = 2.0  # absolute weights of points, where a distribution's add up to 1
 _FEW = 12  # points, which are shown
@@ -371,3 +371,51 @@ class WeightedPoints(Release):
         if not isinstance(release, WeightedPoints):
             raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
         return release
+
+
+class Expectation(NamedTuple):
+    """An expectation over the rows, and how well it is known.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        An interval for the mean over the rows.
+    estimable : bool
+        False if the interval is wider than half the function's range: then the release cannot tell.
+    """
+
+    value: float
+    low: float
+    high: float
+    estimable: bool
+
+
+class Means(dict[str, float]):
+    """Means by column, a dictionary of numbers, with an interval of each.
+
+    Attributes
+    ----------
+    intervals : dict of str to Expectation
+        The same numbers, and between which the mean over the rows lies.
+    confidence : float
+        Least coverage of each interval, over the noise.
+    """
+
+    def __init__(self, intervals: Mapping[str, Expectation], confidence: float) -> None:
+        super().__init__({name: each.value for name, each in intervals.items()})
+        self.intervals = dict(intervals)
+        self.confidence = confidence
+
+    def __reduce__(self) -> tuple[type[Means], tuple[dict[str, Expectation], float]]:
+        return Means, (self.intervals, self.confidence)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(
+            f"{name!r}: {each.value:.5g} ({each.low:.5g} to {each.high:.5g}"
+            + ("" if each.estimable else ", which tells next to nothing")
+            + ")"
+            for name, each in self.intervals.items()
+        )
+        return f"{{{listed}}}, at a confidence of {self.confidence:.0%}"
