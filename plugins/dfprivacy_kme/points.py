@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -339,38 +337,6 @@ class WeightedPoints(Release):
         ax.scatter(self.locations[:, x], self.locations[:, y], s=size, c=colours, alpha=0.5)
         ax.set(xlabel=names[x], ylabel=names[y], title="red: negative weight" if (self.weights < 0).any() else "")
         return ax
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file, as JSON that any program can read.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        """
-        Path(path).write_text(json.dumps(self.to_dict(), allow_nan=False), encoding="utf-8")
-
-    @staticmethod
-    def load(path: str | Path) -> WeightedPoints:
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        WeightedPoints or KME
-            The same release.
-        """
-        try:
-            release: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (ValueError, AttributeError):
-            release = None
-        if not isinstance(release, WeightedPoints):
-            raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
-        return release
 
 
 class Expectation(NamedTuple):
