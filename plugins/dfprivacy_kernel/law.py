@@ -317,16 +317,6 @@ class Measured:
             ends.append(1 / n + 1 / m)
         return ends[0], ends[1]
 
-    def sample_interval(self, confidence: float) -> tuple[float, float]:
-        """Interval for the MMD of the two samples as they are: exact."""
-        if self.sizes:
-            centre, reach = self.factor * self.separation, -self.factor * self.scale * math.log1p(-confidence)
-            return _within(centre - reach, centre + reach)
-        alpha = 1 - confidence
-        reach = -self.scale * math.log(alpha / 2)
-        low, high = self._factors(alpha / 4)
-        return _within(low * (self.separation - reach), high * (self.separation + reach))
-
     def interval(self, confidence: float) -> tuple[float, float]:
         """Interval for the MMD of the populations: approximate."""
         n, m = self.noisy_sizes

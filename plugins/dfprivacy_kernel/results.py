@@ -317,17 +317,13 @@ class KernelTest(Release):
         errors = {"standard_error": self.standard_errors, "noise_standard_error": noise}
         return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
-    def confidence_interval(
-        self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"
-    ) -> ConfidenceInterval:
-        """Interval for the MMD, of the Nyström kernel, which is at most that of the kernel.
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Interval for the MMD of the populations, of the Nyström kernel, which is at most that of the kernel.
 
         Parameters
         ----------
         confidence_level : float, optional
             Coverage; default: the one asked for. Any other costs nothing.
-        of : {"populations", "samples"}
-            Of the populations, approximate; or of the two samples as they are, exact: there, only noise is unsure.
 
         Returns
         -------
@@ -344,12 +340,9 @@ class KernelTest(Release):
         level = as_probability(
             self.confidence if confidence_level is None else confidence_level, "confidence_level"
         )
-        if of not in {"populations", "samples"}:
-            raise ArgumentError(f"of={of!r} is unknown.", 'Use "populations" or "samples".')
-        separation, scale, spread, scales, *public = self.released
+        separation, scale, spread, scales, *public = self.released[:6]
         measured = Measured(separation, scale, np.array(spread), np.array(scales), *public)
-        ends = measured.sample_interval(level) if of == "samples" else measured.interval(level)
-        return ConfidenceInterval(*ends)
+        return ConfidenceInterval(*measured.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where two samples differ, the witness function at the locations, with its noise; else the MMD."""

@@ -290,21 +290,16 @@ def test_any_other_interval_is_free():
     assert wide.low <= test.low <= narrow.low <= math.sqrt(test.mmd2) <= narrow.high <= test.high <= wide.high
     with pytest.raises(dp.ArgumentError, match="confidence_level"):
         test.confidence_interval(1.0)
-    with pytest.raises(dp.ArgumentError, match="of='rows'"):
-        test.confidence_interval(of="rows")
 
 
-def test_the_interval_of_the_samples_is_that_of_the_noise():
-    """The MMD of the two samples as they are is within the Laplace noise of the statistic: ln 20 scales for 95%."""
+def test_the_noise_of_the_statistic_is_that_of_the_measurement():
+    """What is measured is in units of the larger part of the rows, a half here."""
     test = protect(WIDER, public=["arm"]).kernel_two_sample(
         ["x", "y"], by="arm", epsilon=5, n_locations=20, nan_policy="fill"
     )
 
-    low, high = test.confidence_interval(0.95, of="samples")
-
     scale = test.privacy.noise[1].scale * 2 / ROWS
-    assert (high - low) / 2 == pytest.approx(scale * math.log(20), rel=1e-6)
-    assert (high + low) / 2 == pytest.approx(test.statistic, rel=1e-9)
+    assert test.noise_standard_error == pytest.approx(math.sqrt(2) * scale, rel=1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
