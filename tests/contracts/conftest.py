@@ -309,11 +309,6 @@ REFUSED: list[tuple[str, str, list[str]]] = [
 # What is not asked of those that are not refused, and why.
 LEFT_OUT: list[tuple[str, str, list[str]]] = [
     (
-        "a defect: as the noise falls, one group costs more than another, and the call is charged for nothing",
-        "test_by_private_groups",
-        ["kernel_two_sample by='g' public"],
-    ),
-    ("the same defect", "test_by_public_groups", ["kernel_two_sample 'omit' locations by='g' public"]),
     (
         "this summary is as statsmodels prints it",
         "test_a_page_says_what_was_asked_and_how_private_it_is",
