@@ -96,7 +96,7 @@ def curves(runs: int) -> None:
                 lived = (t - edges[place]) / np.diff(edges)[place]
                 parts = (event, ~event * lived, ~event * (1 - lived))
                 exact = np.stack([np.bincount(place, each, intervals) for each in parts])
-                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), 2 / epsilon, edges)
+                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), NoiseLaw(2 / epsilon), edges)
                 low, high = curve.bands(0.95)
                 covered[run, :4] = ((low <= truth) & (truth <= high))[at]
                 covered[run, 4:] = [
@@ -151,7 +151,7 @@ def survival(runs: int) -> None:
                 sums[:, run] = gehan(*times(rng, n, hazard), first)
             exact = Exact(sums[0], first * ones, (n - first) * ones, sums[1], (first, n - first))
             rates = [
-                (release(rng, exact, epsilon, spread="variance").pvalue() <= 0.05).mean()
+                (release(rng, exact, epsilon, spread="variance").effect().pvalue(0.5) <= 0.05).mean()
                 for release in (private, public)
             ]
             row(n, f"{share:.0%}", f"{epsilon:g}", f"{ratio:g}", *(f"{rate:.3f}" for rate in rates))
