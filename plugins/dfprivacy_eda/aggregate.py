@@ -11,7 +11,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.wording import between, beyond, limited, number, sure
 from dfprivacy_eda import plots, reading
-from dfprivacy_eda.joint import ROWS, Measured, cell, measure, split, within_rows
+from dfprivacy_eda.joint import ROWS, Measured, cell, measure, split
 from dfprivacy_eda.possible import Cell, note
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import possible_cells, redrawn_cells
@@ -144,7 +144,7 @@ class Aggregates(Release):
 
 
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
-_NONE_LOST = (0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
+_NONE_LOST = (0.0, 0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 _WIDE = 1 / 2
 
 
@@ -249,10 +249,11 @@ def _(
 ) -> Aggregates:
     """Compute each with its standard error and interval."""
     wanted = reading.read(aggregations, named)
-    noisy = [_cell(each, measured, confidence) for each in wanted]
-    cells, raw = within_rows(measured, wanted, noisy)
-    moved = [each.name for each, now, was in zip(wanted, cells, noisy, strict=True) if now[0] != was[0]]
-    values, errors, lows, highs = zip(*cells, strict=True)
+    cells = [_cell(each, measured, confidence) for each in wanted]
+    moved = [
+        each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
+    ]
+    values, errors, lows, highs, raw = zip(*cells, strict=True)
     wide = [each.name for each, one in zip(wanted, cells, strict=True) if _uninformative(each, measured, one)]
     many = "too little data for this epsilon, an interval spans half of what is possible"
     few = f"Uninformative: {many}: {', '.join(wide)}."
@@ -264,7 +265,7 @@ def _(
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(raw),
+        raw=raw,
         confidence=confidence,
         shares=measured.shares,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
@@ -285,7 +286,7 @@ def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
 
 def _uninformative(aggregation: Aggregation, measured: Measured, found: Cell) -> bool:
     """Tell whether an interval spans half of what is possible for values between the bounds."""
-    _, _, low, high = found
+    _, _, low, high, _ = found
     column = measured.columns[aggregation.column]
     if low is None or high is None or column.name in measured.cells or aggregation.statistic in ROWS:
         return False

@@ -18,7 +18,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.wording import limited, number, sure, with_error
 from dfprivacy_eda import plots
 from dfprivacy_eda.reading import each_once
-from dfprivacy_eda.results import Tabled, tidy
+from dfprivacy_eda.results import Framed
 from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
 from dfprivacy_eda.wording import left_out
 
@@ -34,10 +34,11 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Matrix(Tabled):
+class _Matrix(Framed):
     """A number for each two columns."""
 
     _what: ClassVar[str]
+    _named = ("column", "columns")
 
     columns: tuple[str, ...]
     estimates: Numbers
@@ -59,20 +60,8 @@ class _Matrix(Tabled):
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
 
-    @property
-    def frame(self) -> Any:
-        """The matrix, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
-        return self._shaped(self.values)
-
-    @property
-    def errors(self) -> Any:
-        """The same shape with the standard error of each number."""
-        return self._shaped(self.standard_errors)
-
-    @property
-    def loc(self) -> Any:
-        """What picks cells of a pandas frame by name."""
-        return self.frame.loc
+    def _cells_of(self, name: str) -> dict[str, list[Any]]:
+        return dict(zip(self.columns, getattr(self, name).T.tolist(), strict=True))
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
         if not isinstance(column, tuple):
@@ -82,13 +71,6 @@ class _Matrix(Tabled):
             case [int(row), int(other)]:
                 return float(self.values[row, other])
         raise ArgumentError(f"{column!r} are not two of the columns.", f"They are {[*self.columns]!r}.")
-
-    def _shaped(self, cells: Numbers) -> Any:
-        named: dict[str, list[Any]] = {} if self.library == "pandas" else {"column": list(self.columns)}
-        made = tidy(self, {**named, **dict(zip(self.columns, cells.T.tolist(), strict=True))})
-        if self.library == "pandas":
-            made.index = list(self.columns)
-        return made
 
     def _columns(self) -> dict[str, list[Any]]:
         pairs = self._pairs()

@@ -105,10 +105,6 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     return every_edge, slice(int(before), int(before) + edges.size - 1)
 
 
-def _counting(column: Column, edges: tuple[float, ...], missing: bool) -> features.RowFeatures:  # noqa: FBT001
-    return features.Bins(column, edges, missing=missing)
-
-
 def histogram_asked(column: Column, bins: Any, **_: Any) -> None:
     """Check the bins before anything is paid."""
     edges_of(column, bins)
@@ -175,7 +171,7 @@ def histogram(
     if len(edges) == 2 and not gaps:  # noqa: PLR2004 - all rows are in the one bin
         counted: features.RowFeatures = features.Count()
     else:
-        counted = curator.once(_counting, column, tuple(edges.tolist()), bool(gaps))
+        counted = features.Bins(column, tuple(edges.tolist()), missing=bool(gaps))
     measured = curator.sum(counted, grid="unit")
     raw, law, left = measured.values, measured.law, (None, None)
     if gaps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from dfprivacy import Column, Curator, features
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.possible import Cell, brought, project
+from dfprivacy_eda.possible import project, within
 from dfprivacy_eda.sums import SD, STATISTICS, Sums
 from dfprivacy_eda.tree import Grown, Planned
 
@@ -23,25 +23,20 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.possible import Cell
+    from dfprivacy_eda.possible import Cell, Noisy
     from dfprivacy_eda.reading import Aggregation
 
-__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "released", "split", "within_rows"]
+__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "split"]
 
 
-def released(statistic: str, value: Any, measured: Cells | None) -> Any:
-    """Give what was released in place of what is shown: the noisy rows of the most frequent category."""
-    return float(measured.raw.max()) if statistic == "freq" and measured is not None else value
-
-
-def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Cell]:
+def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Noisy]:
     """Give the number of rows in a category and in none, the most frequent category and its rows."""
     reach, error = measured.law.reach(confidence), measured.law.standard_deviation
     known = column.categories or ()
     z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
     rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
     spread = 0.0 if column.other and measured.size is not None else all_error
-    cells: dict[str, Cell] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
+    cells: dict[str, Noisy] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
     gone, gone_error = measured.missing
     if gone is not None and gone_error is not None:
         cells["missing"] = (gone, gone_error, gone - z * gone_error, gone + z * gone_error)
@@ -296,7 +291,19 @@ def _counted(curator: Curator, labels: list[Column], told: Collection[str], shar
 
 
 def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
-    """Give a statistic of a column, its standard error and interval; of None where it has none of that name."""
+    """Give a statistic of a column, its standard error and interval, and what was released.
+
+    A number of rows is brought between none and all. It is None where the column has none of that name.
+    """
+    value, error, low, high = _noisy(measured, one, confidence)
+    most_frequent = one.statistic == "freq" and value is not None
+    raw = float(measured.cells[one.column].raw.max()) if most_frequent else value
+    if one.statistic in ROWS and low is not None and high is not None:
+        value, low, high = within(value, low, high, math.inf if measured.size is None else float(measured.size))
+    return value, error, low, high, raw
+
+
+def _noisy(measured: Measured, one: Aggregation, confidence: float) -> Noisy:
     column, nothing = measured.columns[one.column], (None, None, None, None)
     if column.name in measured.cells:
         return of_labels(column, measured.cells[column.name], confidence).get(one.statistic, nothing)
@@ -308,16 +315,3 @@ def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
     own = measured.sums[column.name]
     known = one.statistic in STATISTICS and (own.counted or one.statistic != "missing")
     return own.cell(one.statistic, confidence) if known else nothing
-
-
-def within_rows(
-    measured: Measured, asked: Sequence[Aggregation], noisy: Sequence[Cell]
-) -> tuple[list[Cell], list[Any]]:
-    """Bring numbers of rows between none and all, and give what was released beside it."""
-    most = math.inf if measured.size is None else float(measured.size)
-    cells = [brought(each, most) if one.statistic in ROWS else each for one, each in zip(asked, noisy, strict=True)]
-    raw = [
-        released(one.statistic, value, measured.cells.get(one.column))
-        for one, (value, *_) in zip(asked, noisy, strict=True)
-    ]
-    return cells, raw

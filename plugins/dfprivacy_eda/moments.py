@@ -487,15 +487,15 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 def _(measured: tuple[Sums, int | None], column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Add what the noise may be."""
     sums, rows = measured
-    value, scale = sums.known("sum"), sums.laws[0].scale * column.half
-    reach = -math.log1p(-confidence) * scale  # of a Laplace variable
+    value, law = sums.known("sum"), replace(sums.laws[0], scale=sums.laws[0].scale * column.half)
+    reach = law.reach(confidence)
     possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
     return ColumnStatistic(
         value=value,
         low=value - reach,
         high=value + reach,
         confidence=confidence,
-        noise_standard_error=math.sqrt(2) * scale,
+        noise_standard_error=law.standard_deviation,
         statistic="sum",
         column=column.name,
         count=None if rows is None else float(rows),

@@ -98,21 +98,21 @@ def of_total(curator: Curator, column: Column, **_: Any) -> Findings:
     return {_given(curator, "the sum"): error, RELATIVE: error / (rows_of(curator) * SD * column.half)}
 
 
-def of_number(what: str, cells: int = 1) -> Any:
-    """Make the planner of noisy numbers of rows: relative to all rows, or to those of one of so many cells."""
+def of_number(what: str, *, typical: int = 1) -> Any:
+    """Make the planner of noisy numbers: relative to all rows, or to one of so many values in each search."""
 
     def findings(curator: Curator, **_: Any) -> Findings:
-        error, searched = laplace(curator), len(curator.measured) if cells > 1 else 1
+        error, searches = laplace(curator), len(curator.measured) if typical > 1 else 1
         return {
             f"expected standard error of {what}": error,
-            RELATIVE: error * cells * searched / rows_of(curator),
+            RELATIVE: error * typical * searches / rows_of(curator),
         }
 
     return findings
 
 
 of_rows = of_number("the number of rows")
-of_keys = of_number("each count", _TYPICAL)
+of_keys = of_number("each count", typical=_TYPICAL)
 
 
 def of_counts(curator: Curator, **asked: Any) -> Findings:

@@ -90,44 +90,41 @@ def histogram(release: Histogram, ax: Any) -> Any:
     ax = axes(ax)
     widths = np.diff(release.edges)
     even = bool(np.allclose(widths, widths[0], rtol=1e-9))
-    unit = np.ones(len(widths)) if even else widths
+    every, rows = _counted_in(release)
+    unit = (np.ones(len(widths)) if even else widths) * every
     low, high = (ends / unit for ends in release.intervals)
     ax.stairs(release.counts / unit, release.edges, fill=True, color=BAR)
     ax.stairs(release.counts / unit, release.edges, color=ink(ax), lw=0.6)
     middle = (release.edges[1:] + release.edges[:-1]) / 2
     ax.vlines(middle, low, high, color=SURE, label=_interval(release.confidence))
     what = called(release, release.column)
-    ax.set(xlabel=what, ylabel="rows" if even else f"rows per unit of {what}")
+    ax.set(xlabel=what, ylabel=rows if even else f"{rows} per unit of {what}")
     ax.set_xlim(release.edges[0], release.edges[-1])
     ax.set_ylim(bottom=0)
     _legend(_plain(ax))
-    if release.normalize and even:
-        side = ax.secondary_yaxis("right", functions=_shares(release.total))
-        side.set_ylabel("share of rows")
     return ax
 
 
-def _shares(total: float) -> tuple[Any, Any]:
-    total_rows = max(total, 1.0)
-    return (lambda rows: rows / total_rows), (lambda shares: shares * total_rows)
+def _counted_in(release: Histogram | Counts) -> tuple[float, str]:
+    """Return what numbers of rows are divided by, and what they are: shares of all rows where these were asked."""
+    return (max(release.total, 1.0), "share of rows") if release.normalize else (1.0, "rows")
 
 
 def counts(release: Counts, ax: Any) -> Any:
     """Draw a bar for each category, with its interval; the first is on top."""
     shown = min(len(release.categories), _MOST_BARS)
     ax = axes(ax, height=max(2.2, _ROW * (shown + 3)))
-    at = np.arange(shown)
-    low, high = (ends[:shown] for ends in release.intervals)
-    ax.barh(at, release.counts[:shown], height=0.7, color=BAR, edgecolor=ink(ax), linewidth=0.6)
+    at, (every, rows) = np.arange(shown), _counted_in(release)
+    low, high = (ends[:shown] / every for ends in release.intervals)
+    ax.barh(at, release.counts[:shown] / every, height=0.7, color=BAR, edgecolor=ink(ax), linewidth=0.6)
     ax.hlines(at, low, high, color=SURE, lw=2.5, label=_interval(release.confidence))
     ax.set_yticks(at, [str(category) for category in release.categories[:shown]])
     ax.invert_yaxis()
     rest = len(release.categories) - shown
-    ax.set(xlabel="rows", ylabel=called(release, release.column) + (f" ({rest} more not drawn)" if rest else ""))
+    more = f" ({rest} more not drawn)" if rest else ""
+    ax.set(xlabel=rows, ylabel=called(release, release.column) + more)
     ax.set_xlim(left=0)
     _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
-    if release.normalize:
-        ax.secondary_xaxis("top", functions=_shares(release.total)).set_xlabel("share of rows")
     return ax
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Cell", "brought", "note", "project", "within"]
+__all__ = ["Cell", "Noisy", "note", "project", "within"]
 
 
 def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
@@ -46,8 +46,10 @@ def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
 
 _NAMED = 3
 
-Cell = tuple[Any, float | None, float | None, float | None]
+Noisy = tuple[Any, float | None, float | None, float | None]
 """A number, or a text, its standard error, and the ends of its interval."""
+Cell = tuple[Any, float | None, float | None, float | None, Any]
+"""The same, and what was released, where that is not possible."""
 
 
 def within(value: float, low: float, high: float, most: float) -> tuple[float, float, float]:
@@ -64,15 +66,6 @@ def within(value: float, low: float, high: float, most: float) -> tuple[float, f
     kept = min(max(value, 0.0), most)
     first, last = (min(max(end + kept - value, 0.0), most) for end in (low, high))
     return kept, first, last
-
-
-def brought(cell: Cell, most: float) -> Cell:
-    """Bring a number of rows between none and all, with its interval; what is not known stays so."""
-    value, error, low, high = cell
-    if value is None or low is None or high is None:
-        return cell
-    kept, first, last = within(value, low, high, most)
-    return kept, error, first, last
 
 
 def note(names: Sequence[str], where: str) -> str:

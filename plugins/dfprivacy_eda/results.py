@@ -16,7 +16,7 @@ from dfprivacy_eda import plots
 from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
 from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
+__all__ = ["ColumnStatistic", "Framed", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
 
 
 class Tabled(Release):
@@ -28,6 +28,41 @@ class Tabled(Release):
 
     def _tidy(self) -> list[Mapping[str, Any]]:
         return [self._columns()]
+
+
+class Framed(Tabled):
+    """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
+
+    _named: ClassVar[tuple[str, str]]
+    """What a column of their names is called, and the attribute that has them."""
+
+    def _cells_of(self, name: str) -> Mapping[str, Sequence[Any]]:
+        """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
+        raise NotImplementedError
+
+    def _framed(self, name: str) -> Any:
+        """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
+        pandas, cells = self.library == "pandas", self._cells_of(name)
+        head, names = self._named[0], list(getattr(self, self._named[1]))
+        made = tidy(self, cells if pandas else {head: names, **cells})
+        if pandas:
+            made.index = names
+        return made
+
+    @property
+    def frame(self) -> Any:
+        """The numbers, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
+        return self._framed("values")
+
+    @property
+    def errors(self) -> Any:
+        """The same shape with the standard error of each number."""
+        return self._framed("standard_errors")
+
+    @property
+    def loc(self) -> Any:
+        """What picks cells of a pandas frame by name."""
+        return self.frame.loc
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,21 +148,26 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
         counted = curator.sum(features.Count(), grid="unit")
         return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n, counts(counted, 0))
     told = n is None and (both or curator.neighbors == "add_remove")
-    known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
+    known = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None), grid="unit")
     value = float(known.values[0])
     left = float(known.values[1]) if told else None if n is None else n - value
     return Rows((value, left), (known.law, known.law), n, counts(known, n))
 
 
-def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
-    return features.Given(*gaps, tally=(0, 1) if told else None)
-
-
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
-    noisy, law = rows.values[which] or 0.0, rows.laws[which]
-    reach = law.reach(confidence)
     most = math.inf if rows.size is None else float(rows.size)
-    left = rows.values[1] if name == "count" and columns else None
+    of = ", ".join(column.name for column in columns)
+    found = _number(name, of, rows.values[which] or 0.0, rows.laws[which], most, confidence)
+    counted = rows.values[0] if name == "count" or rows.size is None else most
+    found = replace(found, count=counted, released=rows.released)
+    if name != "count" or not columns or rows.values[1] is None:
+        return found
+    return replace(found, missing=rows.values[1], missing_standard_error=rows.laws[1].standard_deviation)
+
+
+def _number(name: str, of: str, noisy: float, law: NoiseLaw, most: float, confidence: float) -> ColumnStatistic:
+    """Give a number of rows or values, of none to a most, with the interval of its noise."""
+    reach = law.reach(confidence)
     value, low, high = within(noisy, noisy - reach, noisy + reach, most)
     return ColumnStatistic(
         value=value,
@@ -171,12 +176,8 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
         confidence=confidence,
         noise_standard_error=law.standard_deviation,
         statistic=name,
-        column=", ".join(column.name for column in columns),
-        count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
-        missing=left,
-        missing_standard_error=None if left is None else rows.laws[1].standard_deviation,
+        column=of,
         raw=None if value == noisy else noisy,
-        released=rows.released,
     )
 
 
@@ -225,10 +226,10 @@ class Values(OfRows):
 
 @dataclass(frozen=True)
 class Counted:
-    """The noisy number, the scale of its noise, and the most there can be."""
+    """The noisy number, the law of its noise, and the most there can be."""
 
     value: float
-    scale: float
+    law: NoiseLaw
     most: float
     released: Mapping[str, Any]
 
@@ -293,31 +294,14 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     else:
         measured = curator.measure(Values(column, omit=bool(gaps)))
         most = math.inf if curator.size is None else float(curator.size)
-    return Counted(float(measured.values[0]), float(measured.scales[0]), most, counts(measured))
+    return Counted(float(measured.values[0]), NoiseLaw(float(measured.scales[0])), most, counts(measured))
 
 
 @nunique.concludes
 def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the number with the interval of its noise."""
-    reach, noisy = -math.log1p(-confidence) * measured.scale, measured.value
-    value, low, high = within(noisy, noisy - reach, noisy + reach, measured.most)
-    return ColumnStatistic(
-        value=value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        noise_standard_error=math.sqrt(2) * measured.scale,
-        statistic="nunique",
-        column=column.name,
-        covers="limited table" if column.categories is None else "table",
-        bounds=column.bounds if column.categories is None else None,
-        raw=None if value == noisy else noisy,
-        notes=_notes(high - low, measured.most),
-        released=measured.released,
-    )
-
-
-def _notes(width: float, most: float) -> tuple[str, ...]:
-    if width <= most / 2:
-        return ()
-    return ("The interval spans more than half of what is possible: there is too little epsilon for this column.",)
+    found = _number("nunique", column.name, measured.value, measured.law, measured.most, confidence)
+    wide = found.low is not None and found.high is not None and found.high - found.low > measured.most / 2
+    few = "The interval spans more than half of what is possible: there is too little epsilon for this column."
+    found = replace(found, notes=(few,) * wide, released=measured.released)
+    return found if column.categories is not None else replace(found, covers="limited table", bounds=column.bounds)

@@ -309,7 +309,6 @@ REFUSED: list[tuple[str, str, list[str]]] = [
 # What is not asked of those that are not refused, and why.
 LEFT_OUT: list[tuple[str, str, list[str]]] = [
     (
-    (
         "this summary is as statsmodels prints it",
         "test_a_page_says_what_was_asked_and_how_private_it_is",
         ["ols -summary", "logit -summary"],

@@ -49,17 +49,18 @@ def test_a_number_without_an_interval_says_so(plt, protect):
     assert "notes" in dot.get_label()
 
 
-def test_bars_have_intervals(plt, protect):
-    """Each category has a bar of its count, a line along its interval, and an axis of shares if they were asked."""
-    found = protect().value_counts("region", normalize=True, epsilon=1)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_bars_have_intervals(plt, protect, normalize):
+    """Each category has a bar of its count, or of its share if these were asked, and a line along its interval."""
+    found = protect().value_counts("region", normalize=normalize, epsilon=1)
 
     ax = found.plot()
 
+    every = found.total if normalize else 1.0
     ends, _ = segments(ax.collections[0])
-    assert found.counts.tolist() == [bar.get_width() for bar in ax.patches]
-    assert np.column_stack(found.intervals).tolist() == ends.tolist()
-    assert ax.get_xlabel() == "rows"
-    assert ax.child_axes[0].get_xlabel() == "share of rows"
+    assert (found.counts / every).tolist() == pytest.approx([bar.get_width() for bar in ax.patches])
+    assert (np.column_stack(found.intervals) / every).tolist() == pytest.approx(ends)
+    assert ax.get_xlabel() == ("share of rows" if normalize else "rows")
     ax.figure.canvas.draw()
 
 

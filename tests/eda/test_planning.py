@@ -1,6 +1,6 @@
 """What the methods say beforehand of their errors, and how a budget is split by it."""
 
-# ruff: noqa: SIM300 - no pandas here; expected == actual
+# ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
 from __future__ import annotations
 
 import math
@@ -253,7 +253,7 @@ def test_quantiles_are_off_by_what_was_expected(q, said, neighbors):
 
     with seeded_noise(5):
         found = [view.quantile("age", q, **said, epsilon=1, fresh=True) for _ in range(200)]
-    off = np.array([each.values for each in found]) - frame["age"].quantile(q).to_numpy()  # noqa: PD011 - no frame
+    off = np.array([each.values for each in found]) - frame["age"].quantile(q).to_numpy()
     error = math.sqrt(np.mean(off**2))
 
     assert expected == pytest.approx(error, rel=0.25)

@@ -121,7 +121,7 @@ def test_any_columns_make_a_page(protect, columns, tmp_path):
 
 
 def test_a_report_of_each_group(protect, tmp_path):
-    """The report of one of several groups has a page, which says of which rows it is, and what all groups have paid."""
+    """The report of one of several groups has a page, which says of which rows it is, and what all have paid."""
     found = protect().group_by("sex").report(["age", "visits"], epsilon=4)
 
     text = found["f"].save(tmp_path / "f.html", title="Women").read_text("utf-8")
