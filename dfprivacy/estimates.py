@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -182,11 +182,18 @@ class Estimate(Release):
     bounds: tuple[float, float]
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: Mapping[str, Any]
+    released: Mapping[str, Any] = field(compare=False)
     covers: str | None = "limited population"
 
     def __float__(self) -> float:
         return self.estimate
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the estimate under draws of the noise."""
+        from dfprivacy.inference.moments import NoisyMoments
+
+        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        return {"estimate": _FUNCTIONS[self.term](sums.estimate[0])[0][..., 0]}
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]

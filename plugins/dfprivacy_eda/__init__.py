@@ -56,8 +56,8 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    mean, std = moments.mean.estimates(moments.alone("mean")), moments.std.estimates(moments.alone("std"))
-    var = moments.var.checks(moments.var_asked).estimates(moments.alone("var"))
+    mean, std = moments.mean, moments.std
+    var = moments.var.checks(moments.var_asked)
     for each in (mean, var, std):
         register(each.plans(planning.of_moments(each.name)))
     register(moments.total.plans(planning.of_total))

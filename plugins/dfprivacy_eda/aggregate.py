@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dfprivacy import ArgumentError, Curator, Probability, Release, mechanism
@@ -14,6 +14,7 @@ from dfprivacy_eda import plots, reading
 from dfprivacy_eda.joint import ROWS, Measured, cell, measure, split
 from dfprivacy_eda.possible import Cell, note
 from dfprivacy_eda.reading import Aggregation
+from dfprivacy_eda.results import possible_cells, redrawn_cells
 from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
@@ -49,6 +50,8 @@ class Aggregates(Release):
     bounds : tuple of (float, float) or None
         For each the bounds of its column, to which values are limited; None of categories and numbers of rows. A
         quantile at one may lie beyond it.
+    released : tuple of mapping or None
+        For each the noisy sums that it follows from.
     """
 
     names: tuple[str, ...]
@@ -63,6 +66,12 @@ class Aggregates(Release):
     shares: dict[str, float]
     notes: tuple[str, ...]
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        raw = redrawn_cells([*zip(self.columns, self.bounds, self.released, self.statistics, strict=True)])
+        return {"raw": raw, "values": possible_cells(self.statistics, raw)}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
@@ -263,6 +272,9 @@ def _(
         covers="limited table" if any(covers_of(each.statistic) != "table" for each in wanted) else "table",
         bounds=tuple(
             measured.columns[each.column].bounds if each.column in measured.sums else None for each in wanted
+        ),
+        released=tuple(
+            measured.sums[each.column].released if each.column in measured.sums else None for each in wanted
         ),
     )
 

@@ -161,8 +161,8 @@ def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
     """Bound the rows of some intervals at 95 %, from noisy counts with the same error each, and from all rows."""
-    most = float(counts.sum()) + _SURE * error * math.sqrt(counts.size)
-    return min(max(most, 0.0), math.inf if rows is None else rows)
+    most = max(float(counts.sum()), 0.0) + _SURE * error * math.sqrt(counts.size)
+    return min(most, math.inf if rows is None else rows)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from dfprivacy_eda import plots
 from dfprivacy_eda.joint import ROWS, Measured, cell, measure
 from dfprivacy_eda.possible import note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Framed
+from dfprivacy_eda.results import Framed, possible_cells, redrawn_cells
 from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
@@ -56,6 +57,8 @@ class Description(Framed):
     bounds : tuple of (float, float) or None
         The bounds of each column, to which its values are limited; None of categories. A quartile at one may lie
         beyond it.
+    released : tuple of mapping or None
+        Of each column of numbers the noisy sums.
     """
 
     columns: tuple[str, ...]
@@ -68,6 +71,16 @@ class Description(Framed):
     confidence: float
     shares: dict[str, float]
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        columns = zip(self.columns, self.bounds, self.released, strict=True)
+        raw = tuple(
+            redrawn_cells([(name, bounds, plain, each) for each in self.statistics])
+            for name, bounds, plain in columns
+        )
+        return {"raw": raw, "values": tuple(possible_cells(self.statistics, each) for each in raw)}
 
     _named = ("statistic", "statistics")
 
@@ -301,5 +314,8 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         covers="limited table" if measured.sums else "table",
         bounds=tuple(
             column.bounds if column.name in measured.sums else None for column in measured.columns.values()
+        ),
+        released=tuple(
+            measured.sums[name].released if name in measured.sums else None for name in measured.columns
         ),
     )

@@ -107,6 +107,8 @@ class Summed:
         The columns of which rows without a value were counted in the same vector.
     weight : float
         How much each of these rows counted.
+    counted : str
+        The id of the number of all rows.
     """
 
     rows: float
@@ -116,6 +118,7 @@ class Summed:
     parts: Mapping[str, NoisyValue] = field(default_factory=dict)
     told: frozenset[str] = frozenset()
     weight: float = 1.0
+    counted: str = ""
 
     @classmethod
     def measured(
@@ -140,7 +143,8 @@ class Summed:
         parts = dict(zip(summed, measured.parts, strict=False))
         if n is not None:
             return cls(float(n), 0.0, d, b, parts, told, weight)
-        return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
+        variance, all_rows = (d + 1) * (d + 2) / 3 * b * b, measured.parts[-1].id
+        return cls(float(measured.values[-1]), variance, d, b, parts, told, weight, all_rows)
 
     def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
@@ -152,9 +156,10 @@ class Summed:
         at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
         sums, none = np.zeros(4), replace(law, scale=0.0)
         laws = [law if self.variance else none, none, none, none]
+        ids = [(self.counted, 0), *[("", 0)] * 3]
         sums[at] = [self.rows, *values]
-        for each in at[1:]:
-            laws[each] = law
+        for place, each in enumerate(at[1:]):
+            laws[each], ids[each] = law, (self.parts[column.name].id, place)
         map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
         if told and degree:
             map_[:, 3] /= self.weight
@@ -162,9 +167,9 @@ class Summed:
             map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            sums[3], laws[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2))
+            sums[3], laws[3], ids[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2)), (f"{tree.missing}", 0)
             told = True
-        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told)
+        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
 
 
 def _stacked(

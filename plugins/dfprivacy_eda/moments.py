@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +11,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfSums
 from dfprivacy_eda.results import ColumnStatistic
-from dfprivacy_eda.sums import Sums, moments
+from dfprivacy_eda.sums import Sums, ids_of, moments
 from dfprivacy_eda.wording import covers_of
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
 
-__all__ = ["Centred", "Spread", "Total", "alone", "mean", "std", "total", "var", "var_asked"]
+__all__ = ["Centred", "Spread", "Total", "mean", "std", "total", "var", "var_asked"]
 
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
 # Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
@@ -135,11 +133,11 @@ def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: boo
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if not (alone and gaps and rows >= _MANY_FOR_MEAN):
         return moments(curator, column, nan_policy, degree=1 if alone else 2)
-    share = Fraction(1, math.ceil(rows**0.4 / 2))
+    share = _part(rows**0.4 / 2)
     guess = moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
-    t = curator.settled(float(guess.estimate.y[0]))
+    t = float(guess.estimate.y[0])
     joined = _joined(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
     joined.map[1] += t * joined.map[0]
     joined.start[1] = t * joined.start[0]
@@ -160,16 +158,20 @@ def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
         start, counted = np.array([n, 0.0, 0, 0]), not (column.filled or nan_policy == "fill")
         blank = Sums(column, np.empty(0), (), np.zeros((4, 0)), start, counted)
         return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
-    share = _GUESS if gaps else Fraction(1, math.isqrt(int(many)))
+    share = _GUESS if gaps else _part(math.sqrt(many))
     guess = moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
     v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
-    t, v, rows = curator.settled((t, v, rows))
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
     return _joined(guess, curator.measure(spread), spread.unit, 2, v)
+
+
+def _part(of: float) -> Fraction:
+    """Return one part of about so many: of a power of two, which budgets add up without rounding."""
+    return Fraction(1, 2 ** round(math.log2(of)))
 
 
 def _rows_epsilon(curator: Curator) -> float:
@@ -185,7 +187,8 @@ def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float 
     map_[row], start[row] = 0, 0
     map_[row, -1] = 1
     values = np.append(guess.values, noisy.values * unit)
-    return replace(guess, values=values, laws=(*guess.laws, law), map=map_, start=start, about=about)
+    laws, ids = (*guess.laws, law), (*guess.ids, *ids_of(noisy))
+    return replace(guess, values=values, laws=laws, map=map_, start=start, ids=ids, about=about)
 
 
 Covers = Literal["table", "population"]
@@ -211,6 +214,7 @@ def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[flo
         covers=covers_of(name),
         bounds=(column.low, column.high),
         notes=_notes(low, high, possible),
+        released=measured.released,
     )
 
 
@@ -357,11 +361,6 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
     return _concluded("var", measured, confidence, (0.0, column.half * column.half))
 
 
-def alone(name: str) -> Callable[[Sums], float]:
-    """Make what gives a number of that name without its interval."""
-    return lambda measured: measured.known(name)
-
-
 def var_asked(column: Column, **_: Any) -> None:
     """Check that squares are finite before anything is paid."""
     if math.isinf(column.half * column.half):
@@ -431,7 +430,7 @@ def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> Colu
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[float, float, int | None]:
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[Sums, int | None]:
     """Give the sum of a column.
 
     Parameters
@@ -478,15 +477,17 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     """
     statistic = Total(column, curator.gaps([column], nan_policy))
     noisy = curator.measure(statistic)
-    return float(noisy.values[0]) * statistic.most, float(noisy.scales[0]) * statistic.most, curator.size
+    unit = statistic.most / column.half  # as the sum of y, of no rows
+    law, map_ = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0), np.array([[0.0], [1], [0], [0]])
+    sums = Sums(column, noisy.values * unit, (law,), map_, np.zeros(4), counted=False, ids=ids_of(noisy))
+    return sums, curator.size
 
 
 @total.concludes
-def _(
-    measured: tuple[float, float, int | None], column: Column, *, confidence: Probability = 0.95
-) -> ColumnStatistic:
+def _(measured: tuple[Sums, int | None], column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Add what the noise may be."""
-    value, law, rows = measured[0], NoiseLaw(measured[1]), measured[2]
+    sums, rows = measured
+    value, law = sums.known("sum"), replace(sums.laws[0], scale=sums.laws[0].scale * column.half)
     reach = law.reach(confidence)
     possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
     return ColumnStatistic(
@@ -501,4 +502,5 @@ def _(
         covers=covers_of("sum"),
         bounds=(column.low, column.high),
         notes=_notes(value - reach, value + reach, possible),
+        released=sums.released,
     )

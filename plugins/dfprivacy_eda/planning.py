@@ -94,7 +94,7 @@ def of_moments(name: str) -> Any:
 
 def of_total(curator: Curator, column: Column, **_: Any) -> Findings:
     """Plan a sum."""
-    error = math.sqrt(2) * curator.planned[1]
+    error = curator.planned[0].laws[0].standard_deviation * column.half
     return {_given(curator, "the sum"): error, RELATIVE: error / (rows_of(curator) * SD * column.half)}
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import Release
+from dfprivacy import Column, Release
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
+from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
 from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Framed", "Tabled", "tidy"]
+__all__ = ["ColumnStatistic", "Framed", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
 
 
 class Tabled(Release):
@@ -98,6 +100,9 @@ class ColumnStatistic(Release):
         The column's bounds, to which values are limited; None of rows and categories.
     notes : tuple of str
         What to know before trusting the number.
+    released : mapping or None
+        What it follows from, where that are noisy sums: values, of each the noise and the measurement, and how
+        rows and moments follow.
     """
 
     value: float
@@ -114,11 +119,25 @@ class ColumnStatistic(Release):
     raw: float | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
+    released: Mapping[str, Any] | None = field(default=None, compare=False)
 
     _estimate: ClassVar[str] = "value"
 
     def __float__(self) -> float:
         return self.value
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the number under draws of the noise."""
+        if self.released is None:
+            return super()._redrawn()
+        name = self.statistic if self.statistic in STATISTICS else "count"
+        values = getattr(drawn(self.released, self.column, self.bounds), name)
+        if self.raw is None:
+            return {"value": values}
+        within = (
+            np.minimum if self.value < self.raw else np.maximum
+        )  # what was brought to what is possible stays so
+        return {"value": within(values, self.value), "raw": values}
 
     @property
     def _repeated(self) -> tuple[str, ...]:
@@ -188,6 +207,26 @@ class ColumnStatistic(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         return plots.statistic(self, ax)
+
+
+def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
+    """Return the numbers of a column under draws of the noise in what was released of it."""
+    return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
+
+
+def redrawn_cells(
+    asked: Sequence[tuple[str, tuple[float, float] | None, Mapping[str, Any] | None, str]],
+) -> tuple[Any, ...]:
+    """Return statistics under draws of the noise, of their columns, bounds, noisy sums and names; or None."""
+    return tuple(
+        None if plain is None or statistic not in STATISTICS else getattr(drawn(plain, column, bounds), statistic)
+        for column, bounds, plain, statistic in asked
+    )
+
+
+def possible_cells(statistics: Sequence[str], raw: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what is drawn of numbers as released: not of rows, which were brought to what is possible."""
+    return tuple(None if name in ("count", "missing") else each for name, each in zip(statistics, raw, strict=True))
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:

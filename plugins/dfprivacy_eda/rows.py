@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,6 +138,7 @@ class Rows:
     values: tuple[float, float | None]
     laws: tuple[NoiseLaw, NoiseLaw]
     size: int | None
+    released: Mapping[str, Any]
 
 
 def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
@@ -143,19 +146,20 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         counted = curator.sum(features.Count(), grid="unit")
-        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n)
+        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n, counts(counted, 0))
     told = n is None and (both or curator.neighbors == "add_remove")
     known = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None), grid="unit")
     value = float(known.values[0])
     left = float(known.values[1]) if told else None if n is None else n - value
-    return Rows((value, left), (known.law, known.law), n)
+    return Rows((value, left), (known.law, known.law), n, counts(known, n))
 
 
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
     most = math.inf if rows.size is None else float(rows.size)
     of = ", ".join(column.name for column in columns)
     found = _number(name, of, rows.values[which] or 0.0, rows.laws[which], most, confidence)
-    found = replace(found, count=rows.values[0] if name == "count" or rows.size is None else most)
+    counted = rows.values[0] if name == "count" or rows.size is None else most
+    found = replace(found, count=counted, released=rows.released)
     if name != "count" or not columns or rows.values[1] is None:
         return found
     return replace(found, missing=rows.values[1], missing_standard_error=rows.laws[1].standard_deviation)
@@ -227,6 +231,7 @@ class Counted:
     value: float
     law: NoiseLaw
     most: float
+    released: Mapping[str, Any]
 
 
 def nunique_asked(column: Column, **_: Any) -> None:
@@ -289,7 +294,7 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     else:
         measured = curator.measure(Values(column, omit=bool(gaps)))
         most = math.inf if curator.size is None else float(curator.size)
-    return Counted(float(measured.values[0]), NoiseLaw(float(measured.scales[0])), most)
+    return Counted(float(measured.values[0]), NoiseLaw(float(measured.scales[0])), most, counts(measured))
 
 
 @nunique.concludes
@@ -298,5 +303,5 @@ def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> C
     found = _number("nunique", column.name, measured.value, measured.law, measured.most, confidence)
     wide = found.low is not None and found.high is not None and found.high - found.low > measured.most / 2
     few = "The interval spans more than half of what is possible: there is too little epsilon for this column."
-    found = replace(found, notes=(few,) * wide)
+    found = replace(found, notes=(few,) * wide, released=measured.released)
     return found if column.categories is not None else replace(found, covers="limited table", bounds=column.bounds)

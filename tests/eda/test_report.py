@@ -121,13 +121,14 @@ def test_any_columns_make_a_page(protect, columns, tmp_path):
 
 
 def test_a_report_of_each_group(protect, tmp_path):
-    """The report of one of several groups has a page, which names no price: all groups together have it."""
+    """The report of one of several groups has a page, which says of which rows it is, and what all have paid."""
     found = protect().group_by("sex").report(["age", "visits"], epsilon=4)
 
     text = found["f"].save(tmp_path / "f.html", title="Women").read_text("utf-8")
 
     assert "<h1>Women</h1>" in text
-    assert "differential privacy for" not in text
+    assert "sex = f" in text
+    assert "4-differential privacy for" in text
 
 
 def test_a_report_survives_the_ledger(protect):
