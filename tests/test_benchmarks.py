@@ -20,6 +20,7 @@ NOT_RUN = {
     "eda_peers",
     "eda_simulation",
     "eda_tables",
+    "expansion",
     "peers_ask",
     "report",
     "results",
