@@ -12,6 +12,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.planning import effect_for
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.asking import groups_of
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.explaining import POWER, rows_of
@@ -161,7 +162,7 @@ def expect_curves(
         rows = n / len(by.categories or kept) if known is None else float(known.min())
     intervals = len(ends) - 1
     each = np.full(intervals, rows / intervals)
-    curve = Curve(np.stack([each, 0 * each, 0 * each]), scale, ends)
+    curve = Curve(np.stack([each, 0 * each, 0 * each]), NoiseLaw(scale), ends)
     low, high = curve.bands(confidence)
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     most = max(int(rows * 2 / scale / EACH), 2) if scale else intervals

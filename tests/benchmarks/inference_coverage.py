@@ -17,6 +17,7 @@ import numpy as np
 from levels_ranks import Exact, private, public
 from results import recorded
 
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.wilson import combined, from_counts, of_known_rows
 
@@ -88,7 +89,7 @@ def curves(runs: int) -> None:
                 lived = (t - edges[place]) / np.diff(edges)[place]
                 parts = (event, ~event * lived, ~event * (1 - lived))
                 exact = np.stack([np.bincount(place, each, intervals) for each in parts])
-                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), 2 / epsilon, edges)
+                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), NoiseLaw(2 / epsilon), edges)
                 low, high = curve.bands(0.95)
                 covered[run, :4] = ((low <= truth) & (truth <= high))[at]
                 covered[run, 4:] = [

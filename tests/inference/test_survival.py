@@ -10,6 +10,7 @@ import pytest
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dfprivacy as dp
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.curves import Curve, cumulated_hazard
 from dfprivacy_inference.lifetables import LifeTable
 from dfprivacy_inference.scores import GehanScores
@@ -195,7 +196,7 @@ def test_bands_medians_and_means_cover(n, epsilon, shape, ends):
     for _ in range(runs):
         times, last = rng.weibull(shape, n) * 40, rng.choice(ends, n)
         exact = life_table(np.minimum(times, last), (times <= last).astype(int), edges)
-        curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), 2 / epsilon, edges)
+        curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), NoiseLaw(2 / epsilon), edges)
         low, high = curve.bands(0.95)
         (_, after, before), (_, least, most) = curve.median(low, high), curve.restricted_mean(0.95)
         covered += [*((low <= truth) & (truth <= high)), after <= median <= before, least <= mean <= most]
