@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.engine import Alternative
 from dfprivacy_inference.asking import check_apart, pair_of
-from dfprivacy_inference.comparing import TwoMeasured, conclude_two, measure_two
-from dfprivacy_inference.laws import Alternative
+from dfprivacy_inference.comparing import conclude_two, measure_two
 from dfprivacy_inference.rank_results import SurvivalTest
 from dfprivacy_inference.scores import GehanScores
 from dfprivacy_inference.times import check_times
+from dfprivacy_inference.two_groups import TwoGroups
 
 __all__ = ["check_survival", "survival_test"]
 
@@ -25,7 +26,7 @@ def survival_test(
     *,
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> TwoMeasured:
+) -> TwoGroups:
     """Test whether one of two groups tends to live longer (Gehan-Wilcoxon).
 
     Parameters
@@ -93,7 +94,7 @@ def survival_test(
 
 @survival_test.concludes
 def _(
-    measured: TwoMeasured,
+    measured: TwoGroups,
     time: Column,
     event: Column,
     by: Column,
@@ -105,15 +106,14 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
     """Conclude from the noisy statistic."""
-    concluded = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "similar")
-    two, sizes = concluded.pop("two"), concluded["sizes"]
+    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
-        statistic=None if sizes is None else 2 * float(two.rank_sum),
-        time=time.name,
+        column=time.name,
+        bounds=(time.low, time.high),
         event=event.name,
-        by=by.name,
+        statistic=None if measured.unsized else 2 * float(measured.rank_sum),
         nan_policy=nan_policy,
-        **concluded,
+        **told,
     )
 
 

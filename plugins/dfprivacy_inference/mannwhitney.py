@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.engine import Alternative
 from dfprivacy_inference.asking import check_apart, pair_of
-from dfprivacy_inference.comparing import TwoMeasured, conclude_two, measure_two
-from dfprivacy_inference.laws import Alternative
+from dfprivacy_inference.comparing import conclude_two, measure_two
 from dfprivacy_inference.rank_results import MannWhitney
 from dfprivacy_inference.scores import MidRanks
 from dfprivacy_inference.statistics import Shifts
-from dfprivacy_inference.two_groups import Shapes
+from dfprivacy_inference.two_groups import Shapes, TwoGroups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def mannwhitneyu(
     groups: Sequence[Any] | None = None,
     shift: Sequence[float] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> TwoMeasured:
+) -> TwoGroups:
     """Test whether values of one group tend to be larger than those of another.
 
     Parameters
@@ -116,12 +117,12 @@ def mannwhitneyu(
     codes = (by.code(pair[0]), by.code(pair[1]))
     grid = _grid(shift)
     best = curator.select(Shifts(scores, by, codes, grid, measured.n, measured.rows))
-    return TwoMeasured(**{**vars(measured), "shift": float(grid[int(np.ravel(best)[0])])})
+    return replace(measured, shift=float(grid[int(np.ravel(best)[0])]))
 
 
 @mannwhitneyu.concludes
 def _(
-    measured: TwoMeasured,
+    measured: TwoGroups,
     column: Column,
     by: Column,
     *,
@@ -133,17 +134,15 @@ def _(
     shapes: Shapes = "similar",
 ) -> MannWhitney:
     """Conclude from the noisy rank sum."""
-    pair = pair_of(by, groups)
-    concluded = conclude_two(measured, by, pair, alternative, alpha, confidence, shapes)
-    two, sizes = concluded.pop("two"), concluded["sizes"]
-    statistic = None if sizes is None else float(two.rank_sum) + sizes[0] * sizes[1] / 2
+    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, shapes)
+    first, second = measured.sizes
     return MannWhitney(
         column=column.name,
-        by=by.name,
-        statistic=statistic,
+        bounds=(column.low, column.high),
+        statistic=None if measured.unsized else float(measured.rank_sum + first * second / 2),
         shift=measured.shift,
         nan_policy=nan_policy,
-        **concluded,
+        **told,
     )
 
 

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.draws import points, quantile
+from dfprivacy.inference.engine import Alternative
+from dfprivacy.inference.planning import TABLES
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.asking import check_apart, enough
-from dfprivacy_inference.laws import Alternative, pvalue
+from dfprivacy_inference.laws import pvalue
 from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd
 from dfprivacy_inference.rank_results import Wilcoxon, plain
 from dfprivacy_inference.statistics import SignedRankSum, Signs
 from dfprivacy_inference.two_groups import SLACK
 
-if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
-
 __all__ = ["check_pairs", "wilcoxon"]
 
+_FEWEST = 2.0
 _TWO = 1.4  # scales of the noise of a sum of two counts
 _AS_IF = 100  # rows, where their number is private and the method is to be chosen
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A noisy sum of signed ranks or signs, and what it is of.
+class Differences:
+    """A noisy sum of signed ranks W, or of signs, and what else was released.
 
     Attributes
     ----------
-    noisy : NoisyValue
-        The coordinates of a statistic.
+    values, scales : tuple of float
+        W, or W/(n + 1) where the number of rows is private, or the sum of signs; and the rows with a value. Where
+        the number of rows is private, of signs how many are above 0, and how many below. And the scales of noise.
     ranks : bool
         Whether it is of ranks.
     n : int or None
@@ -40,10 +44,83 @@ class Measured:
         Whether some of them may be left out.
     """
 
-    noisy: NoisyValue
+    values: tuple[float, ...]
+    scales: tuple[float, ...]
     ranks: bool
     n: int | None
     gaps: bool
+
+    @property
+    def counted(self) -> bool:
+        """Whether there are the numbers of both signs."""
+        return self.n is None and not self.ranks
+
+    @property
+    def rows(self) -> float:
+        """Rows with a value."""
+        if self.counted:
+            return sum(self.values)
+        return float(self.n) if self.n is not None and not self.gaps else self.values[1]
+
+    @property
+    def missing(self) -> tuple[float, float] | None:
+        """Noisy number of rows without a value, and its standard error; None if it was not measured."""
+        return None if self.n is None or not self.gaps else (self.n - self.rows, 2**0.5 * self.scales[1])
+
+    @property
+    def statistic(self) -> float:
+        """W, or the sum of signs."""
+        if self.counted:
+            return self.values[0] - self.values[1]
+        return self.values[0] * self._unit(max(self.rows, _FEWEST))
+
+    def _unit(self, rows: float) -> float:
+        """Return what the sum was divided by."""
+        return rows + 1 if self.ranks and self.n is None else 1.0
+
+    def _law(self, rows: float) -> tuple[float, float]:
+        """Return the largest sum of a number of rows, and its largest standard deviation if the median is 0."""
+        if not self.ranks:
+            return rows, rows**0.5
+        return rows * (rows + 1) / 2, float(signed_rank_sd(rows))
+
+    @property
+    def effect(self) -> float:
+        """P(d + d' > 0), or P(d > 0), half of ties."""
+        most, _ = self._law(max(self.rows, _FEWEST))
+        return float(np.clip(0.5 + self.statistic / most / 2, 0.0, 1.0))
+
+    def pvalue(self, alternative: Alternative) -> float:
+        """Return the p-value, by the law of as many rows as the noise in their number makes likely: it is wider."""
+        noise = _TWO * self.scales[0] if self.counted else self.scales[1] if self.n is None or self.gaps else 0.0
+        most = max(self.rows + SLACK * noise, _FEWEST)
+        most = most if self.n is None else min(most, float(self.n))
+        if not self.ranks:
+            return sign_pvalue(self.statistic, most, self.scales[0], alternative, counts=self.counted)
+        return float(pvalue(self.values[0], self._law(most)[1] / self._unit(most), self.scales[0], alternative))
+
+    def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
+        """Return how often an effect is found, of differences without ties.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows, where it is private.
+        effect : float
+            The truth.
+        alpha, alternative
+            The level, and its side.
+
+        Returns
+        -------
+        float
+            The power.
+        """
+        n, u = rows if self.n is None else self.n, points(2, TABLES)
+        most, sd = (each / self._unit(n) for each in self._law(n))
+        scale = self.scales[0] * (2**0.5 if self.counted else 1.0)
+        released = 2 * (effect - 0.5) * most + sd * ndtri(u[0]) + quantile(NoiseLaw(scale), u[1])
+        return float((pvalue(released, sd, scale, alternative) <= alpha).mean())
 
 
 @mechanism(columns={"column": "numeric", "other": "numeric"})
@@ -55,7 +132,7 @@ def wilcoxon(
     popmean: float = 0.0,
     method: Literal["auto", "rank", "sign"] = "auto",
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Differences:
     """Test whether differences lie symmetrically about 0: of two columns, or of one and a number.
 
     Parameters
@@ -99,7 +176,8 @@ def wilcoxon(
 
     **Statistics.** The p-value is that of the normal law with the noise in it and the variance that there is
     without ties and zeros, the largest: conservative where there are many. A sum of signs with hardly any noise
-    gets the binomial law.
+    gets the binomial law. The engine of moments is not asked: away from the hypothesis the variance of signed ranks
+    depends on the law of the differences, so that there is no interval.
 
     References
     ----------
@@ -121,14 +199,13 @@ def wilcoxon(
     gaps = curator.gaps(columns, nan_policy)
     n = enough(curator.size)
     ranks = rank_or_sign(_AS_IF if n is None else n, curator.epsilon) if method == "auto" else method == "rank"
-    if ranks:
-        return Measured(curator.measure(SignedRankSum(column, other, popmean, gaps, n)), True, n, bool(gaps))
-    return Measured(curator.measure(Signs(column, other, popmean, gaps, n)), False, n, bool(gaps))
+    noisy = curator.measure((SignedRankSum if ranks else Signs)(column, other, popmean, gaps, n))
+    return Differences(plain(noisy.values), plain(noisy.scales), ranks, n, bool(gaps))
 
 
 @wilcoxon.concludes
 def _(
-    measured: Measured,
+    measured: Differences,
     column: Column,
     other: Column | None,
     *,
@@ -138,41 +215,25 @@ def _(
     alpha: Probability = 0.05,
 ) -> Wilcoxon:
     """Conclude from the noisy sum."""
-    values, scales, n = plain(measured.noisy.values), plain(measured.noisy.scales), measured.n
-    counts = n is None and not measured.ranks
-    told = n is not None and measured.gaps
-    rows = values[0] + values[1] if counts else float(n) if n is not None and not told else values[1]
-    # An upper end of a noisy number of rows: the law is wider then.
-    slack = SLACK * (_TWO * scales[0] if counts else scales[1] if n is None or told else 0.0)
-    most = max(rows + slack, 2.0) if n is None else min(max(rows + slack, 2.0), float(n))
-    least = max(rows, 2.0)
-    if not measured.ranks:
-        statistic = values[0] - values[1] if counts else values[0]
-        p = sign_pvalue(statistic, most, scales[0], alternative, counts=counts)
-        effect = 0.5 + statistic / least / 2
-    else:
-        sd = float(signed_rank_sd(most) / (most + 1 if n is None else 1))
-        p = float(pvalue(values[0], sd, scales[0], alternative))
-        statistic = values[0] * (least + 1 if n is None else 1)
-        effect = 0.5 + statistic / (least * (least + 1))
+    p, (missing, error) = measured.pvalue(alternative), measured.missing or (None, None)
     return Wilcoxon(
-        statistic=float(statistic),
+        statistic=measured.statistic,
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
-        effect=float(np.clip(effect, 0.0, 1.0)),
+        effect=measured.effect,
         method="rank" if measured.ranks else "sign",
-        rows=float(max(rows, 0.0)),
-        missing=float(n - rows) if n is not None and told else None,
-        missing_standard_error=float(2**0.5 * scales[1]) if told else None,
+        rows=max(measured.rows, 0.0),
+        missing=missing,
+        missing_standard_error=error,
         column=column.name,
         other=None if other is None else other.name,
         popmean=popmean,
         alternative=alternative,
         nan_policy=nan_policy,
         notes=(),
-        released=values,
-        noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
+        released=measured.values,
+        noise_standard_error=plain(np.sqrt(2) * np.array(measured.scales)),
     )
 
 

@@ -2,7 +2,7 @@ r"""What is measured of ranks, and how far one row can move it.
 
 With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
 is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
-value, has s_ij = 0. The proofs are in docs/explanation/ranks.md.
+value, has s_ij = 0. The proofs are in docs/explanation/inference.md.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class RankSum(_OfGroups):
         """Compute them, weights included."""
         sums, (first, second), spread = self.counted(rows)
         n = self.n
-        factor = taper(n, max(first, n - first), self.sizes)
+        factor = float(taper(n, max(first, n - first), self.sizes))
         return self._parts * [factor * sums[0] / 2, first, first + second, spread / (n * (n * n - 1))]
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
@@ -317,7 +317,7 @@ class Shifts(_OfGroups):
         elif self.n is None:
             factor = 2 / max(len(first) + len(second), 1)
         else:
-            factor = taper(self.n, max(len(first), self.n - len(first)))
+            factor = float(taper(self.n, max(len(first), self.n - len(first))))
         return -np.abs(np.array(sums, dtype=np.float64) * factor) / 2
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
