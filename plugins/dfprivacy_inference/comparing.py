@@ -11,12 +11,11 @@ from dfprivacy import Column, Curator
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_inference.asking import all_categories, enough, public_sizes
 from dfprivacy_inference.rank_results import plain
-from dfprivacy_inference.statistics import RankSum, RankSumOfKnownGroups, RankSumPerRow
+from dfprivacy_inference.statistics import RankSum
 from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, TIES, Shapes, TwoGroups
 
 if TYPE_CHECKING:
     from dfprivacy.inference.engine import Alternative
-    from dfprivacy.release import NoisyValue
     from dfprivacy_inference.scores import Scores
 
 __all__ = ["conclude_two", "measure_two"]
@@ -56,27 +55,28 @@ def measure_two(
     codes = (by.code(pair[0]), by.code(pair[1]))
     rows = public_sizes(curator, by, pair)
     n = enough(curator.size if rows is None else sum(rows))
-    if n is None:
-        varies = scores.spread == "variance"  # what ties leave is not measured where the number of rows is private
-        per_row = RankSumPerRow(scores, by, codes, ties=TIES * varies)
-        return _read(curator.measure(per_row, share=share), None, spread="variance" if varies else None)
-    on = n * curator.epsilon * float(share or 1) >= ENOUGH
-    told = scores.spread if on else None
-    if rows is not None:
-        complete, known = bool(scores.gaps), (rows[0], rows[1])
-        of_known = RankSumOfKnownGroups(scores, by, codes, known, complete=complete, ties=TIES * on)
-        return _read(curator.measure(of_known, share=share), n, rows=known, complete=complete, spread=told)
-    complete = bool(scores.gaps) or not (by.other and all_categories(by, pair))
-    on = on and (n >= _ROWS_FOR_COMPLETE or not complete)
-    parts = {"sizes": SIZES * on, "complete": COMPLETE * (on and complete), "ties": TIES * on}
-    tapered = RankSum(scores, by, codes, n, **parts)
-    return _read(
-        curator.measure(tapered, share=share), n, sized=on, complete=on and complete, spread=told if on else None
+    on = n is not None and n * curator.epsilon * float(share or 1) >= ENOUGH
+    complete = bool(scores.gaps) or (rows is None and not (by.other and all_categories(by, pair)))
+    if n is None:  # what ties leave is not measured there
+        on, complete = False, False
+        parts = {"ties": TIES * (scores.spread == "variance")}
+    elif rows is not None:
+        parts = {"complete": float(complete), "ties": TIES * on}
+    else:
+        on = on and (n >= _ROWS_FOR_COMPLETE or not complete)
+        complete = on and complete
+        parts = {"sizes": SIZES * on, "complete": COMPLETE * complete, "ties": TIES * on}
+    known = None if rows is None else (rows[0], rows[1])
+    noisy = curator.measure(RankSum(scores, by, codes, n, known, **parts), share=share)
+    return TwoGroups(
+        noisy.values,
+        plain(noisy.scales),
+        n,
+        known,
+        sized=on and rows is None,
+        complete=complete,
+        spread=scores.spread if parts["ties"] else None,
     )
-
-
-def _read(noisy: NoisyValue, n: int | None, **told: Any) -> TwoGroups:
-    return TwoGroups(noisy.values, plain(noisy.scales), n, **told)
 
 
 def conclude_two(

@@ -188,6 +188,21 @@ class _Test(Release):
     released: tuple[float, ...]
     noise_standard_error: tuple[float, ...]
 
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
+        """What a picture shows: a number, the noise in it, and its name."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the number that the test is of, and the noise in it; there is no interval."""
+        ax, (value, noise, what) = axes(ax), self._drawn
+        ends = [value - 2 * noise, value + 2 * noise]
+        ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
+        ax.plot(value, 0, "o", color=ink(ax), label="released")
+        ax.set(yticks=[], xlabel=wrapped(what, 56), title=f"p = {self.pvalue:.3g}")
+        below(ax)
+        return ax
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KruskalWallis(_Test):
@@ -227,21 +242,10 @@ class KruskalWallis(_Test):
         missing = _missing(self.missing, self.missing_standard_error)
         return ("statistic", "pvalue", "alpha", "rejected", "groups", "sizes", *missing, "notes")
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the statistic and the noise in it; there is no estimate of an effect."""
-        ax, reach = axes(ax), 2 * self.noise_standard_error[0]
-        ax.plot(
-            [self.statistic - reach, self.statistic + reach],
-            [0, 0],
-            color="tab:orange",
-            lw=3,
-            label="± 2 standard errors of the noise",
-        )
-        ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
         what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
-        ax.set(yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
-        below(ax)
-        return ax
+        return self.statistic, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
         """Say whether the groups differ; there is no estimate."""
@@ -319,22 +323,11 @@ class Wilcoxon(_Test):
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
         return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the effect, from 0 to 1; it has no interval."""
-        ax = axes(ax)
-        ax.plot(self.effect, 0, "o", color=ink(ax), label="effect, without an interval")
-        ax.axvline(0.5, color="grey", ls=":", label="alike")
-        what = self._called(self.column)
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
         apart = f" minus {self._called(self.other)}" if self.other is not None else ""
         two = "the mean of two of " if self.method == "rank" else ""
-        ax.set(
-            xlim=(0, 1),
-            yticks=[],
-            xlabel=wrapped(f"P({two}{what}{apart} > {self.popmean:g})", 56),
-            title=f"p = {self.pvalue:.3g}",
-        )
-        below(ax)
-        return ax
+        return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Refuse: there is none for this effect.

@@ -17,7 +17,7 @@ from dfprivacy_inference.asking import check_apart, enough
 from dfprivacy_inference.laws import pvalue
 from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd
 from dfprivacy_inference.rank_results import Wilcoxon, plain
-from dfprivacy_inference.statistics import SignedRankSum, Signs
+from dfprivacy_inference.statistics import SignedSum
 from dfprivacy_inference.two_groups import SLACK
 
 __all__ = ["check_pairs", "wilcoxon"]
@@ -199,7 +199,7 @@ def wilcoxon(
     gaps = curator.gaps(columns, nan_policy)
     n = enough(curator.size)
     ranks = rank_or_sign(_AS_IF if n is None else n, curator.epsilon) if method == "auto" else method == "rank"
-    noisy = curator.measure((SignedRankSum if ranks else Signs)(column, other, popmean, gaps, n))
+    noisy = curator.measure(SignedSum(column, other, popmean, gaps, n, ranks=ranks))
     return Differences(plain(noisy.values), plain(noisy.scales), ranks, n, bool(gaps))
 
 

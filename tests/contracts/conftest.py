@@ -225,8 +225,8 @@ PRIVATE_GROUPS = "test_no_public_columns test_a_secret_sample"
 SINGLE = (
     "agg anova chi2_unitcircle chi2_many corr cov crosstab dcor dcor_message dcor_screen dcor_with describe "
     "find_bounds find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations "
-    "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mannwhitneyu mcnemar moments ols "
-    "profile proportions quantile report survival_test value_counts wilcoxon"
+    "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mcnemar moments ols "
+    "profile proportions quantile report value_counts wilcoxon"
 )
 NO_TEST = (
     "agg chi2_many corr count cov crosstab dcor dcor_message dcor_screen dcor_with describe find_bounds "
