@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import bdtr, bdtrc
 
-from dfprivacy_inference.laws import normal_laplace_cdf, normal_two_laplace_cdf
+from dfprivacy.inference.counts import EVEN, NoisyCounts, share
+from dfprivacy.inference.engine import infer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dfprivacy_inference.laws import Alternative
+    from dfprivacy.inference.engine import Alternative
+    from dfprivacy.measured import NoisyValue
 
     Array = NDArray[np.float64]
 
-__all__ = ["ENOUGH", "rank_or_sign", "sign_pvalue", "signed_rank_sd"]
+__all__ = ["ENOUGH", "rank_or_sign", "sign_pvalue", "signed_rank_sd", "signs_of"]
 
 ENOUGH = 24.0
 """From this number of rows times epsilon squared on, signed ranks find more than signs do."""
-
-_LATTICE = 1.0  # scale of the noise below which the steps of a sum of signs are seen
-_ROWS = 5000  # beyond, they are small
 
 
 def rank_or_sign(rows: float, epsilon: float) -> bool:
@@ -35,41 +36,53 @@ def signed_rank_sd(rows: ArrayLike) -> Array:
     return np.sqrt(n * (n + 1) * (2 * n + 1) / 6)
 
 
-def sign_pvalue(
-    signs: float, rows: float, scale: float, alternative: Alternative = "two-sided", *, counts: bool = False
-) -> float:
-    """Give the p-value of a noisy sum of signs.
+def signs_of(noisy: NoisyValue, n: int | None, *, gaps: bool) -> NoisyCounts:
+    """Return how many of the signs are above, by name.
 
     Parameters
     ----------
-    signs : float
-        The sum, with noise.
-    rows : float
-        How many there are, or an upper bound.
-    scale : float
-        Scale of the Laplace noise.
+    noisy : NoisyValue
+        Their sum, and the number of rows with a value; the numbers above and below where n is private.
+    n : int or None
+        Number of rows.
+    gaps : bool
+        Whether some may have no value.
+
+    Returns
+    -------
+    NoisyCounts
+        Of one group.
+    """
+    counts = NoisyCounts.measured(noisy, None if n is None else [n], "counts")
+    if n is None:
+        return counts
+    halves = replace(
+        counts, values=counts.values / 2, laws=[replace(law, scale=law.scale / 2) for law in counts.laws]
+    )
+    if gaps:
+        return replace(halves, form="halves")
+    return replace(halves, values=halves.values[:, :1] + n / 2, laws=halves.laws[:1], form="hits")
+
+
+def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of a noisy sum of signs.
+
+    Parameters
+    ----------
+    signs : NoisyCounts
+        Of one group: how many are above, and how many there are.
     alternative : {"two-sided", "less", "greater"}
         What counts as extreme.
-    counts : bool
-        Whether the sum is the difference of two counts, with noise of this scale in each.
 
     Returns
     -------
     float
-        By the normal law, or, where the noise does not hide the steps of the sum, by the binomial law.
+        Of the share that is above, with the noise in it; no less than the binomial law has it, whose steps noise may
+        not hide.
     """
-    sides = 2 if alternative == "two-sided" else 1
-    extreme = abs(signs) if sides > 1 else signs if alternative == "greater" else -signs
-    if scale >= _LATTICE or rows > _ROWS:
-        law = normal_two_laplace_cdf if counts else normal_laplace_cdf
-        return min(1.0, sides * float(law(-extreme, np.sqrt(rows), scale)))
-    from scipy.stats import binom  # takes longer to import than all of dfprivacy
-
-    n = max(int(np.ceil(rows)), 1)
-    each = np.arange(n + 1)
-    lacks = extreme - (2.0 * each - n)  # what the noise has to make up for
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.where(lacks == 0, 0.0, np.abs(lacks) / scale)
-    tail = np.exp(-far) / 2 if not counts else np.exp(-far) * (2 + np.minimum(far, 1e6)) / 4
-    beyond = float(binom.pmf(each, n, 0.5) @ np.where(lacks > 1e-9, tail, 1 - tail * (scale > 0)))  # noqa: PLR2004
-    return min(1.0, sides * beyond)
+    normal = float(infer(signs, lambda every: share(every[0])).pvalue(EVEN, alternative))
+    nearest = signs.estimate[0]
+    above, n = float(np.rint(nearest.hits[0])), float(np.rint(nearest.n[0]))
+    most, least = bdtr(above, n, 0.5), bdtrc(above - 1, n, 0.5) if above else 1.0
+    steps = {"less": most, "greater": least, "two-sided": 2 * min(most, least)}[alternative]
+    return min(max(normal, float(steps)), 1.0)

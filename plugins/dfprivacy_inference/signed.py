@@ -10,7 +10,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy_inference.asking import check_apart, enough
 from dfprivacy_inference.laws import Alternative, pvalue
-from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd
+from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd, signs_of
 from dfprivacy_inference.rank_results import Wilcoxon, plain
 from dfprivacy_inference.statistics import SignedRankSum, Signs
 from dfprivacy_inference.two_groups import SLACK
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_pairs", "wilcoxon"]
 
-_TWO = 1.4  # scales of the noise of a sum of two counts
 _AS_IF = 100  # rows, where their number is private and the method is to be chosen
 
 
@@ -139,22 +138,23 @@ def _(
 ) -> Wilcoxon:
     """Conclude from the noisy sum."""
     values, scales, n = plain(measured.noisy.values), plain(measured.noisy.scales), measured.n
-    counts = n is None and not measured.ranks
     told = n is not None and measured.gaps
-    rows = values[0] + values[1] if counts else float(n) if n is not None and not told else values[1]
-    # An upper end of a noisy number of rows: the law is wider then.
-    slack = SLACK * (_TWO * scales[0] if counts else scales[1] if n is None or told else 0.0)
-    most = max(rows + slack, 2.0) if n is None else min(max(rows + slack, 2.0), float(n))
-    least = max(rows, 2.0)
-    if not measured.ranks:
-        statistic = values[0] - values[1] if counts else values[0]
-        p = sign_pvalue(statistic, most, scales[0], alternative, counts=counts)
-        effect = 0.5 + statistic / least / 2
-    else:
+    if measured.ranks:
+        rows = float(n) if n is not None and not told else values[1]
+        # An upper end of a noisy number of rows: the law is wider then.
+        most = max(rows + SLACK * scales[1] * (n is None or told), 2.0)
+        most = most if n is None else min(most, float(n))
+        least = max(rows, 2.0)
         sd = float(signed_rank_sd(most) / (most + 1 if n is None else 1))
         p = float(pvalue(values[0], sd, scales[0], alternative))
         statistic = values[0] * (least + 1 if n is None else 1)
         effect = 0.5 + statistic / (least * (least + 1))
+    else:
+        signs = signs_of(measured.noisy, n, gaps=measured.gaps)
+        rows = float(signs.size[0])
+        p = sign_pvalue(signs, alternative)
+        statistic = values[0] - values[1] if n is None else values[0]
+        effect = float(signs.estimate.share[0, 0])
     return Wilcoxon(
         statistic=float(statistic),
         pvalue=p,
