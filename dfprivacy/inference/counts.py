@@ -179,7 +179,7 @@ def share_of(angle: ArrayLike) -> Array:
 
 
 def difference(first: Counts, second: Counts) -> tuple[Array, Array, float]:
-    """Return the difference of two shares, a row with the outcome and one without added to each (Agresti and Caffo)."""
+    """Return the difference of two shares, one row of each kind added to both groups (Agresti and Caffo)."""
     n, m = first.n + 2, second.n + 2
     p, q = (first.hits + 1) / n, (second.hits + 1) / m
     return p - q, p * (1 - p) / n + q * (1 - q) / m, np.inf

@@ -115,9 +115,9 @@ def _of_two(exact: Counts) -> tuple[Any, Any, float]:
     return difference(exact[0], exact[1])
 
 
-def _exact_share(exact: Counts) -> tuple[Any, float, float]:
+def _exact_share(exact: Counts) -> tuple[Any, Any, float]:
     """Return the table's own shares."""
-    return exact.share, 0.0, np.inf
+    return exact.share, 0 * exact.share, np.inf
 
 
 def expect_pairs(

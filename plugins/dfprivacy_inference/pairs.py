@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from dfprivacy.inference.counts import EVEN, NoisyCounts, share
-from dfprivacy.inference.engine import infer
+from dfprivacy.inference.counts import NoisyCounts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -77,12 +76,13 @@ def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> f
     Returns
     -------
     float
-        Of the share that is above, with the noise in it; no less than the binomial law has it, whose steps noise may
-        not hide.
+        By the binomial law, on average over what the exact numbers may be.
     """
-    normal = float(infer(signs, lambda every: share(every[0])).pvalue(EVEN, alternative))
-    nearest = signs.estimate[0]
-    above, n = float(np.rint(nearest.hits[0])), float(np.rint(nearest.n[0]))
-    most, least = bdtr(above, n, 0.5), bdtrc(above - 1, n, 0.5) if above else 1.0
-    steps = {"less": most, "greater": least, "two-sided": 2 * min(most, least)}[alternative]
-    return min(max(normal, float(steps)), 1.0)
+    exact, weights = signs.draws()
+    above, n = exact[0].hits, np.rint(exact[0].n).astype(np.int64)
+    most, least = (float(weights @ tail) for tail in (bdtr(np.floor(above), n, 0.5), _at_least(np.ceil(above), n)))
+    return {"less": most, "greater": least, "two-sided": min(2 * most, 2 * least, 1.0)}[alternative]
+
+
+def _at_least(above: Array, n: NDArray[np.int64]) -> Array:
+    return np.where(above > 0, bdtrc(np.maximum(above - 1, 0), n, 0.5), 1.0)

@@ -20,7 +20,7 @@ from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.outcomes import Discordant, Outcome
-from dfprivacy_inference.wilson import combined, from_counts, from_halves, of_known_rows
+
 
 COUNT = itertools.count()
 ROUNDED = 2 * ndtr(1.959964) - 1  # the coverage of a rounded quantile
