@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from dfprivacy_inference import k_groups
 from dfprivacy_inference.asking import groups_of
 from dfprivacy_inference.laws import Alternative, normal_laplace_cdf, normal_laplace_quantile
-from dfprivacy_inference.pairs import signed_rank_sd
+from dfprivacy_inference.signed import signed_rank_sd
 from dfprivacy_inference.taper import taper
 from dfprivacy_inference.two_groups import ENOUGH, SIZES, TIES
 

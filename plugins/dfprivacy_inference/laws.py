@@ -10,12 +10,11 @@ from scipy.special import erfcx, ndtr
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Alternative", "normal_laplace_cdf", "normal_laplace_quantile", "normal_two_laplace_cdf", "pvalue"]
+__all__ = ["Alternative", "normal_laplace_cdf", "normal_laplace_quantile", "pvalue"]
 
 Alternative = Literal["two-sided", "less", "greater"]
 
 _STEPS = 80  # of a bisection
-_STEP = 1e-4  # of a derivative, as a part of the scale
 
 
 def normal_laplace_cdf(x: ArrayLike, sd: ArrayLike, scale: ArrayLike) -> NDArray[np.float64]:
@@ -54,29 +53,6 @@ def _tail(w: NDArray[np.float64], rate: NDArray[np.float64]) -> NDArray[np.float
     scaled = 0.5 * erfcx(np.where(far, a, 0.0) / np.sqrt(2)) * np.exp(-w * w / 2)
     plain = np.exp(np.where(far, 0.0, rate * w + rate * rate / 2)) * ndtr(-a)
     return np.where(far, scaled, plain)
-
-
-def normal_two_laplace_cdf(x: ArrayLike, sd: ArrayLike, scale: ArrayLike) -> NDArray[np.float64]:
-    """Distribution function of N(0, sd²) plus two Laplace variables of one scale, above 0.
-
-    Parameters
-    ----------
-    x, sd, scale : array_like
-        As for `normal_laplace_cdf`.
-
-    Returns
-    -------
-    ndarray
-        Probabilities.
-
-    Notes
-    -----
-    The characteristic function φ of Laplace noise of scale b has φ² = φ + (b/2) dφ/db, so the law of two is
-    F + (b/2) dF/db for the law F of one.
-    """
-    scale = np.asarray(scale, dtype=np.float64)
-    up, down = (normal_laplace_cdf(x, sd, scale * (1 + step)) for step in (_STEP, -_STEP))
-    return np.clip(normal_laplace_cdf(x, sd, scale) + (up - down) / (4 * _STEP), 0.0, 1.0)
 
 
 def normal_laplace_quantile(probability: float, sd: float, scale: float) -> float:

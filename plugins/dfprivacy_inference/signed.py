@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import bdtr, bdtrc
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.counts import NoisyCounts
 from dfprivacy_inference.asking import check_apart, enough
 from dfprivacy_inference.laws import Alternative, pvalue
-from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd, signs_of
 from dfprivacy_inference.rank_results import Wilcoxon, plain
 from dfprivacy_inference.statistics import SignedRankSum, Signs
 from dfprivacy_inference.two_groups import SLACK
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
     from dfprivacy.release import NoisyValue
 
-__all__ = ["check_pairs", "wilcoxon"]
+    Array = NDArray[np.float64]
 
+__all__ = ["check_pairs", "sign_pvalue", "signed_rank_sd", "wilcoxon"]
+
+_ENOUGH = 24.0  # rows times epsilon squared: from here on signed ranks find more than signs do
 _AS_IF = 100  # rows, where their number is private and the method is to be chosen
 
 
@@ -97,8 +103,8 @@ def wilcoxon(
     a value comes with it for nothing. All else is post-processing.
 
     **Statistics.** The p-value is that of the normal law with the noise in it and the variance that there is
-    without ties and zeros, the largest: conservative where there are many. A sum of signs with hardly any noise
-    gets the binomial law.
+    without ties and zeros, the largest: conservative where there are many. Signs get the binomial law, on average
+    over what the noise leaves open of their numbers.
 
     References
     ----------
@@ -119,10 +125,9 @@ def wilcoxon(
     columns = [column] if other is None else [column, other]
     gaps = curator.gaps(columns, nan_policy)
     n = enough(curator.size)
-    ranks = rank_or_sign(_AS_IF if n is None else n, curator.epsilon) if method == "auto" else method == "rank"
-    if ranks:
-        return Measured(curator.measure(SignedRankSum(column, other, popmean, gaps, n)), True, n, bool(gaps))
-    return Measured(curator.measure(Signs(column, other, popmean, gaps, n)), False, n, bool(gaps))
+    ranks = (n or _AS_IF) * curator.epsilon**2 >= _ENOUGH if method == "auto" else method == "rank"
+    statistic = SignedRankSum if ranks else Signs
+    return Measured(curator.measure(statistic(column, other, popmean, gaps, n)), ranks, n, bool(gaps))
 
 
 @wilcoxon.concludes
@@ -150,7 +155,7 @@ def _(
         statistic = values[0] * (least + 1 if n is None else 1)
         effect = 0.5 + statistic / (least * (least + 1))
     else:
-        signs = signs_of(measured.noisy, n, gaps=measured.gaps)
+        signs = _signs(measured)
         rows = float(signs.size[0])
         p = sign_pvalue(signs, alternative)
         statistic = values[0] - values[1] if n is None else values[0]
@@ -187,3 +192,43 @@ def check_pairs(column: Column, other: Column | None, *, popmean: float, **_: An
             f"popmean={popmean:g} lies outside of what can be, {low:g} to {high:g}.",
             "Choose another null hypothesis, or wider bounds.",
         )
+
+
+def signed_rank_sd(rows: ArrayLike) -> Array:
+    """Return the largest standard deviation of a sum of signed ranks under the null hypothesis: without zeros."""
+    n = np.asarray(rows, dtype=np.float64)
+    return np.sqrt(n * (n + 1) * (2 * n + 1) / 6)
+
+
+def _signs(measured: Measured) -> NoisyCounts:
+    """Return how many of the signs are above 0, of how many."""
+    n = measured.n
+    if n is None:
+        return NoisyCounts.measured(measured.noisy, None, "counts")
+    sums = NoisyCounts.measured(measured.noisy, [n], "halves")
+    halves = replace(sums, values=sums.values / 2, laws=[replace(law, scale=law.scale / 2) for law in sums.laws])
+    if measured.gaps:
+        return halves
+    return replace(halves, values=halves.values[:, :1] + n / 2, laws=halves.laws[:1], form="hits")
+
+
+def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of a noisy number of signs.
+
+    Parameters
+    ----------
+    signs : NoisyCounts
+        Of one group: how many are above 0, of how many.
+    alternative : {"two-sided", "less", "greater"}
+        What counts as extreme.
+
+    Returns
+    -------
+    float
+        By the binomial law, on average over what the exact numbers may be.
+    """
+    exact, weights = signs.draws()
+    above, n = exact.hits[0], np.rint(exact.n[0]).astype(np.int64)
+    below = float(weights @ bdtr(np.floor(above), n, 0.5))
+    beyond = float(weights @ np.where(above > 0, bdtrc(np.maximum(np.ceil(above) - 1, 0), n, 0.5), 1.0))
+    return {"less": below, "greater": beyond, "two-sided": min(2 * below, 2 * beyond, 1.0)}[alternative]

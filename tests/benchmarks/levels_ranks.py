@@ -24,10 +24,12 @@ from designs import LEVELS, Design, designs, exceeds
 from results import recorded
 from scipy.stats import norm, rankdata
 
+from dfprivacy.inference.counts import NoisyCounts
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference import k_groups, two_groups
 from dfprivacy_inference.laws import pvalue
-from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
 from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
+from dfprivacy_inference.signed import sign_pvalue, signed_rank_sd
 from dfprivacy_inference.statistics import COUNTED
 from dfprivacy_inference.taper import taper
 from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, SLACK, TIES, TwoGroups
@@ -118,8 +120,9 @@ def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tu
         most = np.clip(rows + rng.laplace(0, scale, runs) + SLACK * scale, 2, n)
         noisy = signed + rng.laplace(0, n * scale, runs)
         found["wilcoxon, ranks"] = pvalue(noisy, signed_rank_sd(most), n * scale), float("nan")
-        noisy = signs + rng.laplace(0, scale, runs)
-        each = [sign_pvalue(s, m, scale) for s, m in zip(noisy, most, strict=True)]
+        halves = np.stack([signs, rows], axis=-1) / 2 + rng.laplace(0, scale / 2, (runs, 2))
+        laws, known = [NoiseLaw(scale / 2)] * 2, np.array([float(n)])
+        each = [sign_pvalue(NoisyCounts(half[None], laws, known, "halves")) for half in halves]
         found["wilcoxon, signs"] = np.array(each), float("nan")
     return found
 
