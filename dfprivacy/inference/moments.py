@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Form", "Moments", "NoisyMoments"]
+__all__ = ["Form", "Moments", "NoisyMoments", "laws_of"]
 
 Form = Literal["known", "private", "beside", "apart"]
 
@@ -136,9 +136,7 @@ class NoisyMoments:
         NoisyMoments
             Of values of shape (k, d).
         """
-        values, scales = np.atleast_2d(noisy.values), np.atleast_2d(noisy.scales)[0]
-        kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
-        laws = [NoiseLaw(float(scale), kind=kind) for scale in scales]
+        values, laws = np.atleast_2d(noisy.values), laws_of(noisy)
         form: Form = "private" if rows is None else "beside"
         if len(laws) == 2:  # noqa: PLR2004 - sums of y and y²
             form = "known"
@@ -303,3 +301,9 @@ class NoisyMoments:
             case _:
                 squares = sums_above(self.laws[1], second, least, last)
         return Moments(n, total, squares, self.half, self.mid), weights
+
+
+def laws_of(noisy: NoisyValue) -> list[NoiseLaw]:
+    """Return the laws of the noise in what was measured of a group."""
+    kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
+    return [NoiseLaw(float(scale), kind=kind) for scale in np.atleast_2d(noisy.scales)[0]]

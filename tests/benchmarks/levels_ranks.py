@@ -24,13 +24,14 @@ from designs import LEVELS, Design, designs, exceeds
 from results import recorded
 from scipy.stats import norm, rankdata
 
+from dfprivacy.inference.counts import NoisyCounts
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.k_groups import SHARE, SeveralGroups
-from dfprivacy_inference.laws import pvalue
-from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
 from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
+from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.statistics import COUNTED
 from dfprivacy_inference.taper import taper
-from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, SLACK, TIES, TwoGroups
+from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, TIES, TwoGroups
 
 BINS = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
 SYMMETRIC = ("normal", "uniform", "t3", "coin", "constant")
@@ -117,11 +118,12 @@ def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tu
             found[f"mannwhitneyu, {name}" + ", greater" * (side == "greater")] = p, cover
     if design.data in SYMMETRIC:
         n, scale = design.sizes[0], 2 / design.epsilon
-        most = np.clip(rows + rng.laplace(0, scale, runs) + SLACK * scale, 2, n)
-        noisy = signed + rng.laplace(0, n * scale, runs)
-        found["wilcoxon, ranks"] = pvalue(noisy, signed_rank_sd(most), n * scale), float("nan")
-        noisy = signs + rng.laplace(0, scale, runs)
-        each = [sign_pvalue(s, m, scale) for s, m in zip(noisy, most, strict=True)]
+        exact, scales = np.stack([signed, rows], axis=-1), np.array([n * scale, scale])
+        noisy = Differences(exact + rng.laplace(size=exact.shape) * scales, scales, ranks=True, n=n, gaps=True)
+        found["wilcoxon, ranks"] = noisy.effect().pvalue(0.5), float("nan")
+        halves = np.stack([signs, rows], axis=-1) / 2 + rng.laplace(0, scale / 2, (runs, 2))
+        laws, known = [NoiseLaw(scale / 2)] * 2, np.array([float(n)])
+        each = [sign_pvalue(NoisyCounts(half[None], laws, known, "halves")) for half in halves]
         found["wilcoxon, signs"] = np.array(each), float("nan")
     return found
 

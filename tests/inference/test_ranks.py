@@ -10,11 +10,12 @@ import pytest
 import scipy.stats
 
 import dfprivacy as dp
+from dfprivacy.inference.counts import NoisyCounts
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_inference.k_groups import pvalue_of_t
-from dfprivacy_inference.laws import normal_laplace_cdf, normal_laplace_quantile, normal_two_laplace_cdf, pvalue
-from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
 from dfprivacy_inference.scores import MidRanks, products, signed_ranks
+from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.taper import taper
 from dfprivacy_inference.two_groups import TwoGroups
 
@@ -80,12 +81,17 @@ def test_reference_pvalues_of_two_groups(release, expected):
 
 
 def test_reference_pvalues_of_differences():
-    """Signed ranks, and signs."""
-    ranks = [float(pvalue(w, signed_rank_sd(n), 2 * n / eps)) for n, w, eps in ((30, 250, 1), (100, 1500, 0.5))]
-    signs = [sign_pvalue(s, n, 2 / eps) for n, s, eps in ((30, 14, 1), (200, 25, 0.1))]
-
-    assert ranks == pytest.approx([0.054608537, 0.065418089], abs=1e-8)
-    assert signs == pytest.approx([0.024385505, 0.361982648], abs=1e-8)
+    """Signed ranks by the normal law, and signs by draws of the noise: near the sum of both laws."""
+    for n, w, epsilon, expected in ((30, 250, 1, 0.054608537), (100, 1500, 0.5, 0.065418089)):
+        ranks = Differences(np.array([w, n]), [2 * n / epsilon, 1.0], ranks=True, n=n, gaps=False)
+        assert float(ranks.effect().pvalue(0.5)) == pytest.approx(expected, rel=0.01)
+    for n, s, scale in ((30, 14, 1.0), (200, 25, 10.0), (20, 8.2, 0.01)):
+        signs = NoisyCounts(np.array([[(n + s) / 2]]), [NoiseLaw(scale)], np.array([float(n)]), "hits")
+        lacks = (n + s) / 2 - np.arange(n + 1)  # what the noise has to make up for
+        law = scipy.stats.binom.pmf(np.arange(n + 1), n, 0.5) @ scipy.stats.laplace.sf(lacks, scale=scale)
+        assert sign_pvalue(signs) == pytest.approx(2 * law, rel=0.05)
+        assert sign_pvalue(signs, "greater") == pytest.approx(law, rel=0.05)
+        assert sign_pvalue(signs, "less") > 0.5
 
 
 @pytest.mark.parametrize(("n", "k", "eps", "at"), [(60, 3, 1, (3.794, 5.38)), (300, 4, 0.5, (8.673, 11.88))])
@@ -142,20 +148,6 @@ def test_products_are_exact():
     large = np.array([3 * 10**9, -(3 * 10**9), 10**9])
 
     assert products(large, large) == 19 * 10**18
-
-
-def test_the_laws_of_noise():
-    """A normal variable and one or two of Laplace's, against draws, and without noise."""
-    rng = np.random.default_rng(1)
-    normal, one, two = rng.normal(size=(1, 10**6))[0], *rng.laplace(0, 0.7, size=(2, 10**6))
-    at = np.array([-4.0, -1.5, 0.0, 0.3, 2.0])
-
-    assert normal_laplace_cdf(at, 1.0, 0.7) == pytest.approx([(normal + one <= x).mean() for x in at], abs=3e-3)
-    assert normal_two_laplace_cdf(at, 1.0, 0.7) == pytest.approx(
-        [(normal + one + two <= x).mean() for x in at], abs=3e-3
-    )
-    assert normal_laplace_cdf(at, 1.0, 0.0) == pytest.approx(scipy.stats.norm.cdf(at), abs=1e-12)
-    assert normal_laplace_cdf(normal_laplace_quantile(0.8, 2.0, 3.0), 2.0, 3.0) == pytest.approx(0.8, abs=1e-12)
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
