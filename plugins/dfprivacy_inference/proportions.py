@@ -233,10 +233,11 @@ def proportions(
     where the groups are public: then half of their difference, and half of their sum if values may be missing. All
     else is post-processing.
 
-    **Statistics.** What the exact counts may be is drawn from what was released; sampling is added by the normal law
-    of a share's angle [1]_, of a difference with a row added to each count [2]_, of logarithms of ratios with
-    half a row. Measured, intervals of 95% cover COVERED of shares from .005 to .95 in groups of 50 to 5,000 rows at
-    ε from .1 to 2, and as much or more of differences and ratios.
+    **Statistics.** What the exact counts may be is drawn from what was released; sampling is added by the normal
+    law: of the angle of a share [1]_, of a difference with a row of each kind added to both groups [2]_, of
+    logarithms of ratios with half a row added to each count. Measured, intervals of 95% cover on average 95% to 96%
+    of shares, differences and ratios, and at least 92.6%, of groups of 50 to 5,000 rows with shares from .005 to
+    .95, at ε from .1 to 2.
 
     References
     ----------
