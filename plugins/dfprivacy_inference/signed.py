@@ -82,7 +82,7 @@ class Differences:
             return np.asarray(self.signs.size[..., 0])
         if self.n is not None and not self.gaps:
             return np.full_like(values[0], self.n)
-        return np.clip(values[1], _FEWEST, self.n)
+        return np.asarray(np.clip(values[1], _FEWEST, self.n))
 
     @property
     def rows(self) -> float:
