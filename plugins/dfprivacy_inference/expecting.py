@@ -99,8 +99,8 @@ def expect_shares(
 
     near = releases(0.0)
     one = infer(near, share, _DRAWS)
-    low, high = (float(np.median(share_of(end))) for end in one.interval(confidence))
-    noise = float(np.median(infer(near, _exact_share, _DRAWS).noise_standard_error))
+    low, high = (np.median(share_of(end)) for end in one.interval(confidence))
+    noise = float(np.median(one.noise_standard_error))  # of the angle, which near .5 moves as the share does
     findings: dict[str, Any] = {f"interval of a share of .5{assumption}": f"{low:.3f} to {high:.3f}"}
     if len(sums.values) > 1:
         ends = infer(near, _of_two, _DRAWS).interval(confidence)
@@ -113,11 +113,6 @@ def expect_shares(
 
 def _of_two(exact: Counts) -> tuple[Any, Any, float]:
     return difference(exact[0], exact[1])
-
-
-def _exact_share(exact: Counts) -> tuple[Any, Any, float]:
-    """Return the table's own shares."""
-    return exact.share, 0 * exact.share, np.inf
 
 
 def expect_pairs(
