@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.inference.draws import DRAWS, noise, points, quantile, sums_above, twice_released_above
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, twice_released_above
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class NoisyMoments:
         ``Given(column, of=Moments(column, count="beside"))`` has them; or of (y, y², 1).
     bounds : tuple of float
         Bounds of the column.
+    id : str
+        What tells the measurement from all others.
 
     Raises
     ------
@@ -109,6 +111,7 @@ class NoisyMoments:
     rows: Array | None = None
     form: Form = "known"
     bounds: tuple[float, float] = (-1.0, 1.0)
+    id: str = ""
 
     def __post_init__(self) -> None:
         if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
@@ -142,7 +145,7 @@ class NoisyMoments:
             form = "known"
         elif apart:
             form = "apart"
-        return cls(values, laws, rows, form, (column.low, column.high))
+        return cls(values, laws, rows, form, (column.low, column.high), noisy.id)
 
     @property
     def released(self) -> dict[str, Any]:
@@ -153,14 +156,22 @@ class NoisyMoments:
             "rows": None if self.rows is None else tuple(self.rows.tolist()),
             "noise": self.laws[0].kind,
             "scales": tuple(law.scale for law in self.laws),
+            "id": self.id,
         }
+
+    @property
+    def redrawn(self) -> NoisyMoments:
+        """The release less fresh noise, as many times as there are draws, along the first axis."""
+        scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
+        noise = redrawn(self.laws[0], scales, self.id or str(self.released))
+        return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
         """Return the sums of a release, from `released` and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
-        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds)
+        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds, plain.get("id", ""))
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
         """Return releases of normal samples with this noise, for planning.

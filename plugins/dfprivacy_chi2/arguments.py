@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MARGIN_SHARE",
+    "ROWS_TO_CALIBRATE",
     "TAU",
     "checked_rate",
-    "checked_shares",
     "checked_tau",
-    "choose",
     "different",
     "public_groups",
     "two_categories",
@@ -32,10 +31,10 @@ TAU = float(chdtri(1, 0.05))
 """The critical value of chi² at 5%, one degree of freedom."""
 
 MARGIN_SHARE = Fraction(1, 10)
-"""The part of the budget that method "calibrated" spends on how many have X = 1, and how many none."""
+"""The part of the budget that method "signed" spends on how many have X = 1, and how many none."""
 
-_ROWS_TO_CALIBRATE = 100  # rows times epsilon from which that pays
-_ROWS_TO_CALIBRATE_FILLED = 200  # beside a difference without its sign
+ROWS_TO_CALIBRATE = 100
+"""Rows times epsilon from which that pays."""
 
 
 def two_categories(column: Column) -> None:
@@ -44,7 +43,7 @@ def two_categories(column: Column) -> None:
     if len(known) != 2:  # noqa: PLR2004
         raise ArgumentError(
             f"{column.name!r} has {len(known)} categories, where two are needed.",
-            f"Its categories are {list(known)!r}; protect the table with two, or use chi2 with public groups.",
+            f"Its categories are {list(known)!r}; protect the table with two, or use chi2.",
         )
 
 
@@ -94,24 +93,3 @@ def checked_tau(tau: Any) -> float:
             f"tau={tau!r} must be positive, from 1e-6 to 1e6.", f"The critical value of chi² at 5% is {TAU:.4g}."
         )
     return number
-
-
-def choose(method: str, rows: int, epsilon: float, rate: object, *, fill: bool) -> str:
-    """Resolve the method ``"auto"`` for two categories in two public groups."""
-    if method != "auto":
-        return method
-    if rate is not None or (fill and rows * epsilon < _ROWS_TO_CALIBRATE_FILLED):
-        return "difference"
-    return "signed" if rows * epsilon < _ROWS_TO_CALIBRATE else "calibrated"
-
-
-def checked_shares(rate: Any, categories: int) -> tuple[float, ...]:
-    """Return a share for each category, or say what is wrong with them."""
-    given = isinstance(rate, list | tuple) and len(rate) == categories
-    numbers = given and all(isinstance(share, int | float) and 0 < share < 1 for share in rate)
-    if not numbers or abs(sum(rate) - 1) > 1e-9:  # noqa: PLR2004
-        raise ArgumentError(
-            f"rate={rate!r} must hold a share above 0 for each of {categories} categories, 1 together.",
-            "Give what is known from outside the data, or leave it out.",
-        )
-    return tuple(float(share) for share in rate)

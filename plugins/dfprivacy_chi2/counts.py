@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = [
-    "Association",
-    "Difference",
-    "Distance",
-    "Margins",
-    "Spread",
-    "UnitCircleNorm",
-    "spread_sensitivity",
-]
+__all__ = ["Difference", "Distance", "Margins", "UnitCircleNorm"]
 
 _ROUNDING = 2.0**-50  # a few last bits: eight roundings
 
@@ -202,62 +194,3 @@ class Distance(_OfCounts):
         n1, n0 = self.sizes
         c11, c10 = sums.astype(np.int64)
         return signed_distance(c11, c10, n1, n0, self.tau)
-
-
-class Spread(_OfCounts):
-    r"""How far the shares of the categories of X in the groups are from those in all rows.
-
-    :math:`T = \sqrt{\sum_{ij} N_j (c_{ij}/N_j - M_i/N)^2 / w_i}` with public weights w; of two categories only the
-    second is counted. T is the norm of a linear map of the counts, so one row moves it by the norm of its own
-    contribution at most. A count that moves in group j changes :math:`N_j (c_{ij}/N_j - M_i/N)^2` summed over all
-    groups like :math:`1/N_j - 1/N`, and a row moves two counts of one group.
-    """
-
-    def __init__(
-        self, x: Column, by: Column, groups: Sequence[object], sizes: Sequence[int], shares: Sequence[float]
-    ) -> None:
-        binary = len(x.categories or ()) == 2  # noqa: PLR2004
-        super().__init__(_ones((x,), by, groups) if binary else OneHot(by, groups=groups) * OneHot(x), by, sizes)
-        self.shares = np.array(shares)
-        self.weights = 1 / spread_sensitivity(sizes, shares)
-        cells = len(self.sizes) * len(shares)
-        self.error = _ROUNDING * self.weights * math.sqrt(sum(sizes) / min(shares) * len(shares)) * (1 + cells / 8)
-
-    def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts."""
-        sizes = np.array(self.sizes, dtype=np.float64)[:, None]
-        c = sums.reshape(len(sizes), -1)
-        apart = c / sizes - c.sum(axis=0) / sizes.sum()
-        return np.sqrt((sizes * apart**2 / self.shares).sum()) * self.weights
-
-
-def spread_sensitivity(sizes: Sequence[int], shares: Sequence[float]) -> float:
-    """Return how far one row can move the spread: it leaves one category for another, or for none."""
-    first, *second = sorted(shares)[:2]
-    moved = 1 / first + sum(1 / share for share in second)
-    return math.sqrt((1 / min(sizes) - 1 / sum(sizes)) * moved)
-
-
-class Association(OfSums):
-    r"""The absolute value of c11 c00 - c10 c01, divided by N - 1; N rows, whose groups are private too.
-
-    A row that leaves one of the four cells for another, or for none, moves c11 c00 - c10 c01 by a sum of at most
-    two of the counts of the other rows, which are N - 1.
-    """
-
-    shape = (1,)
-
-    def __init__(self, x: Column, by: Column, size: int) -> None:
-        self.features = OneHot(by) * OneHot(x)
-        self.columns = self.features.columns
-        self.size = size
-        self.error = _ROUNDING * size
-
-    def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts, whose products are whole numbers of Python's."""
-        (c00, c01), (c10, c11) = ((int(c) for c in row) for row in sums)
-        return abs(c11 * c00 - c10 * c01) / (self.size - 1)
-
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves it: by 1."""
-        return 1.0 if relation == "replace_one" else math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -10,13 +11,14 @@ import numpy as np
 from scipy.special import chdtri
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
+from dfprivacy.inference.planning import effect_for
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
-from dfprivacy_chi2.compared import Compared, Score, Statistic, compared, scores
+from dfprivacy_chi2.compared import Compared, Score, Statistic
 from dfprivacy_chi2.many_result import DEVIATION, Chi2Many, Many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -27,7 +29,6 @@ __all__ = ["Chi2Many", "chi2_many", "findings"]
 SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
 
-_STEPS = 12  # halvings of the interval in which the smallest difference is looked for
 _LEVEL_MIN = 1e-100  # of one test: smaller ones underflow in its critical value
 
 
@@ -83,10 +84,9 @@ def chi2_many(
         What is known from outside the data of the share of X = 1 in both groups together: a number or a range for
         all columns, or a list with a number or a range for each.
     nan_policy : {"omit", "fill", "raise"}
-        ``"omit"``: in each column, rows without a value are left out and not counted. How many are left is not
-        released, so groups of unequal sizes are judged as if as few were left of the larger one as the smaller one
-        has; ``"fill"``, which counts them as the first category, finds more there. ``"raise"``: refused, where all
-        columns are public. The distance needs one of these two.
+        ``"omit"``: in each column, rows without a value are left out and not counted. ``"fill"``: they count as the
+        first category. ``"raise"``: refused, where all columns are public. The distance needs one of these two.
+        Groups of unequal sizes are judged as if as few rows were left of the larger one as the smaller one has.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def chi2_many(
             "Typical: 0.05.",
         )
     about = float(chdtri(1, level)) if tau is None else tau
-    question = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
+    question = Compared(statistic, by, kept, sizes, nan_policy != "omit", about)
     known: dict[str, Any] = {
         "tests": len(xs),
         "alpha": alpha,
@@ -236,7 +236,7 @@ def _of_reached(measured: Reached) -> Chi2Many:
 def _selected(curator: Curator, asked: Asked) -> Selected:
     """Select the columns with the largest scores, and test them (Algorithm 4)."""
     question, xs, known = asked.question, asked.xs, asked.known
-    by_score = scores(known["score"], question, xs)
+    by_score = question.scores(known["score"], xs)
     best = [int(at) for at in curator.select(by_score, top=known["max_rejections"], share=SELECTION)]
     statistic = question.of([xs[at] for at in best])
     measured = curator.measure(statistic)
@@ -339,7 +339,7 @@ def findings(
     tests = len(xs[:max_tests])
     level = alpha / tests
     about = float(chdtri(1, level)) if tau is None else tau
-    question = compared(statistic, by, kept, sizes, fill=nan_policy != "omit", tau=about)
+    question = Compared(statistic, by, kept, sizes, nan_policy != "omit", about)
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
         scales = [question.unit / first, 2 * max_rejections * question.unit / (curator.epsilon - first)]
@@ -352,17 +352,10 @@ def findings(
         low = min(max(p - difference / 2, 0.0), 1 - difference)
         return question.law(low + difference, low).sf(critical, *scales)
 
+    smallest = effect_for(0.8, power, 1.0)
     return {
         f"each of {tests} columns is tested at level": level,
-        "smallest difference of shares found with probability 0.8, once tested": _smallest(power),
+        "smallest difference of shares found with probability 0.8, once tested": (
+            smallest if math.isfinite(smallest) else "none: spend more"
+        ),
     }
-
-
-def _smallest(power: Callable[[float], float]) -> float | str:
-    low, high = 0.0, 1.0
-    if power(high) < 0.8:  # noqa: PLR2004
-        return "none: spend more"
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if power(middle) < 0.8 else (low, middle)  # noqa: PLR2004
-    return high

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -88,31 +87,6 @@ class Chi2Many(Release):
     score: Score = "statistic"
     tau: float | None = None
     max_tests: int | None = None
-
-    @property
-    def rejected(self) -> tuple[str, ...]:
-        """The columns that differ; the old name warns."""
-        warnings.warn(
-            "Chi2Many.rejected is called discoveries now; the old name goes with the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self.discoveries
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """The scales of the Laplace noise; the old name warns."""
-        warnings.warn(
-            "Chi2Many.scales is called noise_standard_error now, which is √2 times as much; the old name goes with "
-            "the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return self._scales
-
-    @property
-    def _scales(self) -> tuple[float, ...]:
-        return tuple(deviation / DEVIATION for deviation in self.noise_standard_error)
 
     _shown = ("discoveries", "tests", "alpha", "method", "max_rejections", "sizes", "notes")
 

@@ -1,28 +1,26 @@
-"""The tests of one table: the unit circle mechanism, and what does better."""
+"""The tests of one table: of noisy counts or a noisy difference of shares, and the unit circle mechanism."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
 from dfprivacy.features import OneHot
-from dfprivacy_chi2 import conclusions, counts, nulls
+from dfprivacy_chi2 import counts, nulls
 from dfprivacy_chi2.arguments import (
     MARGIN_SHARE,
+    ROWS_TO_CALIBRATE,
     TAU,
     checked_rate,
-    checked_shares,
-    choose,
     different,
     public_groups,
     two_categories,
 )
-from dfprivacy_chi2.conclusions import Measured
 from dfprivacy_chi2.planning import power
-from dfprivacy_chi2.results import Chi2, Margin
+from dfprivacy_chi2.results import Chi2, Margin, Tested, judged
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -33,9 +31,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Method", "chi2", "chi2_unitcircle", "findings"]
 
-Method = Literal["auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"]
-Rates = Any  # a share, a range of shares, or a list of shares
-_FILLS = ("distance", "spread", "association")
+Method = Literal["auto", "signed", "table"]
+Rates = Any  # a share, or a range of shares
+
+_DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
+
+
+class Measured(NamedTuple):
+    """What was measured: values by a method, of groups and their public sizes; all rows, if that is public."""
+
+    method: Tested
+    values: tuple[NoisyValue, ...]
+    groups: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    fill: bool = True
+    rows: int | None = None
 
 
 @mechanism(columns={"x": "category", "by": "category"})
@@ -130,7 +140,7 @@ def chi2_unitcircle(
         bound = max(bound, swap_sensitivity(n1, n0, tau))
     fill = nan_policy != "omit"
     norm = curator.measure(counts.UnitCircleNorm((x,), by, kept, sizes, tau, bound, fill=fill))
-    return Measured("unit_circle", (norm,), kept, sizes, fill=fill)
+    return Measured("unit_circle", (norm,), kept, sizes, fill)
 
 
 @chi2_unitcircle.concludes
@@ -145,16 +155,20 @@ def _(
     alpha: Probability = 0.05,
 ) -> Chi2:
     """Judge the noisy norm."""
+    (norm,) = measured.values
     guarantee = "ε for tables with the same margins, in which two rows exchange their x"
-    return conclusions.of_a_number(
-        measured,
-        x,
-        by,
-        rate=checked_rate(rate),
-        alpha=alpha,
-        tau=TAU if tau is None else tau,
-        margin=margin,
-        guarantee=guarantee if margin == "invariant" else "",
+    return judged(
+        Chi2(
+            **_about(measured, x, by),
+            released=(float(norm.values[0]),),
+            noise_standard_error=(_DEVIATION * float(norm.scales[0]),),
+            omitted=not measured.fill,
+            rate=checked_rate(rate),
+            alpha=alpha,
+            tau=TAU if tau is None else tau,
+            margin=margin,
+            guarantee=guarantee if margin == "invariant" else "",
+        )
     )
 
 
@@ -183,7 +197,6 @@ def chi2(
     *,
     method: Method = "auto",
     groups: Sequence[Any] | None = None,
-    rate: Rates = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measured:
     r"""Test whether two categorical columns are independent, and say how they are associated.
@@ -195,26 +208,17 @@ def chi2(
     by : str
         A column with categories: the groups. The answer is the most accurate if it is public, and two groups are
         compared in two categories.
-    method : {"auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"}
-        ``"calibrated"``: for two categories in two public groups, the signed difference of the shares of X = 1,
-        and with a tenth of the budget how many have X = 1, which says how much the difference varies.
-        ``"signed"``: the signed difference alone, judged at the share that makes it vary most, for fewer than 100
-        rows times epsilon, where more would be noise. ``"table"``: noisy counts of all cells, for tables of any
-        size and groups that are private too. ``"auto"`` is one of these three. The others release one number,
-        which tells neither direction nor shares, and find more where the noise is larger than what sampling leaves
-        open: ``"difference"``, the absolute difference, judged as ``"signed"``; ``"distance"``, how many rows must
-        change for chi² to cross its critical value at 5%; ``"spread"``, of more categories or public groups;
-        ``"association"``, of two categories in two private groups. ``"auto"`` is ``"difference"`` with a `rate`,
-        and with ``nan_policy="fill"`` it is one of these for fewer than 200 rows times epsilon, larger tables and
-        private groups.
+    method : {"auto", "signed", "table"}
+        ``"signed"``: for two categories in two public groups, the signed difference of the shares of X = 1, and
+        from 100 rows times epsilon on, with a tenth of the budget, how many have X = 1 and how many none, which
+        says how much the difference varies. ``"table"``: noisy counts of all cells, for tables of any size and
+        groups that are private too. ``"auto"``: the first where it can be asked.
     groups : list or tuple of categories, optional
         The public groups to compare; default: all.
-    rate : float, tuple of two, or list of float, optional
-        What is known from outside the data: the share of X = 1, or its range; of more categories, the share of
-        each, for ``"spread"``.
     nan_policy : {"omit", "fill", "raise"}
         ``"omit"``: rows without X are left out and not counted. ``"fill"``: they count as the first of two
-        categories. ``"raise"``: refused, where both columns are public. Rows of no group count nowhere.
+        categories, in public groups. ``"raise"``: refused, where both columns are public. Rows of no group count
+        nowhere.
     alpha : float
         Level of the decision ``rejected``.
     confidence : float
@@ -237,20 +241,13 @@ def chi2(
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in one row; where `by` is public, they agree on
     it. A row moves the difference by 1/min(N1, N0) at most, also if its X is left out; the numbers of X = 1 and of
-    missing X by 1; counts by 2, or 1 for a row more or less; the signed distance by 1 (Johnson and Shmatikov
-    [1]_); the spread by :math:`\sqrt{(1/N_{min} - 1/N)(1/w_i + 1/w_{i'})}` at its largest, and the association
-    :math:`|c_{11} c_{00} - c_{10} c_{01}|/(N-1)` by 1. All else is post-processing.
+    missing X by 1; counts by 2, or 1 for a row more or less. All else is post-processing.
 
-    **Statistics.** Noise is part of every p-value. Of ``"difference"`` it is a proved bound over all shares, a
-    percent above the largest at most, and by normal laws over the rows that may be left out; of ``"signed"`` a
-    proved bound over both; of ``"calibrated"`` it is exact given how many have X = 1, and the largest over a grid
-    of these. ``"table"`` takes Pearson's law with the noise, and puts categories together until enough rows are
-    expected in each cell. What is said of ``"spread"`` and ``"association"`` was seen on grids and is not proved.
-
-    References
-    ----------
-    .. [1] A. Johnson, V. Shmatikov (2013). Privacy-preserving data exploration in genome-wide association
-       studies. KDD.
+    **Statistics.** Noise is part of every p-value. ``"signed"`` takes the law of the noisy difference given how
+    many have X = 1, averaged over what that number may be by the release; where it was not measured, at a share of
+    1/2. ``"table"`` weighs each direction of the table by the part of its variance that is sampling, and takes the
+    law of 2,047 tables without association, drawn from margins that the release leaves possible; beyond the 40
+    largest the tail is extended.
 
     Examples
     --------
@@ -267,20 +264,15 @@ def chi2(
         curator.refuse_missing(x, by)
     fill = nan_policy != "omit"
     if not by.public:
-        return _of_private_groups(curator, x, by, method, fill=fill)
+        return _counted(curator, x, by, by.categories or (), None)
     kept, sizes = public_groups(curator, x, by, groups, most=None)
-    if len(sizes) > 2 or len(x.categories or ()) > 2:  # noqa: PLR2004
-        if method not in {"auto", "table", "spread"}:
-            raise ArgumentError(f"method={method!r} is for two categories in two groups.", 'Use method="auto".')
-        if method == "table" or (method == "auto" and not fill):
-            return _counted(curator, x, by, kept, sizes)
-        return _spread(curator, x, by, kept, sizes, rate)
-    chosen = choose(method, sum(sizes), curator.epsilon, rate, fill=fill)
-    if chosen == "table":
+    if method == "table" or (method == "auto" and not _two_by_two(x, kept)):
         return _counted(curator, x, by, kept, sizes)
-    if chosen == "spread":
-        return _spread(curator, x, by, kept, sizes, rate)
-    return _two_shares(curator, x, by, kept, sizes, chosen, fill=fill)
+    margins: tuple[NoisyValue, ...] = ()
+    if sum(sizes) * curator.epsilon >= ROWS_TO_CALIBRATE:
+        margins = (curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE),)
+    difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill, signed=True))
+    return Measured("signed", (difference, *margins), kept, sizes, fill)
 
 
 @chi2.concludes
@@ -289,108 +281,69 @@ def _(
     x: Column,
     by: Column,
     *,
-    rate: Rates,
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Chi2:
     """Judge what was measured."""
+    known: dict[str, Any] = {**_about(measured, x, by), "alpha": alpha, "confidence": confidence}
+    first = measured.values[0]
     if measured.method == "table":
-        return conclusions.of_counts(measured, x, by, alpha=alpha, confidence=confidence)
-    if measured.method == "spread" and len(x.categories or ()) > 2:  # noqa: PLR2004
-        rate = None if rate is None else checked_shares(rate, len(x.categories or ()))
+        cells, deviation = first.values.ravel(), first.law.standard_deviation
+        released, deviations = cells.tolist(), [deviation] * cells.size
+        rows = sum(measured.sizes) or measured.rows
+        if rows is not None:
+            known |= {"missing": rows - float(cells.sum()), "missing_standard_error": deviation * cells.size**0.5}
     else:
-        rate = checked_rate(rate)
-    if measured.method == "calibrated":
-        return conclusions.of_a_signed_difference(measured, x, by, alpha=alpha, confidence=confidence)
-    return conclusions.of_a_number(measured, x, by, rate=rate, alpha=alpha, confidence=confidence)
+        least = min(measured.sizes)
+        released, deviations = [float(first.values[0]) / least], [_DEVIATION * float(first.scales[0]) / least]
+        for margins in measured.values[1:]:
+            half, *missing = margins.values.tolist()
+            deviation = _DEVIATION * float(margins.scales[0])
+            gone = [] if measured.fill else [2 * each for each in missing]
+            released += [half, *gone]
+            deviations += [deviation, *(2 * deviation for _ in gone)]
+            if gone:
+                known |= {"missing": sum(gone), "missing_standard_error": _DEVIATION * 2 * deviation}
+        known["omitted"] = not measured.fill and len(released) == 1
+    return judged(Chi2(**known, released=tuple(released), noise_standard_error=tuple(deviations)))
 
 
 def chi2_arguments(
-    x: Column,
-    by: Column,
-    *,
-    method: Method,
-    groups: Sequence[Any] | None,
-    rate: Rates,
-    nan_policy: NanPolicy,
-    **_: Any,
+    x: Column, by: Column, *, method: Method, groups: Sequence[Any] | None, nan_policy: NanPolicy, **_: Any
 ) -> None:
     """Refuse arguments before anything is paid."""
     different(x, by)
     if len(x.categories or ()) < 2 or len(by.categories or ()) < 2:  # noqa: PLR2004
         two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
-    if nan_policy == "omit" and method in _FILLS:
+    if not by.public and (method == "signed" or groups is not None):
         raise ArgumentError(
-            f"method={method!r} needs public sizes, and how many rows are left out is private.",
-            'Use method="auto", or nan_policy="fill".',
+            f"method= and groups= need public groups, and {by.name!r} is private.",
+            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]).",
         )
-    if not by.public:
-        if method not in {"auto", "table", "association"} or groups is not None or rate is not None:
-            raise ArgumentError(
-                f"method=, groups= and rate= need public groups, and {by.name!r} is private.",
-                f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]).",
-            )
-        if method == "association":
-            two_categories(x)
-            two_categories(by)
-        return
     compared = groups if isinstance(groups, list | tuple) else by.categories or ()
-    two_by_two = len(x.categories or ()) == len(compared) == 2  # noqa: PLR2004
-    if len(x.categories or ()) == 2:  # noqa: PLR2004
-        checked_rate(rate)
-    elif rate is not None:
-        checked_shares(rate, len(x.categories or ()))
-    if rate is not None and method in {"calibrated", "signed"}:
+    signed = method != "table" and by.public and _two_by_two(x, compared)
+    if method == "signed" and not signed:
+        raise ArgumentError("method='signed' is for two categories in two groups.", 'Use method="auto".')
+    if nan_policy == "fill" and not signed:
         raise ArgumentError(
-            f"rate= is of no use to method={method!r}: it knows enough.", 'Use method="difference" with a rate.'
-        )
-    if rate is not None and (method == "table" or (not two_by_two and nan_policy == "omit")):
-        raise ArgumentError(
-            "rate= says what noisy counts tell already.",
-            'Leave it out, or use method="spread" with nan_policy="fill".',
+            "nan_policy='fill' is for a difference of two shares: noisy counts leave out rows without a value.",
+            'Use nan_policy="omit", or compare two public groups in two categories.',
         )
 
 
-def _two_shares(
-    curator: Curator,
-    x: Column,
-    by: Column,
-    kept: tuple[Any, ...],
-    sizes: tuple[int, ...],
-    method: str,
-    *,
-    fill: bool,
-) -> Measured:
-    """Measure how two shares differ, in two public groups."""
-    if method == "association":
-        raise ArgumentError("method='association' is for private groups.", 'Use method="auto".')
-    if method == "distance":
-        if math.prod(size + 1 for size in sizes) > nulls.MOST_TABLES:
-            raise ArgumentError(
-                f"The signed distance is for groups of up to {math.isqrt(nulls.MOST_TABLES):,} rows each.",
-                'Use method="calibrated".',
-            )
-        return Measured(method, (curator.measure(counts.Distance((x,), by, kept, sizes, TAU)),), kept, sizes)
-    if method == "difference":
-        difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill))
-        return Measured(method, (difference,), kept, sizes, fill=fill)
-    margins: tuple[NoisyValue, ...] = ()
-    if method == "calibrated":
-        margins = (curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE),)
-    difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill, signed=True))
-    return Measured(method, (difference, *margins), kept, sizes, fill=fill)
+def _two_by_two(x: Column, groups: Sequence[Any]) -> bool:
+    return len(x.categories or ()) == len(groups) == 2  # noqa: PLR2004
 
 
-def _spread(
-    curator: Curator, x: Column, by: Column, kept: tuple[Any, ...], sizes: tuple[int, ...], rate: Rates
-) -> Measured:
-    """Measure how far shares are from those in all rows."""
-    categories = len(x.categories or ())
-    shares: tuple[float, ...] = (1.0,)
-    if categories > 2:  # noqa: PLR2004
-        shares = (1.0,) * categories if rate is None else checked_shares(rate, categories)
-    spread = curator.measure(counts.Spread(x, by, kept, sizes, shares))
-    return Measured("spread", (spread,), kept, sizes)
+def _about(measured: Measured, x: Column, by: Column) -> dict[str, Any]:
+    return {
+        "method": measured.method,
+        "x": x.name,
+        "by": by.name,
+        "categories": tuple(x.categories or ()),
+        "groups": tuple(measured.groups),
+        "sizes": tuple(measured.sizes),
+    }
 
 
 def _counted(
@@ -408,55 +361,26 @@ def _counted(
     return Measured("table", (counts,), kept, sizes or (), rows=curator.size)
 
 
-def _of_private_groups(curator: Curator, x: Column, by: Column, method: str, *, fill: bool) -> Measured:
-    """Measure a table whose groups are private."""
-    kept = by.categories or ()
-    size = curator.size if curator.neighbors == "replace_one" else None
-    one_number = method == "association" or (
-        method == "auto" and fill and len(kept) == len(x.categories or ()) == 2 and size is not None  # noqa: PLR2004
-    )
-    if not one_number:
-        return _counted(curator, x, by, kept, None)
-    if size is None:
-        raise ArgumentError(
-            "method='association' needs a public number of rows.",
-            'Use method="table"; or ask it of all rows, or of rows selected by public columns, under '
-            "neighbors='replace_one'.",
-        )
-    if size < 2:  # noqa: PLR2004
-        raise ArgumentError(f"There are {size} rows.", "A test needs at least two.")
-    return Measured("association", (curator.measure(counts.Association(x, by, size)),), kept, (size,))
-
-
 def findings(
     curator: Curator, x: Column, by: Column, *, groups: Sequence[Any] | None = None, **given: Any
 ) -> Mapping[str, Any]:
     """Say what the test could find out, from public numbers only; for ``explain``."""
-    if not by.public or len(x.categories or ()) > 2:  # noqa: PLR2004
+    if not by.public or given.get("method") == "table":
         return {}
-    _, sizes = public_groups(curator, x, by, groups, most=None)
-    if len(sizes) > 2:  # noqa: PLR2004
+    kept, sizes = public_groups(curator, x, by, groups, most=None)
+    if not _two_by_two(x, kept):
         return {}
-    rate = checked_rate(given.get("rate"))
-    fill = given.get("nan_policy") != "omit"
-    method: Any = (
-        "unit_circle"
-        if "margin" in given
-        else choose(given["method"], sum(sizes), curator.epsilon, rate, fill=fill)
-    )
-    if method in {"table", "spread"}:
-        return {}
-    tau = given.get("tau") or TAU
+    n1, n0 = sizes
+    circle = "margin" in given
+    rate, tau = checked_rate(given.get("rate")), given.get("tau")
     p = nulls.nearest_half(rate)
-    first, second = sizes
     powers = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)
-        options = {"base": base, "difference": difference, "method": method, "rate": rate, "tau": tau}
+        options: dict[str, Any] = {"base": base, "difference": difference, "rate": rate, "tau": tau}
+        options["method"] = "unit_circle" if circle else "signed"
         told = f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"
-        powers[told] = power(first, second, curator.epsilon, **options)
-        if method == "unit_circle":
-            powers[f"{told} at least, by Theorems 2 and 7"] = power(
-                first, second, curator.epsilon, **options, bound=True
-            )
+        powers[told] = power(n1, n0, curator.epsilon, **options)
+        if circle:
+            powers[f"{told} at least, by Theorems 2 and 7"] = power(n1, n0, curator.epsilon, **options, bound=True)
     return powers

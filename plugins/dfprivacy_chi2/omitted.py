@@ -45,24 +45,17 @@ class Omitted:
         Rows N of the smaller group, complete or not.
     share : float
         The share of X = 1 that is nearest 1/2, of those that are possible.
-    signed : bool
-        Whether the statistic is D / N plus one Laplace variable, judged by its absolute value: then the tail is
-        g(D) + g(-D), which h(D) + h(-D) bounds in the same way.
     """
 
     rows: int
     share: float = 0.5
-    signed: bool = False
 
     def pvalue(self, statistic: float, *scales: float) -> float:
         """Bound the probability of a noisy difference beyond this one, whatever rows are left out."""
-        t, *noise = (self.rows * each for each in (abs(statistic) if self.signed else statistic, *scales))
+        t, *noise = (self.rows * each for each in (statistic, *scales))
         weights = _law(self.rows, self.share * (1 - self.share))
         points = np.arange(len(weights), dtype=np.float64)
-        bounds = _bounds(points, weights, t, noise)
-        if self.signed:
-            bounds += _bounds(-points[::-1], weights[::-1], t, noise)
-        return min(1.0, float(bounds.min()))
+        return min(1.0, float(_bounds(points, weights, t, noise).min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return what a noisy difference exceeds with probability `alpha` at most, whatever rows are left out."""
@@ -76,7 +69,7 @@ def _critical_value(null: Omitted, alpha: float, scales: tuple[float, ...]) -> f
         return math.log(max(null.pvalue(t, *scales), 1e-300) / alpha)
 
     width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
-    low, high = (0.0 if null.signed else -width), 2 * width
+    low, high = -width, 2 * width
     spread = math.sqrt(2 * null.share * (1 - null.share) / null.rows)
     about = spread * float(ndtri(1 - alpha / 2)) + max(scales) * math.log(1 / alpha)
     if log(about / 3) > 0 > log(1.5 * about):

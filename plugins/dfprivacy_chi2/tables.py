@@ -19,7 +19,6 @@ __all__ = [
     "chi2_statistic",
     "paper_sensitivity",
     "signed_distance",
-    "signed_distances",
     "swap_sensitivity",
     "tight_sensitivity",
     "unit_circle_norm",
@@ -142,16 +141,6 @@ def _signed(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64],
     return 1 - nearest if nearest < _NEVER else -(len(low) - 1 + n0)
 
 
-def signed_distances(n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return `signed_distance` of every table, shape (n1 + 1, n0 + 1)."""
-    low, high = (end[:, None] for end in _insignificant(n1, n0, tau))
-    c10 = np.arange(n0 + 1)
-    away = _by_rows(_to_within(c10, low, high))
-    nearest = _by_rows(_to_without(c10, low, high, n0))
-    inside = 1 - nearest if nearest.min() < _NEVER else np.full_like(nearest, -(n1 + n0))
-    return np.where((low <= c10) & (c10 <= high), inside, away)
-
-
 def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Give, for each c11, the first and the last c10 of a table with chi² up to tau.
 
@@ -189,11 +178,3 @@ def _to_without(
     below = np.where(low > 0, c10 - low + 1, _NEVER)
     above = np.where(high < n0, high - c10 + 1, _NEVER)
     return np.where(low > high, 0, np.maximum(0, np.minimum(below, above)))
-
-
-def _by_rows(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Let c11 change as well, at a step each."""
-    c11 = np.arange(len(steps))[:, None]
-    onwards = np.minimum.accumulate(steps - c11, axis=0) + c11
-    back: NDArray[np.int64] = np.minimum.accumulate((onwards + c11)[::-1], axis=0)[::-1] - c11
-    return back

@@ -22,14 +22,14 @@ from dataclasses import replace
 import numpy as np
 from designs import LEVELS, Design, designs, exceeds
 from results import recorded
-from scipy.special import bdtrc, chdtrc
+from scipy.special import bdtrc
 
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, TAU
 from dfprivacy_chi2.omitted import Omitted
-from dfprivacy_chi2.results import Chi2
-from dfprivacy_chi2.table import merged
-from dfprivacy_chi2.tables import signed_distances, tight_sensitivity, unit_circle_norm
+from dfprivacy_chi2.signed import SignedDifference
+from dfprivacy_chi2.table import NoisyTable
+from dfprivacy_chi2.tables import tight_sensitivity, unit_circle_norm
 
 CUTS = {
     "coin": 0.0,
@@ -43,7 +43,6 @@ CUTS = {
 RANGES = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
 MOST = 20_000
 RARE = 1e-4  # there are some 5,000 rates
-AT_ONCE = 2_000_000
 
 
 def categories(design: Design, rng, *, two: bool) -> np.ndarray:
@@ -81,23 +80,15 @@ def fixed(design: Design, rng, seconds: float, null, statistic, sensitivity: flo
     return np.array([(noisy > critical).sum() for critical in at]), MOST, 0
 
 
-def of_difference(design: Design, rng, seconds: float, *, omit: bool):
-    """The absolute difference, of which nothing is known."""
-    n1, n0 = design.sizes
-    smaller = min(n1, n0)
-    null = nulls.difference(n1, n0, None, complete=not omit)
-    return fixed(design, rng, seconds, null, lambda c: np.abs(difference(c)) / smaller, 1 / smaller, omit=omit)
-
-
-def of_omitted(design: Design, rng, seconds: float, *, signed: bool):
-    """What is judged at the worst rows to leave out: a signed difference, or one column of `chi2_many`."""
+def of_many(design: Design, rng, seconds: float):
+    """One column of `chi2_many`, judged at the worst rows to leave out, the noise of its threshold included."""
     smaller, shares = min(design.sizes), categories(design, rng, two=True)
     apart = difference(drawn(design, shares, MOST, rng)) / smaller
-    scales = (1.0,) if signed else (1 + 2 ** (2 / 3), 2 / (1 - 1 / (1 + 2 ** (2 / 3))))
-    scales = tuple(scale / (smaller * design.epsilon) for scale in scales)
-    noise = sum(rng.laplace(0, scale, MOST) for scale in scales)
-    noisy = np.abs(apart + noise) if signed else np.abs(apart) + noise
-    null = Omitted(smaller, signed=signed)
+    scales = tuple(
+        scale / (smaller * design.epsilon) for scale in (1 + 2 ** (2 / 3), 2 / (1 - 1 / (1 + 2 ** (2 / 3))))
+    )
+    noisy = np.abs(apart) + sum(rng.laplace(0, scale, MOST) for scale in scales)
+    null = Omitted(smaller)
     return np.array([(noisy > null.critical_value(alpha, *scales)).sum() for alpha in LEVELS]), MOST, 0
 
 
@@ -109,52 +100,25 @@ def of_circle(design: Design, rng, seconds: float):
     return fixed(design, rng, seconds, null, norm, tight_sensitivity(n1, n0, TAU), omit=False)
 
 
-def of_distance(design: Design, rng, seconds: float):
-    """The signed distance, where it is quick."""
-    n1, n0 = design.sizes
-    if (n1 + 1) * (n0 + 1) > AT_ONCE:
-        return None
-    table = signed_distances(n1, n0, TAU)
-    null = nulls.distance(n1, n0, TAU, None)
-    return fixed(design, rng, seconds, null, lambda c: table[c[:, 0, 1], c[:, 1, 1]], 1.0, omit=False)
-
-
-def of_association(design: Design, rng, seconds: float):
-    """Two categories in two private groups, by one number."""
-    n = sum(design.sizes)
-    shares, of_groups = categories(design, rng, two=True), np.array(design.sizes) / n
-    counts = rng.multinomial(n, np.outer(of_groups, shares).ravel(), MOST).astype(float)
-    noisy = np.abs(counts[:, 3] * counts[:, 0] - counts[:, 2] * counts[:, 1]) / (n - 1)
-    noisy += rng.laplace(0, 1 / design.epsilon, MOST)
-    null = nulls.association(n)
-    return np.array([(noisy > null.critical_value(a, 1 / design.epsilon)).sum() for a in LEVELS]), MOST, 0
-
-
-def of_calibrated(design: Design, rng, seconds: float, *, omit: bool):
-    """The default: a signed difference, judged by a noisy number of X = 1."""
-    shares, (n1, n0), epsilon = categories(design, rng, two=True), design.sizes, design.epsilon
+def of_signed(design: Design, rng, seconds: float, *, omit: bool):
+    """The default: a signed difference, judged by a noisy number of X = 1 where that tells something."""
+    shares, epsilon = categories(design, rng, two=True), design.epsilon
     end, rejected, runs = time.process_time() + seconds, np.zeros(3, dtype=int), 0
-    noise, scale = 1 / (0.9 * epsilon * min(n1, n0)), 10 / epsilon
+    measured = sum(design.sizes) * epsilon >= ROWS_TO_CALIBRATE
+    of_margins = epsilon * float(MARGIN_SHARE) if measured else 0.0
+    scale, margin_scale = 1 / (epsilon - of_margins), 1 / of_margins if measured else 0.0
     shown = design if omit else replace(design, missing=(0.0, 0.0))
-    about = {
-        "method": "calibrated",
-        "x": "x",
-        "by": "by",
-        "categories": (0, 1),
-        "groups": (0, 1),
-        "sizes": (n1, n0),
-    }
-    deviations = (noise, scale, 2 * scale, 2 * scale) if omit else (noise, scale)
-    about |= {"alpha": 0.05, "noise_standard_error": tuple(math.sqrt(2) * each for each in deviations)}
     while time.process_time() < end and runs < MOST:
-        for counts in drawn(shown, shares, 100, rng):
-            apart = float(difference(counts[None])[0]) / min(n1, n0) + rng.laplace(0, noise)
-            half = float((counts[:, 1] - counts[:, 0]).sum()) / 2 + rng.laplace(0, scale)
-            missing = tuple((design.sizes - counts.sum(axis=1) + rng.laplace(0, 2 * scale, 2)).tolist()) * omit
-            null = Chi2(**about, released=(apart, half, *missing))._null()
+        for counts in drawn(shown, shares, 20, rng):
+            released = float(difference(counts[None])[0]) + rng.laplace(0, scale)
+            halves = [(counts[:, 1] - counts[:, 0]).sum(), *(design.sizes - counts.sum(axis=1)) * omit]
+            noisy = np.array(halves) / 2 + rng.laplace(0, margin_scale, 3)
+            margins = tuple(noisy[: 3 if omit else 1]) if measured else ()
+            test = SignedDifference(
+                design.sizes, released, scale, margins, margin_scale, omitted=omit and not measured
+            )
             runs += 1
-            if null.plain(apart, noise) <= LEVELS[0]:  # the p-value is no smaller
-                rejected += null.pvalue(apart, noise) <= np.array(LEVELS)
+            rejected += test.pvalue <= np.array(LEVELS)
     return rejected, runs, 0
 
 
@@ -164,41 +128,29 @@ def of_table(design: Design, rng, seconds: float, *, private: bool):
     shares = shares[shares > 0]
     n, moved = sum(design.sizes), 2 if design.neighbors == "replace_one" else 1
     of_groups, gone = np.array(design.sizes) / n, np.array(design.missing)
-    end, rejected, runs, void = time.process_time() + seconds, np.zeros(3, dtype=int), 0, 0
+    end, rejected, runs = time.process_time() + seconds, np.zeros(3, dtype=int), 0
     if len(shares) < 2:
         shares = np.array([1.0, 0.0])
     cells = np.outer(of_groups * (1 - gone), shares).ravel()
     while time.process_time() < end and runs < MOST:
         if private:
-            block = rng.multinomial(n, [*cells, max(0.0, 1 - cells.sum())], 50)[:, :-1].reshape(50, 2, -1)
+            block = rng.multinomial(n, [*cells, max(0.0, 1 - cells.sum())], 10)[:, :-1].reshape(10, 2, -1)
         else:
-            block = drawn(design, shares, 50, rng)
+            block = drawn(design, shares, 10, rng)
         block = block + rng.laplace(0, moved / design.epsilon, block.shape)
-        deviation = np.full(block.shape[:0:-1], math.sqrt(2) * moved / design.epsilon)
         for counts in block:
             runs += 1
-            table, *_ = merged(counts.T, deviation, groups=private)
-            if table is None:
-                void += 1
-            elif chdtrc(table.df, table.statistic) <= LEVELS[0]:
-                rejected += table.pvalue(table.statistic) <= np.array(LEVELS)
-    return rejected, runs, void
+            rejected += NoisyTable(counts.T, moved / design.epsilon).pvalue <= np.array(LEVELS)
+    return rejected, runs, 0
 
 
 METHODS = {
-    "calibrated (default)": lambda *a: of_calibrated(*a, omit=True),
-    "calibrated, nan_policy='fill'": lambda *a: of_calibrated(*a, omit=False),
+    "signed (default)": lambda *a: of_signed(*a, omit=True),
+    "signed, nan_policy='fill'": lambda *a: of_signed(*a, omit=False),
     "table, private groups": lambda *a: of_table(*a, private=True),
     "table, public groups": lambda *a: of_table(*a, private=False),
-    "difference": lambda *a: of_difference(*a, omit=True),
-    "difference, nan_policy='fill'": lambda *a: of_difference(*a, omit=False),
-    "distance": of_distance,
-    "association": of_association,
     "unit circle": of_circle,
-}
-PROVED = {
-    "signed": lambda *a: of_omitted(*a, signed=True),
-    "one of many columns": lambda *a: of_omitted(*a, signed=False),
+    "one of many columns": of_many,
 }
 
 
@@ -211,15 +163,15 @@ def main() -> int:
     arguments = parser.parse_args()
     every, failed = designs(arguments.designs), 0
     heads = [f"{level:g}" for level in LEVELS]
-    tables = {tuple(METHODS): "levels_chi2", tuple(PROVED): "levels_chi2_omitted"}
-    name = tables.get(tuple(arguments.methods)) if arguments.designs == 200 else None
+    whole = tuple(arguments.methods) == tuple(METHODS) and arguments.designs == 200
+    name = "levels_chi2" if whole else None
     columns = ("method", "ε", "designs", "runs", *heads, "worst at 0.05", "too high")
     with recorded(name or "part", *columns, keep=name is not None) as row:
         for method in arguments.methods:
             cells = defaultdict(list)
             for number, design in enumerate(every):
                 rng = np.random.default_rng([2017, number])
-                found = (METHODS | PROVED)[method](design, rng, arguments.seconds)
+                found = METHODS[method](design, rng, arguments.seconds)
                 if found is None:
                     continue
                 rejected, runs, _ = found

@@ -14,7 +14,9 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_chi2 import Chi2Many, nulls
+from dfprivacy_chi2 import Chi2Many
+from dfprivacy_chi2.laws import by_binomials
+from dfprivacy_chi2.nulls import nearest_half
 from dfprivacy_chi2.omitted import Omitted
 
 NAMES = (f"many-{number}" for number in itertools.count())
@@ -131,7 +133,7 @@ def test_rates_of_each_column():
     found = protect().chi2_many(GENES, "arm", max_rejections=30, rate=rates, nan_policy="fill", epsilon=5)
 
     scales = scales_of(found)
-    expected = [nulls.difference(400, 600, rate).critical_value(0.05 / 30, *scales) for rate in rates[:4]]
+    expected = [Omitted(400, nearest_half(rate)).critical_value(0.05 / 30, *scales) for rate in rates[:4]]
     assert found.thresholds[:4] == pytest.approx(expected, rel=1e-9)
     assert found.thresholds[0] < found.thresholds[1] < found.thresholds[2]
 
@@ -349,18 +351,8 @@ def test_missing_values_are_no_evidence():
 def test_the_family_wise_error_is_proved_where_one_half_is_not_the_worst():
     """In groups of 500 and 10, with a thousand columns, no share makes a false discovery too probable."""
     level, scales = 0.05 / 1000, (1 / (10 * 2.0), 2 / (10 * 8.0))
-    at = nulls.difference(500, 10, None).critical_value(level, *scales)
+    at = Omitted(10).critical_value(level, *scales)
 
-    levels = [nulls.difference_law(500, 10, p, p).sf(at, *scales) for p in np.linspace(0.01, 0.5, 99)]
+    laws = [by_binomials(lambda c, d: np.abs(c / 500 - d / 10), 500, 10, p, p) for p in np.linspace(0.01, 0.5, 99)]
 
-    assert 0.95 * level <= max(levels) <= level
-
-
-def test_old_names_warn():
-    """What fields were called before is there for one release more."""
-    found = protect().chi2_many(GENES, "arm", max_rejections=4, epsilon=10**4)
-
-    with pytest.warns(FutureWarning, match="rejected is called discoveries"):
-        assert found.rejected == found.discoveries
-    with pytest.warns(FutureWarning, match="scales is called"):
-        assert found.scales == pytest.approx(scales_of(found))
+    assert max(law.sf(at, *scales) for law in laws) <= level
