@@ -54,8 +54,19 @@ def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDA
 class _OfGroups(OfRows):
     """A statistic of the rank sums of groups."""
 
-    def __init__(self, scores: Scores, by: Column, codes: tuple[int, ...]) -> None:
+    error = ERROR
+
+    def __init__(
+        self,
+        scores: Scores,
+        by: Column,
+        codes: tuple[int, ...],
+        n: int | None,
+        known: tuple[int, ...] | None,
+        ties: float = 0.0,
+    ) -> None:
         self.scores, self.by, self.codes = scores, by, codes
+        self.n, self.known, self.ties = n, known, ties
         self.columns = (*scores.columns, by)
 
     def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
@@ -64,6 +75,20 @@ class _OfGroups(OfRows):
         sums, spread = self.scores.summed(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
         return sums, sizes, spread
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """1 together, in L1 and so in every norm: 1 and the part of the spread, over their sum.
+
+        T moves no more than each of the rank sums that it is the largest of. With public groups D moves by m, for a
+        row keeps its group, or by m/2 if it leaves, which is counted then. Where n is private, a row that comes or
+        goes moves D/n by 1/2, one count by 1, and the variance by 1/8; one that changes, twice that.
+        """
+        if self.n is None:
+            added = 0.5 if norm == math.inf else (1 + self.ties) / 2 + COUNTED
+            return added if relation == "add_remove" else 2 * added
+        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
+            return math.inf
+        return 1.0
 
 
 class RankSum(_OfGroups):
@@ -96,7 +121,6 @@ class RankSum(_OfGroups):
     """
 
     shape = (4,)
-    error = ERROR
 
     def __init__(
         self,
@@ -110,8 +134,8 @@ class RankSum(_OfGroups):
         complete: float = 0.0,
         ties: float = 0.0,
     ) -> None:
-        super().__init__(scores, by, codes)
-        self.n, self.known, self.sizes, self.complete, self.ties = n, rows, sizes, complete, ties
+        super().__init__(scores, by, codes, n, rows, ties)
+        self.sizes, self.complete = sizes, complete
         if n is None:
             self._parts = np.array([1.0, COUNTED, COUNTED, 4 * ties])
         else:
@@ -131,20 +155,6 @@ class RankSum(_OfGroups):
             return self._parts * [rank_sum, first, second, relative]
         factor = float(taper(n, max(first, n - first), self.sizes))
         return self._parts * [factor * rank_sum, first, first + second, relative]
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """1 together, in L1 and so in every norm: 1 and the part of the spread, over their sum.
-
-        With public groups D moves by m, for a row keeps its group, or by m/2 if it leaves, which is counted then.
-        Where n is private, a row that comes or goes moves D/n by 1/2, one count by 1, and the variance by 1/8; one
-        that changes, twice that.
-        """
-        if self.n is None:
-            added = 0.5 if norm == math.inf else (1 + self.ties) / 2 + COUNTED
-            return added if relation == "add_remove" else 2 * added
-        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
-            return math.inf
-        return 1.0
 
 
 class GroupRankSums(_OfGroups):
@@ -166,8 +176,6 @@ class GroupRankSums(_OfGroups):
         What τ takes beside 1; 0: it is not told.
     """
 
-    error = ERROR
-
     def __init__(
         self,
         scores: Scores,
@@ -179,8 +187,7 @@ class GroupRankSums(_OfGroups):
         sizes: float = 0.0,
         ties: float = 0.0,
     ) -> None:
-        super().__init__(scores, by, codes)
-        self.n, self.known = n, known
+        super().__init__(scores, by, codes, n, known, ties)
         each = COUNTED if n is None else sizes / 2
         if n is None:
             most, of_rows, of_ties = 1.0, 1.0, 0.0
@@ -203,15 +210,6 @@ class GroupRankSums(_OfGroups):
             return self._parts * [largest / max(sum(sizes), 1), *sizes, 0.0]
         return self._parts * [largest, *sizes, spread / (self.n * (self.n**2 - 1))]
 
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """As much as one rank sum, for a largest one moves no more than each of them; and the parts of the rest."""
-        if self.n is None:
-            added = 0.5 if norm == math.inf else 0.5 + COUNTED
-            return added if relation == "add_remove" else 2 * added
-        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
-            return math.inf
-        return 1.0
-
 
 class Shifts(_OfGroups):
     """-|D(θ)| for shifts θ of a public grid: how far from alike two groups are when the first is moved back by θ.
@@ -228,8 +226,6 @@ class Shifts(_OfGroups):
         Rows of each group, where they are public.
     """
 
-    error = ERROR
-
     def __init__(
         self,
         scores: Scores,
@@ -239,8 +235,8 @@ class Shifts(_OfGroups):
         n: int | None,
         known: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(scores, by, codes)
-        self.shifts, self.n, self.known = shifts, n, known
+        super().__init__(scores, by, codes, n, known)
+        self.shifts = shifts
         self.shape = shifts.shape
 
     def value(self, rows: Any) -> NDArray[np.float64]:
