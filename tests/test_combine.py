@@ -102,9 +102,9 @@ def test_operators(two, written, value):
 def test_it_says_what_it_is(two):
     found = two[0] - two[1]
     assert found.formula == "ttest('x') - ttest('y')"
-    for said in ("95% interval", "the table's own", "1024 draws", "the sampling of rows is not in it"):
+    for said in ("95% interval", "the table's own", "4,096 draws", "the sampling of rows is not in it"):
         assert said in repr(found)
-    for said in (found.formula, "95% low", "1024 draws", "the sampling of rows is not in it"):
+    for said in (found.formula, "95% low", "4,096 draws", "the sampling of rows is not in it"):
         assert said in found._repr_html_().replace("&#x27;", "'")
     row = found.to_frame().iloc[0]
     assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "limited table")

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "FRESH", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
 
 DRAWS = 1024
+FRESH = 4096
+"""Draws of the noise in a release, for quantiles of what follows from several."""
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
 _LOG2 = math.log(2)
 
@@ -74,7 +76,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
     return drawn, weights / weights.sum()
 
 
-def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS) -> Array:
+def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = FRESH) -> Array:
     """Return noise of a measurement, the same for the same measurement.
 
     Parameters

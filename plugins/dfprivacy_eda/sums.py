@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dfprivacy import Column, Curator, features
-from dfprivacy.inference.draws import DRAWS as FRESH
-from dfprivacy.inference.draws import points, quantile, redrawn
+from dfprivacy.inference.draws import FRESH, points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
-_DRAWN = 10_000  # cells whose noise is drawn again
+_DRAWN = 2_000  # cells whose noise is drawn again
 _WHOLE = 10.0  # the least error by which numbers of rows are written: then without places
 
 

@@ -57,6 +57,8 @@ class RankTest(Estimate):
     groups: tuple[Any, ...]
     shapes: Shapes
 
+    _redrawn = Release._redrawn  # noqa: SLF001 - there are no moments
+
     @property
     def effect(self) -> float | None:
         """The estimate; None where the sizes of the groups were not measured."""
