@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from dfprivacy._call.found import with_found_bounds
 from dfprivacy._call.plan import Plan, Planned, planned
 from dfprivacy._call.question import Question, held
 from dfprivacy._plugins.loader import registry
@@ -155,6 +156,15 @@ class Askable:
             if form is not mechanism:
                 self._refuse_tables(mechanism, args, kwargs)
                 return held(self._target, mechanism, args, kwargs, self._by)
+            if "bounds" in kwargs and "bounds" not in form.signature.parameters:
+                if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
+                    raise ArgumentError(
+                        f'{name}(): bounds= takes "find".',
+                        "Declare bounds: view.declare(bounds={'age': (0, 120)}).",
+                    )
+                self._refuse_tables(mechanism, args, kwargs)
+                rest = {name: each for name, each in kwargs.items() if name != "bounds"}
+                return with_found_bounds(self._target, mechanism, args, rest, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name

@@ -68,7 +68,6 @@ class Called:
     exact: bool = False
     conclusion: Callable[..., Any] | None = None
     check: Callable[..., object] | None = None
-    estimator: Callable[..., float] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
 
@@ -403,17 +402,6 @@ class Called:
         if self.conclusion is None:
             return measured
         return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
-
-    def estimate(self, measured: Any, arguments: Mapping[str, Any]) -> float | None:
-        """Run the short way to the main number; None if there is none."""
-        if self.estimator is None:
-            return None
-        return float(self.estimator(measured, **{name: arguments[name] for name in self._estimated}))
-
-    @cached_property
-    def _estimated(self) -> Sequence[str]:
-        """The arguments of the short way."""
-        return [*inspect.signature(self.estimator).parameters][1:] if self.estimator else []
 
 
 def _callers() -> int:

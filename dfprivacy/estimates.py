@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "measure_moments", "public_sizes", "statistic"]
 
 _TABLES = 256
-_ROWS = 10_000  # that a table is taken to have where their number is private
+_ROWS = 10_000  # that a table is taken to have where nothing public tells
 _GUARANTEE = """
 
 Parameters
@@ -182,11 +182,18 @@ class Estimate(Release):
     bounds: tuple[float, float]
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: Mapping[str, Any]
+    released: Mapping[str, Any] = field(compare=False)
     covers: str | None = "limited population"
 
     def __float__(self) -> float:
         return self.estimate
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the estimate under draws of the noise."""
+        from dfprivacy.inference.moments import NoisyMoments
+
+        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        return {"estimate": _FUNCTIONS[self.term](sums.estimate[0])[0][..., 0]}
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -348,13 +355,14 @@ def statistic(
 
             if not curator.measured:
                 return {}
-            rows, sd = curator.size, 2 * column.half * SPREAD
+            known, sd = curator.size, 2 * column.half * SPREAD
+            rows = max(known or curator.typical_size or _ROWS, 2)
             noisy, sizes = curator.planned
             sums = NoisyMoments.measured(noisy, sizes, column)
-            releases = sums.simulated([rows or _ROWS], [column.mid], [sd], _TABLES)
+            releases = sums.simulated([rows], [column.mid], [sd], _TABLES)
             found = _infer(releases, function)
             noise = float(np.median(found.noise_standard_error))
-            given = "" if rows else f" if there are {_ROWS:,} rows"
+            given = "" if known else f" if there are {rows:,} rows"
             size = abs(float(np.median(found.estimate)))
             return {
                 f"expected standard error from noise{given}": noise,

@@ -69,8 +69,8 @@ class MeasurementRecord:
 
     @property
     def law(self) -> NoiseLaw:
-        """The law of the noise in one coordinate; continuous where it is a mean of several measurements."""
-        step = 0.0 if "pooled" in self.kind else math.ldexp(1.0, -self.grid)
+        """The law of the noise in one coordinate."""
+        step = math.ldexp(1.0, -self.grid)
         if "Gaussian" in self.kind:
             return NoiseLaw(self.scale, step, "Gaussian")
         return NoiseLaw(self.scale, step, "cube" if "cube" in self.kind else "Laplace", self.dimension)
@@ -301,12 +301,15 @@ class NoisyValue:
         The same in words; None where the sum is public.
     parts : tuple of NoisyValue
         Of a `~dfprivacy.features.Stack`: the sums of each feature, in its shape. Else empty.
+    id : str
+        What tells the measurement from all others, in every process. Empty where nothing is kept of it.
     """
 
     values: NDArray[np.float64]
     scales: NDArray[np.float64]
     noise: MeasurementRecord | None
     parts: tuple[NoisyValue, ...] = ()
+    id: str = ""
 
     @property
     def law(self) -> NoiseLaw:

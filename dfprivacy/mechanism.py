@@ -58,8 +58,6 @@ class Mechanism(Called):
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
-    estimator : callable or None
-        ``estimator(measured, ...) -> float``: the main number of the release, without the rest of the conclusion.
     renamed : mapping of str to str
         Names that parameters had before, each with that of today: a caller who gives one is warned.
     origin : str
@@ -127,23 +125,6 @@ class Mechanism(Called):
             The mechanism to register.
         """
         return replace(self, check=check)
-
-    def estimates(self, estimator: Callable[..., float]) -> Mechanism:
-        """Return the same mechanism with a short way to the main number of its release.
-
-        Parameters
-        ----------
-        estimator : callable
-            ``estimator(measured, ...)`` with what the first half returned, and arguments by the names of the two
-            halves: the number that the release has as its ``estimate``, or by the name that its class says, and
-            nothing else. `dfprivacy.combine` asks for it with a thousand draws of the noise.
-
-        Returns
-        -------
-        Mechanism
-            The mechanism to register.
-        """
-        return replace(self, estimator=estimator)
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
         """Return the same mechanism with a planner, for the findings of ``explain``.

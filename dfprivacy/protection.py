@@ -13,7 +13,6 @@ import numpy as np
 
 from dfprivacy._askable import VIEWS, Price
 from dfprivacy._call.power import Power, power_of
-from dfprivacy._call.recalled import protected
 from dfprivacy._call.target import Target, positive, slack
 from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.ledger import open_ledger
@@ -320,7 +319,6 @@ def _listed(
 def _remembered(df: object, target: Target) -> PrivateFrame:
     """Make the view that ``df.dp`` finds, for as long as this very object lives."""
     key, view = id(df), PrivateFrame(target)
-    protected(target)
     with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
         frame = weakref.ref(df, lambda _: VIEWS.pop(key, None))
         VIEWS[key] = frame, weakref.ref(view), replace(target, table=target.table.weakly())

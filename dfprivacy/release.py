@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
@@ -116,10 +116,16 @@ class Release(AsJson, Displayed):
         """Whether both are of one class and have the same result, to the last bit; NaN is NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
-        return self is other or plain_json(self.result) == plain_json(other.result)
+        return self is other or self._compared == other._compared
 
     def __hash__(self) -> int:
-        return hash(plain_json(self.result))
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> str:
+        """The numbers, without what tells two measurements of the same values apart."""
+        beside = {each.name for each in fields(self) if not each.compare}
+        return plain_json({name: value for name, value in self.result.items() if name not in beside})
 
     def __add__(self, other: object) -> Any:
         return _combined("+", self, other)
@@ -194,6 +200,18 @@ class Release(AsJson, Displayed):
     def _noun(self, *columns: str) -> str:
         """Name columns within a sentence: their labels, without units."""
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
+
+        An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
+        of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
+        """
+        raise ArgumentError(
+            f"The noise in a {type(self).__name__} cannot be drawn again.",
+            "Combine answers that follow from noisy sums: means, counts, tests of means, regressions. Ask another "
+            "one anew, with fresh=True and a larger epsilon, where it is too inaccurate.",
+        )
 
     @property
     def _sampling(self) -> float | None:
@@ -311,7 +329,7 @@ class Groups(Release, Generic[R_co]):
     def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
-        return self.releases[self.keys.index(key)]
+        return self.items()[self.keys.index(key)][1]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -321,8 +339,19 @@ class Groups(Release, Generic[R_co]):
         return iter(self.keys)
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Give each group with its release, in order."""
-        return list(zip(self.keys, self.releases, strict=True))
+        """Give each group with its release, in order; each says what was paid for all, and of which rows it is."""
+        if self.privacy is None:
+            return list(zip(self.keys, self.releases, strict=True))
+        by = [self.by] if isinstance(self.by, str) else [*self.by]
+        question, members = self.privacy.question.removesuffix(f" by {', '.join(by)}"), []
+        for key, named, each in zip(self.keys, self._named(), self.releases, strict=True):
+            where = (*self.privacy.where, *(f"{name} = {category}" for name, category in named.items()))
+            members.append((key, replace(each, privacy=replace(self.privacy, question=question, where=where))))
+        return members
+
+    @property
+    def _compared(self) -> str:
+        return plain_json([self.by, self.keys, [each._compared for each in self.releases]])  # noqa: SLF001 - own
 
     def _noted(self, note: str) -> Self:
         return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own

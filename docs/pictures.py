@@ -1,7 +1,6 @@
 """Make the pictures of the pages by running its examples: ``python docs/pictures.py``.
 
-An image that follows an example is the picture that the example drew last. The report is saved as well, and where
-Chromium is installed it is photographed.
+An image that follows an example is the picture that the example drew last. The report is saved as well.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import doctest
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -38,20 +36,9 @@ def run() -> None:
                 exec(compile(example.source, str(page), "single"), names)  # noqa: S102 - it is our own page
 
 
-def photographed(report: Path) -> None:
-    """Take a picture of the first screen of the report."""
-    if browser := shutil.which("chromium"):
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1240,1250"]
-        with tempfile.TemporaryDirectory() as profile:
-            shot = f"--screenshot={HERE / 'pictures' / 'report.png'}"
-            command = [browser, *options, f"--user-data-dir={profile}", shot, report.as_uri()]
-            subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DFPRIVACY_LEDGER"] = str(Path(folder) / "ledger.sqlite")
         os.chdir(folder)
         run()
-        made = Path(shutil.copy("report.html", HERE / "pictures" / "report.html"))
-        photographed(made)
+        shutil.copy("report.html", HERE / "pictures" / "report.html")

@@ -640,55 +640,6 @@ def test_statistics_are_kept_as_sums_are():
     assert (0, Fraction(1)) == (again.privacy.epsilon, asked.budget.spent)
 
 
-# ---- pooling ---------------------------------------------------------------------------------------------
-
-
-def pooled(curator, column, by=None, *, pool=True, option=0):
-    """The sums of a column, and the scales of their noise."""
-    moments = Moments(column, degree=1)
-    found = curator.sum(moments if by is None else OneHot(by) * moments, pool=pool)
-    values, scales = np.broadcast_arrays(np.ravel(found.values), np.ravel(found.scales))
-    return np.squeeze([values, scales]), found.noise.kind
-
-
-def test_measurements_pool_by_inverse_variance():
-    """What is kept and what is new are weighted by their precision; it is free if good enough together."""
-    asked = view()
-    with registered(pooled):
-        (one, s), (two, t) = (asked.mine("x", epsilon=e, pool=False, fresh=True).value[0] for e in (1, 0.5))
-        both = asked.mine("x", epsilon=1, option=1)
-        free = asked.mine("x", epsilon=1.1, option=2)
-        more = asked.mine("x", epsilon=2, option=3)
-        third = asked.mine("x", epsilon=2, pool=False, option=4).value[0]
-
-    assert (both.privacy.epsilon, free.privacy.epsilon, more.privacy.epsilon) == (0, 0, 2)
-    weights = np.array([s, t]) ** -2.0
-    expected = [(weights @ [one, two]) / weights.sum(), weights.sum() ** -0.5]
-    assert both.value[0] == pytest.approx(expected)
-    assert both.value[1] == "pooled discrete Laplace"
-    weights = np.array([s, t, third[1]]) ** -2.0
-    assert more.value[0] == pytest.approx([(weights @ [one, two, third[0]]) / weights.sum(), weights.sum() ** -0.5])
-
-
-@pytest.mark.statistical
-def test_pooled_noise_has_the_variance_it_says():
-    """The variance of pooled Laplace noise is twice its scale squared."""
-    groups = np.arange(400) % 40
-    asked = view(ROWS.assign(g=groups), epsilon=10_000, categories={"g": range(40)})
-    errors = []
-    truth = np.bincount(groups, np.clip(ROWS["x"], -3, 3) / 3)
-    with registered(pooled, columns={"column": "numeric", "by": "category"}), seeded_noise(5):
-        for at in range(10):  # 400 sums, each with noise of its own
-            part = asked.where(y=(-3, 3 + at))  # all rows, under another description
-            part.mine("x", epsilon=1, pool=False, by="g")
-            (values, scales), kind = part.mine("x", epsilon=1.1, by="g").value
-            errors.extend((values - truth) / scales)
-
-    assert kind == "pooled discrete Laplace"
-    assert len(errors) == 400
-    assert pytest.approx(np.mean(np.square(errors)), rel=0.45) == 2
-
-
 def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
     """Where the first groups are kept, the others are summed in one pass all the same."""
     passes = []

@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.redraw import Recorded, World
-from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler
+from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
-from dfprivacy.release import MeasurementRecord
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_eda.descent import Descent
+from dfprivacy_eda.tree import Descent
 
 from .test_measurements import registered, view
 
@@ -114,9 +112,9 @@ def test_parts_of_all_groups_are_drawn_step_by_step_at_once():
     assert sum(sizes) == shown < 36
 
 
-@pytest.mark.parametrize("how", [{"noise": "cube"}, {"noise": "gaussian"}, {"pool": True}], ids=str)
+@pytest.mark.parametrize("how", [{"noise": "cube"}, {"noise": "gaussian"}], ids=str)
 def test_only_sums_with_laplace_noise_are_shown_in_part(how):
-    """Noise of one draw for all coordinates, and means of several, are refused before anything is paid."""
+    """Noise of one draw for all coordinates is refused before anything is paid."""
     asked = view()
 
     def wrong(curator, column):
@@ -154,17 +152,6 @@ def test_what_is_public_is_shown():
 
     assert found.value.sum() == 400
     assert found.privacy.epsilon == 0
-
-
-def test_what_was_hidden_stays_hidden_where_noise_is_drawn_again():
-    """Fresh noise is taken off what was shown, and nothing is made of the rest."""
-    record = MeasurementRecord("counts", "discrete Laplace", 2.0, 0, 2.0, 1.0, 0.0)
-    steps = np.array([5, HIDDEN, 7, HIDDEN])
-
-    drawn = [World(number).steps(Recorded(("table", 1), "laplace", 2.0, record, steps)) for number in range(20)]
-
-    assert all((each == HIDDEN).tolist() == [False, True, False, True] for each in drawn)
-    assert len({each[0] for each in drawn}) > 1
 
 
 def test_describe_draws_what_the_quartiles_need():

@@ -17,7 +17,6 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.pricing import grid_for, unit_grid
 from dfprivacy._measure.query import Query
-from dfprivacy._measure.redraw import noise_of
 from dfprivacy._privacy.calibrate import laplace_scale
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy._privacy.samplers import OpenDPSampler
@@ -498,19 +497,6 @@ def test_what_is_taken_is_as_accurate_and_no_coarser(first, second, free):
     assert [first[1], first[1] + (0 if free else second[1])] == pytest.approx(spent)
 
 
-def test_a_mean_of_several_takes_fine_ones_only():
-    """What was measured on whole rows is no part of it."""
-    asked = view()
-    for how in ({"grid": "unit"}, {"grid": "fine"}):
-        with registered(summed(OneHot, **how)):
-            fine = asked.mine("g", epsilon=1, fresh=True).value
-    with registered(summed(OneHot, pool=True)):
-        pooled = asked.mine("g", epsilon=0.5).value
-
-    assert fine["scale"] == pytest.approx(pooled["scale"])
-    assert fine["values"] == pytest.approx(pooled["values"])
-
-
 def test_tests_find_what_tables_have_measured():
     """The chi-squared test of a crosstab is on the same counts, and costs nothing."""
     asked = view()
@@ -521,24 +507,11 @@ def test_tests_find_what_tables_have_measured():
     assert found.privacy.noise[0].grid == 0
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
-def test_intervals_of_redrawn_noise_cover_with_ties(epsilon):
-    """From the 13th of 499 draws of a difference's noise to the 13th last, ends included, lies its noise."""
-    rng, runs, draws, k = np.random.default_rng(1), 2000, 499, 13
-    noise = noise_of("laplace", 2 * runs * (draws + 1), 1 / epsilon, rng).reshape(2, runs, draws + 1)
-    own, *drawn = np.subtract(*noise).T
-    low, *_, high = np.sort(drawn, axis=0)[k - 1 : draws - k + 1]
-
-    nominal = 1 - 2 * k / (draws + 1)
-    assert ((low <= own) & (own <= high)).mean() >= nominal - 5 * math.sqrt(nominal * (1 - nominal) / runs)
-
-
 def test_a_difference_of_counts_has_an_interval_of_whole_rows():
     """Noise on whole rows is drawn again on whole rows."""
     parts = view(neighbors="add_remove").where(g="a"), view(neighbors="add_remove").where(g="b")
     with seeded_noise(20_261_103):
-        found = dp.combine(lambda a, b: float(a) - float(b), *(part.count(epsilon=1) for part in parts), draws=499)
+        found = dp.combine(lambda a, b: float(a) - float(b), *(part.count(epsilon=1) for part in parts))
 
     assert found.low < found.high
     assert all(each == round(each) for each in (found.low, found.high, found.estimate))

@@ -1,11 +1,13 @@
-"""Arithmetic on releases: any function of answers, with an interval from the recorded noise, drawn again."""
+"""Arithmetic on releases: any function of answers, with an interval from draws of their noise."""
 
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import operator as op
-import weakref
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -13,15 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy._call.answered import answered_of
-from dfprivacy._call.formula import Leaf, Node, drawn, main, number
-from dfprivacy._call.intervals import ends_of, refuse_choices, refuse_leaning, sampling_of
-from dfprivacy._call.recalled import recall
-from dfprivacy._measure.redraw import World
 from dfprivacy.errors import ArgumentError, quoted, trimmed
+from dfprivacy.inference.draws import DRAWS
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.release import Privacy, Release, arithmetic
-from dfprivacy.schema import as_probability, as_whole
+from dfprivacy.release import Groups, Privacy, Release, arithmetic
+from dfprivacy.schema import as_probability
+from dfprivacy.schema.values import plain_number
 from dfprivacy.wording import between, noise_share, sure
 from dfprivacy.wording import number as written
 
@@ -30,13 +29,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Combination", "checked_input", "combine", "concluded", "refuse_undrawable", "weighted"]
+    Array = NDArray[np.float64]
 
-_DRAWS = 999
-_LEAST = 499  # draws: the share of them below the value is known to 2 %
-_MOST = 100_000
+__all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
+
+_LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
+_SAME_ROWS = (
+    "Some of it is, or may be, about the same rows: the interval allows for any correlation, and is up to 1.41 "
+    "times too wide for two."
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,8 +66,6 @@ class Combination(Release):
         What was combined, and how.
     of : tuple of str
         The questions that were answered.
-    draws : int
-        How many draws of the noise the interval is made from.
     notes : tuple of str
         What to know before trusting the number.
     """
@@ -78,11 +79,19 @@ class Combination(Release):
     covers: str | None
     formula: str
     of: tuple[str, ...]
-    draws: int
     notes: tuple[str, ...] = ()
 
     def __float__(self) -> float:
         return self.estimate
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the draws that its interval is made from, which it holds in this process."""
+        if "_draws" not in vars(self):
+            raise ArgumentError(
+                "This combination was read from JSON, which has no draws of it.",
+                "Combine the releases that it was made from.",
+            )
+        return {"estimate": vars(self)["_draws"]}
 
     @property
     def _repeated(self) -> tuple[str, ...]:
@@ -126,7 +135,7 @@ class Combination(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         table = self._of_tables
-        how = f"percentiles of {self.draws} draws of the recorded noise"
+        how = f"percentiles of {DRAWS} draws of the noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
@@ -139,42 +148,32 @@ class Combination(Release):
         return [*rows, *(("note", each) for each in self.notes)]
 
 
-_SAME_ROWS = (
-    "Some of it is, or may be, about the same rows: the interval allows for any correlation, and is up to 1.41 "
-    "times too wide for two."
-)
-
-
-_NODES: dict[int, tuple[weakref.ref[Combination], Node]] = {}
-
-
 @trimmed
 def combine(
     f: Callable[..., float],
     /,
     *releases: Release,
     confidence: float = 0.95,
-    draws: int = _DRAWS,
     covers: Literal["table", "population"] = "table",
 ) -> Combination:
-    """Compute a number from several releases of one ledger, with an interval that knows their noise.
+    """Compute a number from several releases, with an interval from the noise in them.
 
     Parameters
     ----------
     f : callable
         Takes the releases, and returns one number: ``lambda t, u: t.estimate - u.estimate``. It is called with
-        the releases, and then with what stands for them under other draws of the noise.
+        the releases, and then with stand-ins that hold their numbers under other draws of the noise.
     *releases : Release
-        What methods of views returned, or other combinations. They may share measurements and rows.
+        What methods of views returned, here or in another process, or other combinations. They may share
+        measurements and rows.
     confidence : float
         Coverage of the interval, strictly between 0 and 1.
-    draws : int
-        How often the noise is drawn again, from 499 to 100,000.
     covers : {"table", "population"}
         What the interval is for. ``"table"``: the same number of the tables without noise; how rows were sampled is
         not in it, whether or not releases are about the same rows. ``"population"``: that of a population of which
-        the rows are a sample, for functions of the estimates of t-tests. Those about different rows by their
-        conditions or groups are independent; where rows may be the same, any correlation is allowed for.
+        the rows are a sample, for functions of estimates whose sampling error is known, as those of tests. Those
+        about different rows by their conditions or groups are independent; where rows may be the same, any
+        correlation is allowed for.
 
     Returns
     -------
@@ -184,19 +183,19 @@ def combine(
     Raises
     ------
     ArgumentError
-        If `f` returns no number; if it takes a maximum, or the draws show that the value leans to one side, as
-        maxima and sums of clipped counts do, so that no interval from them covers; if the noise in a release cannot
-        be drawn again; if they are of two ledgers; or if the ledger does not have the measurements any more.
+        If `f` returns no number; if the draws show that the value leans to one side, as maxima and sums of clipped
+        counts do, so that no interval from them covers; or if the noise in a release cannot be drawn again.
 
     Notes
     -----
     **Privacy.** Post-processing: everything follows from what was released, and from public facts. Nothing is
-    charged, and no private column is read.
+    charged, and neither rows nor ledger are read.
 
-    **Statistics.** The ledger keeps each measurement T + Z with the law of Z. The interval holds the middle part of
-    f(T + Z - Z*) over draws Z* of that law [1]_. Each measurement is drawn once, whichever releases stand on it, so
-    a release less itself is 0. Where f rises and falls with every measurement at about the same rate, near what was
-    measured, the interval covers as it says (docs/explanation/measurements.md has a proof, and measured coverage).
+    **Statistics.** A release holds its measurements T + Z, and the law of Z. The interval holds the middle part of
+    f(T + Z - Z*) over draws Z* of that law [1]_. The draws of a measurement are the same in every release that
+    stands on it, so a release less itself is 0. Where f rises and falls with every measurement at about the same
+    rate, near what was measured, the interval covers as it says (docs/explanation/measurements.md has a proof, and
+    measured coverage).
 
     References
     ----------
@@ -221,206 +220,356 @@ def combine(
             f"combine() takes a function first, not a {type(f).__name__}.",
             "For example dp.combine(lambda a, b: a.estimate / b.estimate, first, second).",
         )
-    refuse_choices(f)
     if not releases:
         raise ArgumentError("combine() was given no release.", "Pass those that the function takes.")
-    inputs = tuple(_input(each) for each in releases)
+    for each in releases:
+        if not isinstance(each, Release):
+            raise ArgumentError(
+                f"combine() takes releases, not a {type(each).__name__}.", "Put numbers into the function."
+            )
     name = getattr(f, "__name__", type(f).__name__)
-    name = "f" if name == "<lambda>" else name
-    node = Node(f, inputs, f"{name}({', '.join(each.words for each in inputs)})")
-    estimate = number(f(*releases), "The function")
-    return concluded(node, estimate, confidence=confidence, draws=draws, covers=covers)
+    words = f"{'f' if name == '<lambda>' else name}({', '.join(map(_words, releases))})"
+    return concluded(f, releases, words, confidence=confidence, covers=covers)
 
 
 def concluded(
-    node: Node,
-    estimate: float,
+    f: Callable[..., Any],
+    releases: Sequence[Release],
+    words: str,
     *,
+    values: Array | None = None,
     confidence: float = 0.95,
-    draws: int = _DRAWS,
     covers: str = "table",
     privacy: Privacy | None = None,
     notes: tuple[str, ...] = (),
 ) -> Combination:
-    """Draw the noise again, and give the interval."""
+    """Give the number with its interval, from its draws."""
     confidence = as_probability(confidence, "confidence")
-    draws = as_whole(draws, "draws", _LEAST, _MOST)
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
-    leaves = list(dict.fromkeys(node.leaves()))
-    _check_ledgers(leaves)
-    for part in node.parts():
-        part.check()
-    if not math.isclose(node.value(World(None)), estimate, rel_tol=1e-9, abs_tol=1e-9):
+    estimate = number_of(f(*releases), "The function")
+    if number_of(f(*releases), "The function") != estimate:
         raise ArgumentError(
             "The function gives another number when it is called again with the same answers.",
             "It must be a function of them alone.",
         )
     sampling = None
     if covers == "population":
-        sampling, apart = sampling_of(node)
+        sampling, apart = _sampling_of(_shifts(f, releases))
         notes += () if apart else (_SAME_ROWS,)
-    values = drawn(node, draws)
-    limited = any((part.release.covers or "").startswith("limited") for part in node.parts())
-    sampled = values if sampling is None else values + sampling * np.random.default_rng(draws).normal(size=draws)
-    low, high = ends_of(sampled, (1 - confidence) / 2)
+    values = drawn(f, releases) if values is None else values
+    sampled = values if sampling is None else values + sampling * np.random.default_rng(DRAWS).normal(size=DRAWS)
+    low, high = _ends_of(sampled, (1 - confidence) / 2)
     if math.isfinite(low) or math.isfinite(high):
-        refuse_leaning(values, estimate)
+        _refuse_leaning(values, estimate)
+    limited = any((each.covers or "").startswith("limited") for each in _members(releases))
     made = Combination(
         estimate=estimate,
         low=low,
         high=high,
         confidence=confidence,
-        noise_standard_error=_spread(values),
+        noise_standard_error=spread_of(values),
         sampling_standard_error=sampling,
         covers=f"limited {covers}" if limited else covers,
-        formula=node.words,
-        of=tuple(dict.fromkeys(leaf.words for leaf in leaves)),
-        draws=draws,
+        formula=words,
+        of=tuple(dict.fromkeys(name for each in releases for name in getattr(each, "of", (_words(each),)))),
         notes=(*notes, *_open(values, low, high)),
-        privacy=privacy or _privacy(leaves),
-        library=leaves[0].release.library,
+        privacy=privacy or _privacy(releases),
+        library=releases[0].library,
     )
-    place = id(made)
-
-    def forget(_: object, known: dict[int, Any] = _NODES) -> None:  # which outlives the module's own name
-        known.pop(place, None)
-
-    _NODES[place] = weakref.ref(made, forget), node
+    vars(made).update(_draws=values, _made_of=(f, releases))
     return made
 
 
 @trimmed
 def calculated(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
-    inputs = _operand(first), _operand(second)
-    values = [main(each) if isinstance(each, Release) else number(each, "The number") for each in (first, second)]
+    values = [number_of(each, "The number") for each in (first, second)]
     if operator == "/" and values[1] == 0:
         raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor more accurately.")
     calculate = _OPERATORS.get(operator, partial(_quotient, sign=math.copysign(1.0, values[1])))
-    words = f" {operator} ".join(_bracketed(each) for each in inputs)
-    return concluded(Node(lambda a, b: calculate(float(a), float(b)), inputs, words), float(calculate(*values)))
+    pairs = [(each, value) for each, value in zip((first, second), values, strict=True)]
+    releases = [each for each, _ in pairs if isinstance(each, Release)]
+
+    def f(*given: Any) -> Any:
+        rest = iter(given)
+        return calculate(*(main(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
+
+    with np.errstate(all="ignore"):
+        draws = calculate(*(_main_draws(each) if isinstance(each, Release) else value for each, value in pairs))
+    words = f" {operator} ".join(_bracketed(each) for each, _ in pairs)
+    return concluded(f, releases, words, values=np.broadcast_to(draws, DRAWS))
 
 
-def checked_input(
-    release: Release, of: Callable[..., float] | None
-) -> tuple[Leaf, Callable[..., float] | None, int]:
-    """Find which question a release answers, which number of it is meant, and how often it was measured."""
-    leaf = _input(release)
-    if isinstance(leaf, Leaf):
-        if of is not None:
-            refuse_choices(of)
-        return leaf, of, 1
-    if leaf.pools is None or of is not None:
+def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
+    """Compute the value with each draw of the noise; NaN where it is no number, such as a quotient by 0."""
+    draws = [each._redrawn() for each in _members(releases)]  # noqa: SLF001 - of our own kind
+    values = np.full(DRAWS, np.nan)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for at in range(DRAWS):
+            try:
+                values[at] = _read(f(*_stands(releases, draws, at)), "The function")
+            except (ArithmeticError, ValueError) as error:
+                if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
+                    raise
+            except TypeError as error:  # such as of None
+                raise ArgumentError(
+                    f"The function fails where the noise is drawn again: {error}.",
+                    "Point at numbers that follow from noisy sums; quantiles and categories do not.",
+                ) from None
+    return values
+
+
+class _Stand:
+    """Stands for a release in one draw of its noise."""
+
+    def __init__(self, release: Release, draws: Mapping[str, Any], at: int) -> None:
+        self._release, self._draws, self._at = release, draws, at
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._draws:
+            return _taken(self._draws[name], self._at)
+        value = getattr(self._release, name)
+        parts = value if isinstance(value, tuple) else (value,)
+        if all(each is None or isinstance(each, str | bool) for each in parts):  # a setting
+            return value
         raise ArgumentError(
-            "A combination is not measured: what it was made from is.",
-            "Refine one of its releases, and combine again.",
+            f"The function looks at {name} of a {type(self._release).__name__}, whose noise cannot be drawn again.",
+            f"Use {', '.join(self._draws)}.",
         )
-    return leaf.pools
+
+    def __float__(self) -> float:
+        return float(getattr(self, self._release._estimate))  # noqa: SLF001 - of our own kind
+
+    def __getitem__(self, key: object) -> Any:
+        kind: Any = type(self._release)
+        return kind.__getitem__(self, key)
 
 
-def number_in(release: Release, of: Callable[..., float] | None) -> float:
-    """Give the number that is meant, if the noise in it can be drawn again."""
-    entered = _input(release)
-    for part in dict.fromkeys(part for leaf in entered.leaves() for part in leaf.parts()):
-        part.check()
-    return main(release) if of is None or isinstance(entered, Node) else number(of(release), "The function")
+class _Stands:
+    """Stands for the release of all groups in one draw."""
+
+    def __init__(self, groups: Groups, releases: Sequence[_Stand]) -> None:
+        self.by, self.keys, self.releases = groups.by, groups.keys, tuple(releases)
+
+    def __getitem__(self, key: object) -> _Stand:
+        return self.releases[self.keys.index(key)]
+
+    def items(self) -> list[tuple[Any, _Stand]]:
+        return list(zip(self.keys, self.releases, strict=True))
 
 
-def refuse_undrawable(release: Release, of: Callable[..., float] | None) -> None:
-    """Refuse a number of a release if its noise cannot be drawn again, or draws of it lean to one side."""
-    value, entered = number_in(release, of), _input(release)
-    node = entered if isinstance(entered, Node) else Node(of or float, (entered,), entered.words)
-    refuse_leaning(drawn(node, _LEAST), value)
+def _members(releases: Sequence[Release]) -> list[Release]:
+    """Give each answer, those of all groups one by one."""
+    parts = ([one for _, one in each.items()] if isinstance(each, Groups) else [each] for each in releases)
+    return list(itertools.chain.from_iterable(parts))
 
 
-def weighted(first: Release, second: Release, of: Callable[..., float] | None) -> tuple[Node, float]:
-    """Give the mean of one number in two answers to a question, weighted by the inverse of its noise's variance."""
-    leaf, _, times = checked_input(first, None if _combined(first) else of)
-    f = of or float
-    leaves = [_input(each) for each in (first, second)]
-    nodes = [each if isinstance(each, Node) else Node(f, (each,), each.words) for each in leaves]
-    values = [number_in(each, of) for each in (first, second)]
-    variances = [_spread(drawn(node, _LEAST)) ** 2 for node in nodes]
-    if not all(map(math.isfinite, variances)):
-        raise ArgumentError("The number may be infinite in one of these answers.", "Take the other alone.")
-    part = variances[1] / sum(variances) if sum(variances) > 0 else 0.5
-
-    def pooled(a: Any, b: Any) -> float:
-        return part * float(a) + (1 - part) * float(b)
-
-    node = Node(pooled, tuple(nodes), f"{leaf.words}, pooled", (leaf, of, times + 1))
-    return node, part * values[0] + (1 - part) * values[1]
+def _stands(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int) -> list[Any]:
+    """Give what stands for releases in one draw, of the draws of each member."""
+    rest = iter(draws)
+    return [
+        _Stands(each, [_Stand(one, next(rest), at) for one in each.releases])
+        if isinstance(each, Groups)
+        else _Stand(each, next(rest), at)
+        for each in releases
+    ]
 
 
-def _combined(release: Release) -> bool:
-    return isinstance(_input(release), Node)
+def _taken(value: Any, at: int) -> Any:
+    """Take one draw of what may be a dictionary, a sequence or an array of numbers."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {name: _taken(each, at) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_taken(each, at) for each in value)
+    one = value[..., at]
+    return float(one) if np.ndim(one) == 0 else one
 
 
-def _input(release: object) -> Leaf | Node:
-    """Find what a release follows from."""
-    if not isinstance(release, Release):
+def _main_draws(release: Release) -> Array:
+    draws = release._redrawn()  # noqa: SLF001 - of our own kind
+    return np.asarray(draws[release._estimate])  # noqa: SLF001 - as above
+
+
+class NotFiniteError(ArgumentError):
+    """A value is infinite, or no number."""
+
+
+def number_of(value: Any, what: str) -> float:
+    """Read one finite number."""
+    read = _read(value, what)
+    if math.isinf(read):
+        raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
+    return read
+
+
+def _read(value: Any, what: str) -> float:
+    if isinstance(value, Release):
+        return main(value)
+    if isinstance(value, _Stand):
+        value = float(value)
+    if value is None:  # such as a slope of regressors that cannot be told apart under this noise
+        raise NotFiniteError(f"{what} gave None, and no number.", "Point at one, such as release.estimate.")
+    if isinstance(value, list | tuple | dict | set) or np.ndim(value):
+        raise ArgumentError(f"{what} gave several numbers.", "Combine to one number at a time.")
+    if isinstance(value, bool | np.bool_ | str):
         raise ArgumentError(
-            f"combine() takes releases, not a {type(release).__name__}.", "Put numbers into the function."
+            f"{what} gave a {type(value).__name__}, and no number.", "Point at one, such as release.estimate."
         )
-    known = _NODES.get(id(release))
-    if known is not None and known[0]() is release:
-        return known[1]
+    read = plain_number(value.item() if isinstance(value, np.ndarray) else value)
+    if math.isnan(read):
+        raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
+    return read
+
+
+def main(release: Any) -> float:
+    """Give the number that arithmetic is about."""
+    if isinstance(release, _Stand):
+        return float(release)
+    if isinstance(release, Groups):
+        raise ArgumentError("An answer by group has several numbers.", "Name a group: groups['a'] - groups['b'].")
+    name, kind = release._estimate, type(release).__name__  # noqa: SLF001 - of our own kind
+    value = getattr(release, name, None)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ArgumentError(
+            f"A {kind} has no one number to calculate with.",
+            f"Point at one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
+            "or dp.combine(number, release).",
+        )
+    return number_of(float(value), f"The {name} of this {kind}")
+
+
+def _example(release: Release) -> str:
+    """Write a function that points at a number of a release."""
+    for name, field in release._redrawn().items():  # noqa: SLF001 - of our own kind
+        value, place = field, ""
+        while isinstance(value, Mapping | tuple) or np.ndim(value) > 1:
+            key = next(iter(value)) if isinstance(value, Mapping) else 0
+            value, place = value[key], f"{place}[{key!r}]"
+        return f"number = lambda r: r.{name}{place}"
+    return "number = lambda r: r.estimate"
+
+
+def _refuse_leaning(draws: Array, estimate: float) -> None:
+    """Refuse a value that fresh noise moves to one side, as a maximum or a sum of clipped counts.
+
+    If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
+    probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
+    """
+    same = 1e-9 * max(abs(estimate), float(np.abs(draws[np.isfinite(draws)]).max(initial=0.0)))
+    half = float(np.isnan(draws).mean()) / 2  # on which side these are is not known
+    below = float((draws < estimate - same).mean()) + half
+    upto = float((draws <= estimate + same).mean()) + half
+    if below > 0.5 + _LEANS or upto < 0.5 - _LEANS:
+        raise ArgumentError(
+            f"Fresh noise moves the value to one side: {below:.0%} of the draws are below it, not about half, so "
+            "no interval from them covers. So it is with maxima, ranks and sums of counts that were cut off at 0.",
+            "Combine numbers from before anything was chosen, cut off or squared: raw counts, sums and means.",
+        )
+
+
+def _ends_of(draws: Array, tail: float) -> tuple[float, float]:
+    """Compute the percentiles beyond which this share of the draws lies, those that are no number on both sides."""
+    unknown = np.isnan(draws)
+    with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
+        low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
+        high = np.quantile(np.where(unknown, np.inf, draws), 1 - tail, method="weibull")
+    return (-math.inf if np.isnan(low) else float(low)), (math.inf if np.isnan(high) else float(high))
+
+
+def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
+    """Give how far the sampling error of each answer moves the value: half of what f changes by within it.
+
+    What f does to estimates is taken to be linear within their sampling errors.
+    """
+    members = _members(releases)
+    known = [_own_shifts(each) for each in members]
+
+    def moved(place: int, by: float) -> float:
+        mains = [main(each) + by * (at == place) for at, each in enumerate(members)]
+        draws = [{each._estimate: np.array([main])} for each, main in zip(members, mains, strict=True)]  # noqa: SLF001
+        return number_of(f(*_stands(releases, draws, 0)), "The function")
+
+    found = []
+    for place, own in enumerate(known):
+        size = sum(abs(shift) for _, shift in own) or 1.0
+        slope = (moved(place, size) - moved(place, -size)) / (2 * size)
+        found += [(leaf, slope * shift) for leaf, shift in own]
+    return found
+
+
+def _own_shifts(release: Release) -> list[tuple[Release, float]]:
     if isinstance(release, Combination):
+        release._redrawn()  # noqa: SLF001 - which refuses one from JSON
+        return _shifts(*vars(release)["_made_of"])
+    if release._sampling is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
-            "What this combination was made from is not known here.", "Combine the releases that it was made from."
+            f"How far the sampling of rows moves {_words(release)} is not known.",
+            "Take the estimates of tests, or leave out covers=: then the interval is for the table's own number.",
         )
-    if release.privacy is not None and release.privacy.sample:
-        raise ArgumentError(
-            "This is an answer about a secret sample, of which nothing is kept that could be drawn again.",
-            "Combine answers about whole tables.",
-        )
-    answered = answered_of(release) or (answered_of(release) if recall(release) else None)
-    if answered is None:
-        raise ArgumentError(
-            "What this release answers is not known here: it comes from elsewhere, its data set is not protected "
-            "in this process, or it is one group of an answer.",
-            "Protect the data set, or ask its question again through the view, at no charge; of an answer by "
-            "group, pass all: dp.combine(lambda g: g['a'].estimate - g['b'].estimate, groups).",
-        )
-    return Leaf(release, *answered)
+    return [(release, release._sampling)]  # noqa: SLF001 - as above
 
 
-def _operand(value: Any) -> Leaf | Node | float:
-    return _input(value) if isinstance(value, Release) else number(value, "The number")
+def _sampling_of(shifts: Sequence[tuple[Release, float]]) -> tuple[float, bool]:
+    """Bound the standard error from sampling; it is exact if all answers are about different rows."""
+    squared, apart = 0.0, True
+    for (one, a), (other, b) in itertools.product(shifts, repeat=2):
+        if one is other or (one == other and _where(one) == _where(other)):
+            squared += a * b
+        elif not _disjoint(one, other):
+            squared, apart = squared + abs(a * b), False
+    return math.sqrt(max(squared, 0.0)), apart
 
 
-def _bracketed(node: Leaf | Node | float) -> str:
-    if isinstance(node, float):
-        return f"{node:g}"
-    return f"({node.words})" if isinstance(node, Node) or " where " in node.words else node.words
+def _where(release: Release) -> tuple[str, ...]:
+    return () if release.privacy is None else (release.privacy.account, *release.privacy.where)
 
 
-def _check_ledgers(leaves: Sequence[Leaf]) -> None:
-    places = sorted({leaf.answered.ledger for leaf in leaves})
-    if len(places) > 1:
-        raise ArgumentError(
-            f"These releases are of two ledgers, {places[0]} and {places[1]}.",
-            "Whether they stand on the same measurements cannot be known then; protect both data sets with the "
-            "same ledger=.",
-        )
+def _disjoint(first: Release, second: Release) -> bool:
+    """Whether two answers are about different rows, and people, of one table, as their conditions say."""
+    one, two = first.privacy, second.privacy
+    if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
+        return False
+    chosen, other = (dict(each.split(" = ", 1) for each in of.where if " = " in each) for of in (one, two))
+    return any(other.get(column, category) != category for column, category in chosen.items())
 
 
-def _quotient(a: float, b: float, sign: float) -> float:
+def _words(release: Release) -> str:
+    """Write what a release answers, as it would be typed, and of which rows it is."""
+    if isinstance(release, Combination):
+        return f"({release.formula})"
+    if release.privacy is None or not release.privacy.question:
+        return type(release).__name__
+    where = " and ".join(release.privacy.where)
+    return release.privacy.question + (f" where {where}" if where else "")
+
+
+def _bracketed(release: Release | float) -> str:
+    if not isinstance(release, Release):
+        return f"{release:g}"
+    words = _words(release)
+    return f"({words})" if " where " in words and not isinstance(release, Combination) else words
+
+
+def _quotient(a: Any, b: Any, sign: float) -> Any:
     """Divide; by 0, or by what has another sign than the divisor as it was released, as far as it is known."""
-    if a and b == 0:
-        return math.copysign(math.inf, a * sign)
-    return a / b if b * sign > 0 else math.nan
+    with np.errstate(all="ignore"):
+        known = np.where(np.multiply(b, sign) > 0, np.divide(a, b), np.nan)
+        return np.where((np.equal(b, 0)) & (np.not_equal(a, 0)), np.copysign(np.inf, np.multiply(a, sign)), known)
 
 
-def _spread(values: NDArray[np.float64]) -> float:
+def spread_of(values: Array) -> float:
+    """Return the standard deviation of draws; half the width of the middle 68 % of them if one is not finite."""
     if np.isfinite(values).all():
         return float(values.std())
-    low, high = ends_of(values, (1 - _WITHIN_ONE) / 2)
+    low, high = _ends_of(values, (1 - _WITHIN_ONE) / 2)
     return (high - low) / 2
 
 
-def _open(values: NDArray[np.float64], low: float, high: float) -> tuple[str, ...]:
+def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
     """Say which ends an interval does not have."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
@@ -432,14 +581,15 @@ def _open(values: NDArray[np.float64], low: float, high: float) -> tuple[str, ..
     return (f"Uninformative: the value could be any number, for {why}, as where a divisor is 0. {more}",)
 
 
-def _privacy(leaves: Sequence[Leaf]) -> Privacy:
+def _privacy(releases: Sequence[Release]) -> Privacy:
     """Say that nothing was paid, and what was paid before."""
-    paid = [leaf.answered.release.privacy for leaf in leaves if leaf.answered.release.privacy is not None]
+    paid = [each.privacy for each in releases if each.privacy is not None]
+    if not paid:
+        raise ArgumentError("These releases are of no data set: nothing was paid for them.", "Ask a view.")
     noise = dict.fromkeys(
-        replace(record, epsilon=0.0, delta=0.0)
-        for leaf in leaves
-        for part in leaf.parts()
-        for record in part.records
+        replace(record, epsilon=0.0, delta=0.0, reused=record.reused or each.at)
+        for each in paid
+        for record in each.noise
     )
     return Privacy(
         epsilon=0.0,

@@ -33,6 +33,8 @@ class Kept:
     ----------
     account : Account or JointAccount
         Whose measurements they are.
+    call : str
+        The call's number, which tells its measurements from all others; empty for plans.
     fresh : bool
         Whether to measure anew what is kept.
     many : bool
@@ -42,8 +44,15 @@ class Kept:
     """
 
     def __init__(
-        self, account: Account | JointAccount, *, fresh: bool, many: bool = False, glance: bool = False
+        self,
+        account: Account | JointAccount,
+        call: str = "",
+        *,
+        fresh: bool,
+        many: bool = False,
+        glance: bool = False,
     ) -> None:
+        self.call = call
         self.new: list[Measurement] = []
         self._account = account
         self.fresh = fresh

@@ -49,7 +49,7 @@ class CallPayer:
         self._price = price
         self.noise: list[MeasurementRecord] = []
         self.looked = False
-        self.kept = Kept(account, fresh=fresh, many=many)
+        self.kept = Kept(account, self.id, fresh=fresh, many=many)
         self._account = account
         self._mechanism = mechanism
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.combine import checked_input, concluded, refuse_undrawable, weighted
-from dfprivacy._call.recalled import asked_again
+from dfprivacy._call.answered import answered_by
+from dfprivacy._call.combine import concluded, drawn, main, number_of, spread_of
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refined"]
 
-_SAID = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
+_POOLED = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
 _PAID = (
     "The second answer was measured, and epsilon {:g} is paid: the question gives it at this price, at no charge."
 )
@@ -29,11 +30,18 @@ def refined(
     target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
 ) -> Combination:
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
-    leaf, number, times = checked_input(release, of)
-    refuse_undrawable(release, number)  # all that can be refused is refused while nothing is paid
-    answered = leaf.answered
-    question, account = answered.question, answered.account
-    if (account.name, answered.ledger) != (target.account.name, target.account.ledger.where):
+    pooled = vars(release).get("_pooled") if of is None else None
+    first, number, times = pooled or (release, of or main, 1)
+    question = answered_by(first)
+    if question is None:
+        raise ArgumentError(
+            "Which question this release answers is not known here: it is of another process, one group of an "
+            "answer, or a combination.",
+            "Ask its question of the view, or refine the answer of all groups: "
+            "view.refine(groups, lambda g: g['a'].estimate, epsilon=...).",
+        )
+    account = question.target.account
+    if (account.name, account.ledger.where) != (target.account.name, target.account.ledger.where):
         raise ArgumentError(
             f"This release is of the data set {account.name!r}, not of {target.account.name!r}.",
             f"Refine it through the view of {account.name!r}.",
@@ -42,20 +50,8 @@ def refined(
         raise ArgumentError(
             "An answer about two data sets cannot be refined.", "Ask it again with fresh=True, and use both."
         )
-    if leaf.key is not None:
-        raise ArgumentError(
-            "One group of an answer cannot be measured again alone.",
-            f"Refine all groups: view.refine(groups, lambda g: g[{leaf.key!r}]..., epsilon=...).",
-        )
+    concluded(_number(release, number), [release], "")  # what can be refused is refused while nothing is paid
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
-    if question.target.table.frame is None:  # who held the table has gone, or it was another process
-        found = asked_again(question, answered.release)
-        if found is None:
-            raise ArgumentError(
-                "The rows of this answer are not here: they were protected elsewhere, or are others by now.",
-                "Ask its question of the view.",
-            )
-        question = found
     again = replace(
         question,
         target=replace(target, table=question.target.table),
@@ -65,7 +61,30 @@ def refined(
         fresh=True,
     ).ask()
     try:
-        node, estimate = weighted(release, again, number)
-        return concluded(node, estimate, privacy=again.privacy, notes=(_SAID.format(times + 1), _STOPPED))
+        return _pool(release, again, (first, number, times + 1))
     except ArgumentError as error:
         raise error.after(_PAID.format(float(price[0]))) from None
+
+
+def _number(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
+    """Give what reads the number of an answer, or of the mean of several."""
+    return main if "_pooled" in vars(release) else number
+
+
+def _pool(release: Release, again: Release, pooled: tuple[Release, Callable[..., float], int]) -> Combination:
+    _, number, times = pooled
+    numbers = _number(release, number), number
+    one, two = (spread_of(drawn(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True))
+    if not math.isfinite(one + two):
+        raise ArgumentError("The number may be infinite in one of these answers.", "Take the other alone.")
+    part = two / (one + two) if one + two > 0 else 0.5
+
+    def mean(a: Any, b: Any) -> float:
+        values = (number_of(f(each), "The function") for f, each in zip(numbers, (a, b), strict=True))
+        return sum(weight * value for weight, value in zip((part, 1 - part), values, strict=True))
+
+    words = f"{again.privacy.question if again.privacy else ''}, pooled"
+    notes = (_POOLED.format(times), _STOPPED)
+    made = concluded(mean, [release, again], words, privacy=again.privacy, notes=notes)
+    vars(made)["_pooled"] = pooled
+    return made

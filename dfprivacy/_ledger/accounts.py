@@ -397,8 +397,8 @@ class Account:
         (rows,) = self.ledger.rows(query, wanted)
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         with self.ledger.decoding():
-            for of, noise, number, at, scale, grid in rows:
-                measurements.setdefault((of, noise), []).append(read_kept(number, at, noise, scale, grid))
+            for of, noise, *rest in rows:
+                measurements.setdefault((of, noise), []).append(read_kept(noise, *rest))
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:

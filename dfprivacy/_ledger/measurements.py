@@ -67,6 +67,8 @@ class KeptMeasurement:
         Scale of its noise in steps of its grid.
     grid : int
         A step is 2 to the minus this.
+    call : str
+        The call that measured it.
     """
 
     id: int
@@ -74,6 +76,7 @@ class KeptMeasurement:
     noise: str
     steps_scale: float
     grid: int
+    call: str = ""
 
     @property
     def scale(self) -> float:
@@ -106,12 +109,13 @@ def written(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def read_kept(number: Any, at: Any, noise: Any, scale: Any, grid: Any) -> KeptMeasurement:
+def read_kept(noise: Any, number: Any, at: Any, scale: Any, grid: Any, call: Any) -> KeptMeasurement:
     """Read what is known of a measurement; an ordinary error for what is never written."""
     steps_scale = float.fromhex(scale)
     if not (math.isfinite(steps_scale) and steps_scale > 0 and steps_scale.hex() == scale):
         raise ValueError
-    return KeptMeasurement(int(number), read_moment(read_text(at)).isoformat(), noise, steps_scale, int(grid))
+    moment = read_moment(read_text(at)).isoformat()
+    return KeptMeasurement(int(number), moment, noise, steps_scale, int(grid), read_text(call))
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:

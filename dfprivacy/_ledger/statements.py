@@ -104,8 +104,8 @@ def measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
     from sqlalchemy import bindparam
 
     table = tables().measurements
-    columns = (table.c.description_sha256, table.c.noise, table.c.id, table.c.at, table.c.scale, table.c.grid)
-    query = table.select().with_only_columns(*columns).order_by(table.c.id)
+    columns = ("description_sha256", "noise", "id", "at", "scale", "grid", "call")
+    query = table.select().with_only_columns(*(table.c[name] for name in columns)).order_by(table.c.id)
     query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
     if which == "few":
         return query.limit(FEW + 1)

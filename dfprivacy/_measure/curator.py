@@ -191,22 +191,6 @@ class Curator(Sums, Decisions, Discovery):
         """Whether no value of a public column is missing."""
         return bool(self.size == self.sum(Given(column)).values[0])
 
-    def settled(self, choice: T) -> T:
-        """Say what was chosen from measurements, where the next measurement depends on it.
-
-        Parameters
-        ----------
-        choice : object
-            What was chosen, such as the middle about which the next sum is taken.
-
-        Returns
-        -------
-        object
-            The same. Where the noise of the measurements is drawn again (`dfprivacy.combine`), what was chosen when
-            they were made: the next measurement was of that.
-        """
-        return choice
-
     def once(self, make: Callable[..., T], *arguments: Any) -> T:
         """Make something of public values: once for all groups of a call.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,34 +16,18 @@ from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
 from dfprivacy.features.integers import integers
 from dfprivacy.release import DiscoveredKeys, NoisyValue, SurveyedColumn
-from dfprivacy.schema.values import released
+from dfprivacy.schema.values import released as plain
 from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from dfprivacy._ledger.measurements import KeptMeasurement
     from dfprivacy._measure.query import Query
     from dfprivacy._table.keys import Key
     from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["Drawn", "clamped", "combined", "discovered", "measurement", "moved", "shown", "surveyed", "together"]
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Noisy values in steps of a grid, and how they were measured."""
-
-    record: MeasurementRecord
-    steps: NDArray[np.int64]
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """The same in their units, weights included."""
-        return shown(self.steps, self.record.grid)
+__all__ = ["clamped", "discovered", "measurement", "moved", "released", "shown", "surveyed"]
 
 
 def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
@@ -53,19 +37,12 @@ def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
     return values
 
 
-def combined(measured: Sequence[Drawn], query: Query) -> NoisyValue:
-    """Give the values of a measurement in their units, or the weighted mean of several."""
-    if isinstance(query.of, Statistic):
-        for each in measured:
-            if max(abs(each.steps), default=0) > SUM_MAX - 20 * math.ldexp(each.record.scale, each.record.grid):
-                _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -each.record.grid))
-    if len(measured) == 1:
-        (one,) = measured
-        return measurement(query, one.values, one.record)
-    precision = [each.record.scale**-2 for each in measured]
-    values = sum(p * each.values for p, each in zip(precision, measured, strict=True)) / sum(precision)
-    first, scale = measured[0].record, sum(precision) ** -0.5
-    return measurement(query, np.asarray(values), replace(first, kind=f"pooled {first.kind}", scale=scale))
+def released(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
+    """Give the values of a measurement in their units."""
+    edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
+    if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
+        _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -record.grid))
+    return measurement(query, shown(steps, record.grid), record, identity)
 
 
 def clamped(values: Integers) -> NDArray[np.int64]:
@@ -89,13 +66,6 @@ def moved(values: Integers) -> NDArray[np.int64]:
     return clamped([value - most for value in every])
 
 
-def together(known: Sequence[KeptMeasurement]) -> KeptMeasurement:
-    """Give the accuracy of the weighted mean of measurements, in place of theirs."""
-    last = known[-1]
-    scale = sum(each.scale**-2 for each in known) ** -0.5
-    return replace(last, steps_scale=math.ldexp(scale, last.grid))
-
-
 def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
     warnings.warn(
         f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
@@ -116,7 +86,7 @@ def discovered(
     """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
     ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
-        keys=tuple(released(key[0] if single else key) for key, _ in ranked),
+        keys=tuple(plain(key[0] if single else key) for key, _ in ranked),
         counts=np.array([count for _, count in ranked], dtype=np.int64),
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
@@ -132,7 +102,7 @@ def surveyed(
     rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
 
     def of(place: int, kind: str) -> dict[Any, float]:
-        return {released(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
+        return {plain(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
 
     return tuple(
         SurveyedColumn(
@@ -148,11 +118,13 @@ def surveyed(
     )
 
 
-def measurement(query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None) -> NoisyValue:
+def measurement(
+    query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None, identity: str = ""
+) -> NoisyValue:
     weights = np.asarray(query.of.weights, dtype=np.float64)
     weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
     scale = noise.scale if noise else 0.0
-    noisy = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise)
+    noisy = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise, id=identity)
     return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
 
 
@@ -161,9 +133,10 @@ def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
     if not (stacked := features.stacked):
         return noisy
     parts, end = [], 0
-    for part in stacked:
+    for place, part in enumerate(stacked):
         start, end = end, end + part.dimension
         shape = (*noisy.values.shape[:-1], *part.shape)
         values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
-        parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise), part))
+        name = noisy.id and f"{noisy.id}.{place}"
+        parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise, id=name), part))
     return replace(noisy, parts=tuple(parts))

@@ -55,6 +55,7 @@ class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
 
     fresh: bool
+    call: str
 
     @property
     def used(self) -> bool:

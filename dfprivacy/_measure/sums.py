@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -12,14 +13,7 @@ import numpy as np
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2
-from dfprivacy._measure.noisy import (
-    Drawn,
-    clamped,
-    combined,
-    measurement,
-    shown,
-    together,
-)
+from dfprivacy._measure.noisy import clamped, measurement, released, shown
 from dfprivacy._measure.paying import Paying
 from dfprivacy._measure.pricing import (
     FINE,
@@ -78,7 +72,6 @@ class Sums(Paying):
         noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
         then: Literal["any", "gaussian"] = "any",
-        pool: bool = False,
         grid: Literal["fine", "unit"] = "fine",
         reveal: Reveal | None = None,
     ) -> NoisyValue:
@@ -98,9 +91,6 @@ class Sums(Paying):
             What the call may measure afterwards. What that may cost must fit into the budget as well, and sums or
             statistics with Gaussian noise alone, paid one by one, fit far more often than anything else at the same
             epsilon and delta.
-        pool : bool
-            Take the mean of all measurements of the same that are kept, weighted by the inverse of the variance of
-            their noise, with a new one if they are less accurate together than that would be.
         grid : {"fine", "unit"}
             How fine the steps of the noise are: so fine that Laplace noise is as good as continuous; or of the
             features' own unit where they have one, such as whole rows of counts, and where epsilons simply add up:
@@ -134,11 +124,9 @@ class Sums(Paying):
         """
         if grid not in {"fine", "unit"}:
             raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
-        if pool and grid == "unit":
-            raise PluginError("What is on units is not pooled: the mean of several has another law.")
-        if reveal is not None and (noise != "laplace" or pool):
-            raise PluginError("Sums with Laplace noise are shown in part, and not pooled.", "Leave out reveal=.")
-        return self._noisy(features, noise, share, then, pool=pool, whole_units=grid == "unit", reveal=reveal)
+        if reveal is not None and noise != "laplace":
+            raise PluginError("Sums with Laplace noise are shown in part.", "Leave out reveal=.")
+        return self._noisy(features, noise, share, then, whole_units=grid == "unit", reveal=reveal)
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise as for one, and measure them one after another.
@@ -207,7 +195,6 @@ class Sums(Paying):
         noise: Literal["laplace", "gaussian", "cube"] = "laplace",
         share: object = None,
         then: Literal["any", "gaussian"] = "any",
-        pool: bool = False,
     ) -> NoisyValue:
         """Measure a statistic whose global sensitivity is proved.
 
@@ -218,7 +205,7 @@ class Sums(Paying):
         noise : {"laplace", "gaussian", "cube"}
             As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
             the same: its scale takes the sensitivity in the norm of infinity.
-        share, then, pool
+        share, then
             As for `sum`.
 
         Returns
@@ -239,7 +226,7 @@ class Sums(Paying):
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(statistic, noise, share, then, pool=pool)
+        return self._noisy(statistic, noise, share, then)
 
     def _noisy(
         self,
@@ -248,7 +235,6 @@ class Sums(Paying):
         share: object,
         then: str,
         *,
-        pool: bool,
         whole_units: bool = False,
         reveal: Reveal | None = None,
     ) -> NoisyValue:
@@ -275,7 +261,7 @@ class Sums(Paying):
         price = self._table.once(
             query, about, lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units)
         )
-        return self._drawn(query, price, pool=pool)
+        return self._drawn(query, price)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
@@ -297,24 +283,18 @@ class Sums(Paying):
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(self, query: Query, price: Price, *, pool: bool = False) -> NoisyValue:
+    def _drawn(self, query: Query, price: Price) -> NoisyValue:
         """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
         kept = self._kept if self._kept and self._kept.used and price.losses else None
         text = self._described(query, kept.origins) if kept else None
-        if kept is None or text is None:
-            return combined([self._new(query, price)], query)
-        wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
-        known = (
-            [] if kept.fresh and not pool else [e for e in kept.like(text, price.noise) if e.grid >= wanted.grid]
-        )
-        if pool and kept.best([together(known)] if known else [], wanted) is not None:
-            self._budget.spare(price.losses)
-            return combined([self._taken(query, each, price) for each in known], query)
-        if not pool and (best := kept.best(known, wanted)) is not None:
-            self._budget.spare(price.losses)
-            return combined([self._taken(query, best, price)], query)
-        new = self._new(query, price, text)
-        return combined([new, *(self._taken(query, each, price) for each in known if pool)], query)
+        best = None
+        if kept is not None and text is not None:
+            wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
+            best = kept.best(kept.like(text, price.noise), wanted)
+        if best is None:
+            return self._new(query, price, text)
+        self._budget.spare(price.losses)
+        return self._taken(query, best, price, text)
 
     def _order(self, query: Query) -> NDArray[np.intp] | None:
         """Find the order in which the values are kept."""
@@ -326,7 +306,7 @@ class Sums(Paying):
         what = self._table.once(query, about, lambda: describe_query(query, origins))
         return describe(what, self._table, origins)
 
-    def _new(self, query: Query, price: Price, text: str | None = None) -> Drawn:
+    def _new(self, query: Query, price: Price, text: str | None) -> NoisyValue:
         """Pay, read and draw."""
         k, scale, noise = price.grid.k, price.scale, price.noise
         # What groups ask was copied when it was read, and whichever of them reads rows copies it then.
@@ -352,9 +332,10 @@ class Sums(Paying):
             return noisy
 
         blank = np.zeros(query.dimension, dtype=np.int64)
-        return Drawn(price.record, self._perform(price.record, price.losses, draw, blank))
+        steps = self._perform(price.record, price.losses, draw, blank)
+        return released(query, price.record, steps, _identity(self._kept.call if self._kept else "", text, steps))
 
-    def _taken(self, query: Query, kept: KeptMeasurement, price: Price) -> Drawn:
+    def _taken(self, query: Query, kept: KeptMeasurement, price: Price, text: str | None) -> NoisyValue:
         """Take what is kept, at no charge and without a look at the rows."""
         record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
@@ -370,7 +351,16 @@ class Sums(Paying):
             return noisy
 
         cast("KeptMeasurements", self._kept).take(kept)
-        return Drawn(record, self._perform(record, (), recall, np.zeros(query.dimension, dtype=np.int64)))
+        steps = self._perform(record, (), recall, np.zeros(query.dimension, dtype=np.int64))
+        return released(query, record, steps, _identity(kept.call, text, steps))
+
+
+def _identity(call: str, text: str | None, steps: NDArray[np.int64]) -> str:
+    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
+    if not call:
+        return ""
+    call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
+    return blake2b(f"{call} {text}".encode() + steps.tobytes(), digest_size=8).hexdigest()
 
 
 def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:

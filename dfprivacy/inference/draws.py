@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import gammaincinv, log_ndtr, ndtri_exp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "noise", "points", "quantile", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
 
 DRAWS = 1024
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
@@ -71,6 +72,46 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
             wider += _log_density(law, drawn[place] / law.scale / _WIDE) - math.log(_WIDE)
     weights = np.exp(own - np.logaddexp(own, wider))
     return drawn, weights / weights.sum()
+
+
+def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = DRAWS) -> Array:
+    """Return noise of a measurement, the same for the same measurement.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        Laplace, Gaussian, or of the cube: its radius is that of a Gamma variable, and each coordinate is uniform
+        within it.
+    scales : array_like of shape (...)
+        Scale in each coordinate.
+    identity : str
+        What tells the measurement from all others (`NoisyValue.id`).
+    draws : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (..., draws)
+        The noise, evenly spread in each coordinate.
+    """
+    scales = np.asarray(scales, dtype=np.float64)
+    u = _permuted(identity, scales.size, draws)
+    if law.kind == "cube":  # of which parts of a measurement share the radius
+        radius = _permuted(identity.partition(".")[0] + " radius", 1, draws)
+        noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
+    elif law.kind == "Laplace" and law.step:  # in steps of the scale: q^(m + 1) / (1 + q) lies above m of them
+        g = law.step / law.scale
+        above = np.log(np.minimum(u, 1 - u) * (1 + math.exp(-g)))
+        noise = g * np.sign(u - 1 / 2) * np.maximum(np.ceil(-above / g - 1), 0)
+    else:
+        noise = _quantile(law, np.log(u))
+    return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
+
+
+def _permuted(identity: str, dimension: int, draws: int) -> Array:
+    """Return evenly spread points in a random order, coordinate by coordinate: fewer are the first of more."""
+    rng = np.random.default_rng(int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big"))
+    return rng.permuted(np.broadcast_to((np.arange(draws) + 0.5) / draws, (dimension, draws)), axis=-1)
 
 
 def quantile(law: NoiseLaw, u: ArrayLike) -> Array:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import ndtr, stdtr
 
 from dfprivacy.inference.draws import DRAWS
 
@@ -107,8 +107,9 @@ class Inference:
         with np.errstate(divide="ignore", invalid="ignore"):
             at_once = np.where(distance >= 0, np.inf, -np.inf)
             t = np.where(self._se == 0, at_once, distance / self._se)
-        df = np.where(self.df < _CERTAIN, self.df, np.inf)
-        return np.asarray((stdtr(df, t) * self.weights).sum(axis=-1))
+        normal = np.all(self.df >= _CERTAIN)
+        below = ndtr(t) if normal else stdtr(np.where(self.df < _CERTAIN, self.df, np.inf), t)
+        return np.asarray((below * self.weights).sum(axis=-1))
 
     def pvalue(self, null: ArrayLike = 0.0, alternative: Alternative = "two-sided") -> Array:
         """Return the p-value of the hypothesis that the parameter is `null`, against an alternative.

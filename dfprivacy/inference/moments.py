@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.inference.draws import DRAWS, noise, points, quantile, sums_above, twice_released_above
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, twice_released_above
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Form", "Moments", "NoisyMoments"]
+__all__ = ["Form", "Moments", "NoisyMoments", "laws_of"]
 
 Form = Literal["known", "private", "beside", "apart"]
 
@@ -97,6 +97,8 @@ class NoisyMoments:
         ``Given(column, of=Moments(column, count="beside"))`` has them; or of (y, y², 1).
     bounds : tuple of float
         Bounds of the column.
+    id : str
+        What tells the measurement from all others.
 
     Raises
     ------
@@ -109,6 +111,7 @@ class NoisyMoments:
     rows: Array | None = None
     form: Form = "known"
     bounds: tuple[float, float] = (-1.0, 1.0)
+    id: str = ""
 
     def __post_init__(self) -> None:
         if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
@@ -136,15 +139,13 @@ class NoisyMoments:
         NoisyMoments
             Of values of shape (k, d).
         """
-        values, scales = np.atleast_2d(noisy.values), np.atleast_2d(noisy.scales)[0]
-        kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
-        laws = [NoiseLaw(float(scale), kind=kind) for scale in scales]
+        values, laws = np.atleast_2d(noisy.values), laws_of(noisy)
         form: Form = "private" if rows is None else "beside"
         if len(laws) == 2:  # noqa: PLR2004 - sums of y and y²
             form = "known"
         elif apart:
             form = "apart"
-        return cls(values, laws, rows, form, (column.low, column.high))
+        return cls(values, laws, rows, form, (column.low, column.high), noisy.id)
 
     @property
     def released(self) -> dict[str, Any]:
@@ -155,14 +156,22 @@ class NoisyMoments:
             "rows": None if self.rows is None else tuple(self.rows.tolist()),
             "noise": self.laws[0].kind,
             "scales": tuple(law.scale for law in self.laws),
+            "id": self.id,
         }
+
+    @property
+    def redrawn(self) -> NoisyMoments:
+        """The release less fresh noise, as many times as there are draws, along the first axis."""
+        scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
+        noise = redrawn(self.laws[0], scales, self.id or str(self.released))
+        return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
         """Return the sums of a release, from `released` and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
-        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds)
+        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds, plain.get("id", ""))
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
         """Return releases of normal samples with this noise, for planning.
@@ -303,3 +312,9 @@ class NoisyMoments:
             case _:
                 squares = sums_above(self.laws[1], second, least, last)
         return Moments(n, total, squares, self.half, self.mid), weights
+
+
+def laws_of(noisy: NoisyValue) -> list[NoiseLaw]:
+    """Return the laws of the noise in what was measured of a group."""
+    kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
+    return [NoiseLaw(float(scale), kind=kind) for scale in np.atleast_2d(noisy.scales)[0]]

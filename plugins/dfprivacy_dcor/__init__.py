@@ -10,14 +10,11 @@ from dfprivacy import Mechanism, hookimpl
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_dcor.estimate import Estimate
-from dfprivacy_dcor.hsic import hsic
-from dfprivacy_dcor.mechanisms import dcor, findings, warn_of_gamma
+from dfprivacy_dcor.mechanisms import dcor, dcor_screen, findings, hsic
 from dfprivacy_dcor.message import load_message
 from dfprivacy_dcor.paper import ProjectionMessage
-from dfprivacy_dcor.receiver import dcor_with, estimate_of, message_of
+from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_of, message_of, rows_and_keys
 from dfprivacy_dcor.results import HSIC, DistanceCorrelation, IndependenceTest, Screening, SharedCorrelation
-from dfprivacy_dcor.screening import dcor_screen
-from dfprivacy_dcor.sender import dcor_message, rows_and_keys
 
 __all__ = [
     "HSIC",
@@ -40,7 +37,7 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    register(dcor.checks(warn_of_gamma).plans(findings))
+    register(dcor.plans(findings))
     register(dcor_screen)
     register(dcor_message.plans(rows_and_keys))
     register(hsic)

@@ -25,9 +25,8 @@ import numpy as np
 
 from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.message import Message
-from dfprivacy_dcor.points import Lines, squared_covariance
+from dfprivacy_dcor.points import Line, Lines, covariance_u, grid_bits, on_grid, squared_covariance
 from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant, unit_vectors
-from dfprivacy_dcor.univariate import Line, covariance_u, grid_bits, on_grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes, ink, wrapped
+from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
 from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
     from dfprivacy import ConfidenceInterval
-    from dfprivacy_dcor.inference import Of
 
 __all__ = ["HSIC", "DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
 
@@ -22,7 +21,53 @@ _LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DistanceCorrelation(Release):
+class _FromNumbers(Release):
+    """What follows from noisy numbers of the table's own rows."""
+
+    low: float
+    high: float
+    confidence: float
+    rows: int
+    missing: float | None
+    missing_standard_error: float | None
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
+    covers: str = "table"
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
+        name = type(self).__name__
+        warnings.warn(
+            f"{name}.scales goes with the next release; {name}.noise_standard_error is the root of 2 times that.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return tuple(each / math.sqrt(2) for each in self.noise_standard_error)
+
+    def _sure(self, p: float | None = None) -> str:
+        """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""
+        return sure(self.low, self.high, self.confidence, whose="the table's own", noise=1.0, p=p)
+
+    def _drawn(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
+        """Draw the interval, and the estimate in it."""
+        ax = axes(ax)
+        interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
+        ax.plot(estimate, 0, "o", color=ink(ax))
+        ax.set(xlim=(-0.02 * end, 1.02 * end), yticks=[], xlabel=wrapped(what))
+        explained(ax, self.confidence, [1.0], "o")
+        return ax
+
+
+def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
+    """Say whether some columns depend on others."""
+    found = "is associated with" if rejected else "is not shown to be associated with"
+    return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DistanceCorrelation(_FromNumbers):
     """Distance correlation of some columns with others, and a test of independence.
 
     Attributes
@@ -46,7 +91,7 @@ class DistanceCorrelation(Release):
         Level of the test.
     rejected : bool
         Whether independence is rejected: whether the p-value is at most `alpha`.
-    x, y, metric, null
+    x, y, metric
         What was asked.
     rows : int
         Number of rows n, complete or not.
@@ -56,18 +101,15 @@ class DistanceCorrelation(Release):
         Standard error of its noise.
     notes : tuple of str
         What to know before trusting the numbers; an uninformative answer says so here.
-    released, noise_standard_error, changes, largest : tuple of float
+    released, noise_standard_error, largest : tuple of float
         What all this follows from, with every column scaled to a width of 1: noisy s_xy, s_x, s_y, and m_x and m_y
         minus the diameters, each times the share of complete rows, and this share; the standard errors of their
-        Laplace noise; how much one row can change the first five; the largest values of s_x, s_y, m_x and m_y, the
+        Laplace noise; the largest values of s_x, s_y, m_x and m_y, the
         first two of which are half the diameters.
     """
 
     correlation: float
     corrected: float
-    low: float
-    high: float
-    confidence: float
     statistic: float
     pvalue: float
     alpha: float
@@ -75,34 +117,17 @@ class DistanceCorrelation(Release):
     x: tuple[str, ...]
     y: tuple[str, ...]
     metric: str
-    null: str
-    rows: int
-    missing: float | None
-    missing_standard_error: float | None
-    notes: tuple[str, ...]
-    released: tuple[float, ...]
-    noise_standard_error: tuple[float, ...]
-    changes: tuple[float, ...]
     largest: tuple[float, ...]
-
-    covers: str = "table"
 
     _shown = ("x", "y", "correlation", "low", "high", "corrected", "statistic", "pvalue", "rejected", "notes")
 
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
-        return _scales(self)
-
-    def confidence_interval(self, confidence_level: float | None = None, of: Of = "sample") -> ConfidenceInterval:
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
         """Interval for R; any level costs nothing.
 
         Parameters
         ----------
         confidence_level : float, optional
             Coverage, at least; default: the one asked for.
-        of : {"sample", "population"}
-            The R of the complete rows, or what follows from the expectations of s_xy, s_x and s_y, which is wide.
 
         Returns
         -------
@@ -110,13 +135,13 @@ class DistanceCorrelation(Release):
             Within 0 and 1.
         """
         scales = tuple(each / math.sqrt(2) for each in self.noise_standard_error)
-        numbers = Numbers(self.released, scales, self.rows, self.changes, self.largest)
-        return numbers.interval(self.confidence if confidence_level is None else confidence_level, of)
+        numbers = Numbers(self.released, scales, self.rows, self.largest)
+        return numbers.interval(self.confidence if confidence_level is None else confidence_level)
 
     def _sentence(self) -> str:
         """Say whether the columns depend on each other, and how much."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
-        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{_sure(self, self.pvalue)}."
+        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._sure(self.pvalue)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the distance correlation and its test."""
@@ -128,13 +153,13 @@ class DistanceCorrelation(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"distance correlation of {self._called(*self.x)} and {self._called(*self.y)}"
-        ax = _drawn(axes(ax), self, self.correlation, what)
+        ax = self._drawn(ax, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
         return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HSIC(Release):
+class HSIC(_FromNumbers):
     """The Hilbert-Schmidt independence criterion of some columns with others, and a test of independence.
 
     Attributes
@@ -174,9 +199,6 @@ class HSIC(Release):
     """
 
     hsic: float
-    low: float
-    high: float
-    confidence: float
     alignment: float | None
     statistic: float | None
     pvalue: float | None
@@ -185,20 +207,12 @@ class HSIC(Release):
     x: tuple[str, ...]
     y: tuple[str, ...]
     kernel: str
-    rows: int
-    missing: float | None
-    missing_standard_error: float | None
-    notes: tuple[str, ...]
-    released: tuple[float, ...]
-    noise_standard_error: tuple[float, ...]
-
-    covers: str = "table"
 
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
     def _sentence(self) -> str:
         """Say whether the columns depend on each other, and how much."""
-        told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{_sure(self, self.pvalue)}"
+        told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._sure(self.pvalue)}"
         if not self.y:
             return f"Of {self._noun(*self.x)} with themselves, {told}."
         return f"{_dependence(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
@@ -211,15 +225,9 @@ class HSIC(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        ax = axes(ax)
-        label = f"{self.confidence:.0%} interval, all noise"
-        ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=5, label=label)
-        ax.plot(self.hsic, 0, "o", color=ink(ax), label="estimate")
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
         end = min(_LARGEST, max(2 * self.high, _NEAR))  # of what there can be, which most data are far below
-        ax.set(xlim=(-0.02 * end, end), yticks=[], xlabel=wrapped(what))
-        ax.legend(fontsize="small", frameon=False)
-        return ax
+        return self._drawn(ax, self.hsic, what, end)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -263,16 +271,14 @@ class IndependenceTest(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the p-value, or the level and the decision."""
         ax = axes(ax)
-        if self.pvalue is None:
-            ax.axvline(self.alpha, color="grey", ls=":", label="level")
-            title = f"independence is {'' if self.rejected else 'not '}rejected"
-        else:
+        title = f"independence is {'' if self.rejected else 'not '}rejected"
+        if self.pvalue is not None:
             ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-            ax.axvline(self.alpha, color="grey", ls=":", label="level")
             title = f"p = {self.pvalue:.3g}"
+        ax.axvline(self.alpha, color="grey", ls=":", label="level")
         what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
         ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
-        ax.legend(fontsize="small", frameon=False)
+        below(ax)
         return ax
 
 
@@ -308,7 +314,7 @@ class Screening(Release):
         if self.estimates:
             each = self.estimates[0]
             said = number(each.correlation, (each.high - each.low) / 4)
-            first = f"; the distance correlation of the first is {said}{_sure(each)}"
+            first = f"; the distance correlation of the first is {said}{each._sure()}"  # noqa: SLF001 - of our own kind
         return f"{told} {self._noun(self.target)}, as far as the noise tells{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -319,23 +325,22 @@ class Screening(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the chosen columns in order, with their distance correlations if those were asked for."""
-        ax = axes(ax)
-        places = list(range(len(self.features)))
+        names = [*map(self._called, self.features)]
         if self.estimates:
-            for place, each in zip(places, self.estimates, strict=True):
-                ax.plot([each.low, each.high], [place, place], color="tab:orange", lw=5)
-                ax.plot(each.correlation, place, "o", color=ink(ax))
-            ax.set(xlim=(-0.02, 1.02), xlabel=wrapped(f"distance correlation with {self._called(self.target)}", 56))
-        else:
-            ax.barh(places, [len(places) - place for place in places])
-            ax.set(xticks=[], xlabel=wrapped(f"rank by dependence on {self._called(self.target)}", 56))
-        ax.set_yticks(places, labels=[*map(self._called, self.features)])
+            values = [(each.correlation, each.low, each.high) for each in self.estimates]
+            what = f"distance correlation with {self._called(self.target)}"
+            return forest(
+                names, values, what, ax, noise=[1.0] * len(names), confidence=self.estimates[0].confidence
+            )
+        ax = axes(ax)
+        ax.barh(names, range(len(names), 0, -1))
+        ax.set(xticks=[], xlabel=wrapped(f"rank by dependence on {self._called(self.target)}", 56))
         ax.invert_yaxis()
         return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SharedCorrelation(Release):
+class SharedCorrelation(_FromNumbers):
     """Dependence of one party's columns on another's; it may be shown to anybody.
 
     Attributes
@@ -366,19 +371,9 @@ class SharedCorrelation(Release):
     """
 
     squared: float
-    low: float
     high: float = 1.0
-    confidence: float
     columns: tuple[str, ...]
     other: tuple[str, ...]
-    rows: int
-    missing: float | None
-    missing_standard_error: float | None
-    notes: tuple[str, ...]
-    released: tuple[float, ...]
-    noise_standard_error: tuple[float, ...]
-
-    covers: str = "table"
 
     _shown = ("squared", "low", "columns", "other", "notes")
 
@@ -394,43 +389,7 @@ class SharedCorrelation(Release):
         term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
         return [{"term": term, "estimate": self.squared, "low": self.low, "n": self.rows}]
 
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
-        return _scales(self)
-
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"squared distance correlation of {self._called(*self.columns)} and {self._called(*self.other)}"
-        return _drawn(axes(ax), self, self.squared, what)
-
-
-def _scales(release: DistanceCorrelation | SharedCorrelation) -> tuple[float, ...]:
-    name = type(release).__name__
-    warnings.warn(
-        f"{name}.scales goes with the next release; {name}.noise_standard_error is the root of 2 times that.",
-        FutureWarning,
-        stacklevel=3,
-    )
-    return tuple(each / math.sqrt(2) for each in release.noise_standard_error)
-
-
-def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Say whether some columns depend on others."""
-    found = "is associated with" if rejected else "is not shown to be associated with"
-    return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
-
-
-def _sure(release: DistanceCorrelation | HSIC | SharedCorrelation, p: float | None = None) -> str:
-    """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""
-    return sure(release.low, release.high, release.confidence, whose="the table's own", noise=1.0, p=p)
-
-
-def _drawn(ax: Any, release: DistanceCorrelation | SharedCorrelation, estimate: float, what: str) -> Any:
-    """Draw an interval within 0 and 1, and the estimate in it."""
-    ends = [release.low, release.high]
-    ax.plot(ends, [0, 0], color="tab:orange", lw=5, label=f"{release.confidence:.0%} interval, all noise")
-    ax.plot(estimate, 0, "o", color=ink(ax), label="estimate")
-    ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what))
-    ax.legend(fontsize="small", frameon=False)
-    return ax
+        return self._drawn(ax, self.squared, what)

@@ -15,7 +15,6 @@ from dfprivacy_eda import (
     correlation,
     counts,
     describe,
-    distinct,
     moments,
     planning,
     profile,
@@ -23,14 +22,15 @@ from dfprivacy_eda import (
     report,
     rows,
 )
-from dfprivacy_eda.aggregates import Aggregates
+from dfprivacy_eda.aggregate import Aggregates
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
+from dfprivacy_eda.correlation import Correlations, Covariances
 from dfprivacy_eda.describe import Description
-from dfprivacy_eda.matrices import Correlations, Covariances
 from dfprivacy_eda.profile import Profile
-from dfprivacy_eda.ranked import Quantiles
+from dfprivacy_eda.quantiles import Quantiles
+from dfprivacy_eda.reading import each_once
 from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -56,8 +56,8 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    mean, std = moments.mean.estimates(moments.alone("mean")), moments.std.estimates(moments.alone("std"))
-    var = moments.var.checks(moments.var_asked).estimates(moments.alone("var"))
+    mean, std = moments.mean, moments.std
+    var = moments.var.checks(moments.var_asked)
     for each in (mean, var, std):
         register(each.plans(planning.of_moments(each.name)))
     register(moments.total.plans(planning.of_total))
@@ -68,12 +68,12 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))
     register(counts.value_counts.checks(counts.value_counts_asked).plans(planning.of_counts))
     register(counts.crosstab.checks(counts.crosstab_asked).plans(planning.of_counts))
-    register(distinct.nunique.checks(distinct.nunique_asked).plans(planning.of_nunique))
-    register(correlation.corr.checks(correlation.columns_asked).plans(planning.of_products))
-    register(correlation.cov.checks(correlation.columns_asked).plans(planning.of_products))
+    register(rows.nunique.checks(rows.nunique_asked).plans(planning.of_nunique))
+    register(correlation.corr.checks(correlation.columns_asked).plans(planning.of_products("correlation")))
+    register(correlation.cov.checks(correlation.columns_asked).plans(planning.of_products("covariance")))
     register(aggregate.agg.checks(aggregate.agg_asked).plans(planning.of_agg))
-    register(describe.describe.checks(describe.describe_asked).plans(planning.of_describe))
-    register(report.report.checks(report.report_asked).plans(planning.of_report))
-    register(bounds.find_bounds.checks(bounds.find_bounds_asked).plans(planning.of_bounds))
-    register(categories.find_categories.checks(categories.find_categories_asked).plans(planning.of_keys))
-    register(profile.profile.checks(profile.profile_asked).plans(planning.of_profile))
+    register(describe.describe.checks(each_once).plans(planning.of_describe))
+    register(report.report.checks(each_once).plans(planning.of_report))
+    register(bounds.find_bounds.checks(each_once).plans(planning.of_bounds))
+    register(categories.find_categories.checks(each_once).plans(planning.of_keys))
+    register(profile.profile.checks(each_once).plans(planning.of_profile))

@@ -22,7 +22,6 @@ __all__ = [
     "RUN",
     "FoundBounds",
     "find_bounds",
-    "find_bounds_asked",
     "reached",
     "rows_beyond",
     "sums_exceeded",
@@ -162,15 +161,8 @@ def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
     """Bound the rows of some intervals at 95 %, from noisy counts with the same error each, and from all rows."""
-    most = float(counts.sum()) + _SURE * error * math.sqrt(counts.size)
-    return min(max(most, 0.0), math.inf if rows is None else rows)
-
-
-def find_bounds_asked(columns: tuple[Column, ...]) -> None:
-    """Check that columns are named, each once, before anything is paid."""
-    names = [column.name for column in columns]
-    if not names or len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
+    most = max(float(counts.sum()), 0.0) + _SURE * error * math.sqrt(counts.size)
+    return min(most, math.inf if rows is None else rows)
 
 
 @dataclass(frozen=True)

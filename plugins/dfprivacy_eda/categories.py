@@ -26,7 +26,6 @@ __all__ = [
     "FoundCounts",
     "Keys",
     "find_categories",
-    "find_categories_asked",
     "found_counts",
     "keys",
 ]
@@ -235,13 +234,6 @@ class FoundCategories(Release):
             shown = ", ".join(map(str, values[:8])) + (f", … ({len(values):,} in all)" if len(values) > 8 else "")  # noqa: PLR2004
             rows.append((name, f"{shown or 'none found'}; from {self.thresholds[at]:,} rows on, with noise"))
         return [*rows, ("all others", f"together as {OTHER!r}, missing values among them")]
-
-
-def find_categories_asked(columns: tuple[Column, ...], **_: Any) -> None:
-    """Check that columns are named, each once, before anything is paid."""
-    names = [column.name for column in columns]
-    if not names or len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
 
 
 def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None) -> Keys:

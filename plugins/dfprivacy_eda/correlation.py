@@ -2,29 +2,237 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda.matrices import Correlations, Covariances, of_no_data
+from dfprivacy.inference.engine import infer
+from dfprivacy.laws import NoiseLaw
+from dfprivacy.markup import Grid
+from dfprivacy.wording import limited, number, sure, with_error
+from dfprivacy_eda import plots
+from dfprivacy_eda.reading import each_once
+from dfprivacy_eda.results import Framed
+from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Products", "columns_asked", "corr", "cov"]
+__all__ = ["Correlations", "Covariances", "Products", "columns_asked", "corr", "cov"]
+
+_SHOWN = 12  # columns
+_FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the largest
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Matrix(Framed):
+    """A number for each two columns."""
+
+    _what: ClassVar[str]
+    _named = ("column", "columns")
+
+    columns: tuple[str, ...]
+    estimates: Numbers
+    unknown: tuple[str, ...]
+    standard_errors: Numbers
+    lows: Numbers
+    highs: Numbers
+    confidence: float
+    count: float
+    missing: float | None
+    missing_standard_error: float | None
+    bounds: tuple[tuple[float, float], ...]
+    notes: tuple[str, ...]
+    covers: str | None = "limited table"
+
+    @property
+    def values(self) -> Numbers:
+        """The numbers, NaN where nothing is known."""
+        out = np.array([name in self.unknown for name in self.columns])
+        return np.where(out[:, None] | out, np.nan, self.estimates)
+
+    def _cells_of(self, name: str) -> dict[str, list[Any]]:
+        return dict(zip(self.columns, getattr(self, name).T.tolist(), strict=True))
+
+    def __getitem__(self, column: str | tuple[str, str]) -> Any:
+        if not isinstance(column, tuple):
+            return self.frame[column]
+        places = [self.columns.index(name) if name in self.columns else None for name in column]
+        match places:
+            case [int(row), int(other)]:
+                return float(self.values[row, other])
+        raise ArgumentError(f"{column!r} are not two of the columns.", f"They are {[*self.columns]!r}.")
+
+    def _columns(self) -> dict[str, list[Any]]:
+        pairs = self._pairs()
+        tables = {
+            "value": self.values,
+            "standard_error": self.standard_errors,
+            "low": self.lows,
+            "high": self.highs,
+        }
+        named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
+        cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
+        return {**named, **cells}
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
+
+    def _sentence(self) -> str:
+        """Say the number that is farthest from 0."""
+        pairs = [pair for pair in self._pairs() if pair[0] != pair[1] and not math.isnan(self.values[pair])]
+        if not pairs:
+            return f"No {self._what} of {self._noun(*self.columns)} is known."
+        first, second = max(pairs, key=lambda pair: abs(self._scaled(*pair)))
+        low, high = float(self.lows[first, second]), float(self.highs[first, second])
+        names = self.columns[first], self.columns[second]
+        units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
+        told = f"{number(float(self.values[first, second]), (high - low) / 4)} {' · '.join(units)}".rstrip()
+        how = sure(low, high, self.confidence, whose="the table's own", noise=1.0)
+        most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
+        return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
+
+    def _scaled(self, first: int, second: int) -> float:
+        """Give a number without units."""
+        return float(self.values[first, second])
+
+    def _grid(self) -> Grid:
+        shown = self.columns[:_SHOWN]
+        rows = [
+            (name, *(_written(self.values[i, j], self.standard_errors[i, j]) for j in range(len(shown))))
+            for i, name in enumerate(shown)
+        ]
+        return Grid(("", *shown), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        hidden = len(self.columns) - _SHOWN
+        rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
+        rows.append(("±", "one standard error, which privacy adds"))
+        rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
+        rows.append(("rows", f"{self.count:,.0f}"))
+        rows += left_out(self.missing, self.missing_standard_error)
+        return [*rows, *(("note", note) for note in self.notes)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the matrix as coloured squares, with the number and its standard error in each."""
+        return plots.matrix(self, ax)
+
+
+def _written(value: float, error: float) -> str:
+    return "not known" if math.isnan(value) else with_error(value, error)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Correlations(_Matrix):
+    """Pearson's correlation of each two columns.
+
+    ``to_frame()`` has a row for each two, in the order of the upper triangle, with the columns a, b, value,
+    standard_error, low and high.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    values : ndarray of shape (columns, columns)
+        The correlations, each for itself between -1 and 1; NaN where the noise could be all of a column's variance.
+        Together they may be those of no data; `nearest` are not.
+    estimates : ndarray of the same shape
+        The same with 0 where nothing is known.
+    unknown : tuple of str
+        The columns of which nothing is known.
+    standard_errors : ndarray of the same shape
+        Standard error that privacy adds to each.
+    lows, highs : ndarrays of the same shape
+        Ends of an interval for the table's own number.
+    confidence : float
+        Coverage of each interval.
+    count : float
+        Rows with a value in every column; noisy where that is private.
+    missing, missing_standard_error : float or None
+        Rows left out, for a missing value in some column, with noise, and its standard error; None where none was
+        left out or it is not known.
+    bounds : tuple of pairs
+        To what the values of each column were clipped.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    """
+
+    _what = "correlation"
+
+    @property
+    def nearest(self) -> Numbers:
+        """A matrix of correlations near them that some data have: no eigenvalue is below 0, the diagonal is 1.
+
+        Unknown ones count as 0. It is biased where it differs from `values`.
+        """
+        known = self.estimates.copy()
+        np.fill_diagonal(known, 1.0)
+        raised = _raised(known)
+        root = np.sqrt(np.diag(raised))
+        nearest: Numbers = raised / np.outer(root, root)
+        return nearest
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Covariances(_Matrix):
+    """The covariance of each two columns, with the divisor n - 1, in the product of their units.
+
+    ``to_frame()`` is as for `Correlations`.
+
+    Attributes
+    ----------
+    columns, estimates, unknown, standard_errors, lows, highs, confidence, bounds, notes
+        As for `Correlations`.
+    count, missing, missing_standard_error
+        As for `Correlations`.
+    values : ndarray of shape (columns, columns)
+        The covariances, as the noise has them: a variance may be negative, and all together those of no data.
+    """
+
+    _what = "covariance"
+
+    def _scaled(self, first: int, second: int) -> float:
+        (low, high), (least, most) = self.bounds[first], self.bounds[second]
+        return float(self.values[first, second]) / ((high - low) * (most - least))
+
+    @property
+    def nearest(self) -> Numbers:
+        """A matrix of covariances near them that some data have: no eigenvalue is below 0.
+
+        Nearest counts each column in parts of the width of its bounds. It is biased where it differs from `values`.
+        """
+        half = np.array([(high - low) / 2 for low, high in self.bounds])
+        units = np.outer(half, half)
+        return _raised(self.estimates / units) * units
+
+
+def _raised(matrix: Numbers) -> Numbers:
+    """Raise eigenvalues to 0, or a little above."""
+    values, vectors = np.linalg.eigh(matrix)
+    least = _FLOOR * max(float(values[-1]), _FLOOR)
+    raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
+    return (raised + raised.T) / 2
+
+
+def of_no_data(matrix: Numbers) -> bool:
+    """Tell whether a matrix has an eigenvalue clearly below 0."""
+    return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
+
 
 _MOST = 100  # columns
 _FIRST = "3/10"  # of the budget, for where the values are
 _REACH = 3.0  # standard deviations about the mean, to which values are clipped then
 _CLEARLY = 2.0  # standard errors above 0, from which a variance is one
-_DRAWS = 8000  # of noise
-_DRAWN = 4_000_000  # numbers in all of them, at most
+_DRAWN = 4_000_000  # numbers in all draws of noise, at most
 
 
 @dataclass(frozen=True)
@@ -63,47 +271,57 @@ class Products:
         d = len(self.values)
         return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
 
-    def possible(self) -> Numbers:
-        """Draw what the table's own sums may be, given what was measured, one in each row."""
-        if not self.scales.any():
-            return self.values[None]
-        # The radius of the cube is that of a Gamma variable, and each coordinate is uniform within it.
-        d, rng = len(self.values), np.random.default_rng(3)
-        half = min(_DRAWS, _DRAWN // d) // 2
-        draws = rng.gamma(d + 1, size=(half, 1)) * rng.uniform(-1, 1, (half, d)) * self.scales
-        return self.values + np.vstack([draws, -draws])
+    @cached_property
+    def estimate(self) -> Numbers:
+        """Covariances of y as released, of shape (p, p, 1)."""
+        return self._covariances(self.values[:, None])
 
-    def covariances(self, rows: Numbers) -> Numbers:
-        """Give covariances of y with the divisor n - 1, shape (..., p, p), of sums along the last axis."""
+    @cached_property
+    def _drawn(self) -> Numbers:
+        d = len(self.values)
+        laws = tuple(NoiseLaw(float(scale), kind="cube", dimension=d) for scale in self.scales)
+        drawn = drawn_noise(laws, min(DRAWS, 2 * (_DRAWN // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
+        return self._covariances(self.values[:, None] - drawn)
+
+    def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
+        """Draw what the table's own covariances of y may be, all with the same weight."""
+        many = self._drawn.shape[-1]
+        return self._drawn, np.full(many, 1 / many)
+
+    def expected(self, rows: float, name: str) -> float | None:
+        """Return the error to expect of a correlation, or of a covariance in standard deviations, near 0.
+
+        None where nothing will be known: the noise may be all of a variance of a sixth of the range.
+        """
+        p, upper = len(self.columns), np.triu_indices(len(self.columns))
+        second = np.where(upper[0] == upper[1], rows * (2 * SD**2 - 1), 0.0)
+        sums = np.concatenate([[rows] * self.counted, np.zeros(p), second])
+        typical = replace(self, values=sums, size=None if self.size is None else round(rows))
+        if name == "covariance":
+            return float(infer(typical, _itself).noise_standard_error[0, 1]) / SD**2
+        if (2 * _CLEARLY * infer(typical, _variances).noise_standard_error > SD**2).any():
+            return None
+        return float(infer(typical, _correlations).noise_standard_error[0, 1])
+
+    def _covariances(self, sums: Numbers) -> Numbers:
+        """Return covariances of y with the divisor n - 1, of shape (p, p, ...), of sums along the first axis."""
         p = len(self.columns)
-        n = (
-            np.maximum(rows[..., :1], 2.0)
-            if self.counted
-            else np.full((*rows.shape[:-1], 1), float(self.size or 0))
-        )
-        n = np.maximum(n, 2.0)[..., None]
-        rest = rows[..., 1:] if self.counted else rows
+        n = np.maximum(sums[0] if self.counted else float(self.size or 0), 2.0)
+        rest = sums[int(self.counted) :]
+        mean, second = rest[:p] / n, np.empty((p, p, *sums.shape[1:]))
         upper = np.triu_indices(p)
-        second = np.empty((*rows.shape[:-1], p, p))
-        second[..., upper[0], upper[1]] = second[..., upper[1], upper[0]] = rest[..., p:]
-        second /= n
-        at = range(p)
-        second[..., at, at] = (second[..., at, at] + 1) / 2
-        mean = rest[..., :p] / n[..., 0]
-        covariances: Numbers = (second - mean[..., :, None] * mean[..., None, :]) * (n / (n - 1))
-        return covariances
+        second[upper] = second[upper[::-1]] = rest[p:] / n
+        second[range(p), range(p)] = (second[range(p), range(p)] + 1) / 2
+        return np.asarray((second - mean[:, None] * mean) * (n / (n - 1)))
 
 
 def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
     """Check the number of columns, and that none is named twice, before anything is paid."""
-    if columns is None:
-        return
-    names = [column.name for column in columns]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
-    if not 2 <= len(names) <= _MOST:  # noqa: PLR2004
+    each_once(columns)
+    if columns is not None and not 2 <= len(columns) <= _MOST:  # noqa: PLR2004
         raise ArgumentError(
-            f"columns={names!r} are not two to {_MOST} columns.", "For one, ask for its variance: view.var(column)."
+            f"columns= names {len(columns)}, not two to {_MOST}.",
+            "For one, ask for its variance: view.var(column).",
         )
 
 
@@ -219,11 +437,10 @@ def corr(
 @corr.concludes
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
     """Divide covariances by standard deviations."""
-    covariances, drawn = products.covariances(products.values), products.covariances(products.possible())
-    variances, possible = np.diag(covariances), np.diagonal(drawn, axis1=-2, axis2=-1)
-    unknown = variances <= np.maximum(_CLEARLY * possible.std(axis=0), 0.0)
-    values, draws = _correlations(covariances, variances), _correlations(drawn, possible)
-    errors, low, high = _spread(draws, confidence)
+    variances = products.estimate.diagonal()[0]
+    unknown = variances <= _CLEARLY * infer(products, _variances).noise_standard_error
+    found = infer(products, _correlations)
+    values, errors, (low, high) = found.estimate.copy(), found.noise_standard_error, found.interval(confidence)
     either = unknown[:, None] | unknown
     values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
     np.fill_diagonal(low, np.where(unknown, -1.0, 1.0))
@@ -241,23 +458,20 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
 
 
-def _correlations(covariances: Numbers, variances: Numbers) -> Numbers:
+def _itself(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    return covariances, np.zeros(1), np.inf
+
+
+def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
+
+
+def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     """Divide by standard deviations; each number is brought between -1 and 1."""
-    root = np.sqrt(np.maximum(variances, 1e-12))
-    correlations: Numbers = np.clip(covariances / (root[..., :, None] * root[..., None, :]), -1.0, 1.0)
-    at = range(correlations.shape[-1])
-    correlations[..., at, at] = 1.0
-    return correlations
-
-
-def _spread(draws: Numbers, confidence: float) -> Numbers:
-    """Give standard deviations and both ends of intervals of symmetric matrices, of each pair once."""
-    upper = np.triu_indices(draws.shape[-1])
-    pairs = np.ascontiguousarray(draws[:, *upper].T)
-    found: Numbers = np.empty((3, *draws.shape[1:]))
-    of_pairs = pairs.std(axis=1), *np.quantile(pairs, [(1 - confidence) / 2, (1 + confidence) / 2], axis=1)
-    found[:, *upper] = found[:, upper[1], upper[0]] = of_pairs
-    return found
+    root = np.sqrt(np.maximum(_variances(covariances)[0], 1e-12))
+    correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
+    correlations[range(len(root)), range(len(root))] = 1.0
+    return correlations, np.zeros(1), np.inf
 
 
 @mechanism(columns={"columns": ["numeric"]})
@@ -324,8 +538,8 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
-    values, draws = products.covariances(products.values), products.covariances(products.possible())
-    errors, low, high = _spread(draws, confidence)
+    found = infer(products, _itself)
+    values, errors, (low, high) = found.estimate, found.noise_standard_error, found.interval(confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)

@@ -12,7 +12,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, 
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.categories import Keys, found_counts, keys
-from dfprivacy_eda.simplex import project
+from dfprivacy_eda.possible import project
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _MOST = 1 << 16  # cells
 class Cells:
     """Noisy counts of cells, the law of their noise, all rows where they are public, and rows in no cell.
 
-    The last are what is left of all rows where they are `derived`.
+    The last are what is left of all rows where they are `derived`; `id` is that of the measurement.
     """
 
     raw: NDArray[np.float64]
@@ -45,6 +45,7 @@ class Cells:
     size: int | None
     missing: tuple[float | None, float | None]
     derived: bool = False
+    id: str = ""
 
     @classmethod
     def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
@@ -53,7 +54,7 @@ class Cells:
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
-        return cls(raw, law, size, left, derived=left[0] is not None)
+        return cls(raw, law, size, left, left[0] is not None, measured.id)
 
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
@@ -102,10 +103,6 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     before, after = edges[0] > column.low, edges[-1] < column.high
     every_edge = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
     return every_edge, slice(int(before), int(before) + edges.size - 1)
-
-
-def _counting(column: Column, edges: tuple[float, ...], missing: bool) -> features.RowFeatures:  # noqa: FBT001
-    return features.Bins(column, edges, missing=missing)
 
 
 def histogram_asked(column: Column, bins: Any, **_: Any) -> None:
@@ -174,13 +171,13 @@ def histogram(
     if len(edges) == 2 and not gaps:  # noqa: PLR2004 - all rows are in the one bin
         counted: features.RowFeatures = features.Count()
     else:
-        counted = curator.once(_counting, column, tuple(edges.tolist()), bool(gaps))
+        counted = features.Bins(column, tuple(edges.tolist()), missing=bool(gaps))
     measured = curator.sum(counted, grid="unit")
     raw, law, left = measured.values, measured.law, (None, None)
     if gaps:
-        return Cells(raw[:-1], law, n, (float(raw[-1]), law.standard_deviation))
+        return Cells(raw[:-1], law, n, (float(raw[-1]), law.standard_deviation), id=measured.id)
     nothing = None if column.filled or nan_policy == "fill" else 0.0
-    return Cells(raw, law, n, (nothing, nothing) if n is not None else left)
+    return Cells(raw, law, n, (nothing, nothing) if n is not None else left, id=measured.id)
 
 
 @histogram.concludes
@@ -207,6 +204,7 @@ def _(
         column=column.name,
         edges=edges[inner.start : inner.stop + 1],
         bounds=(column.low, column.high),
+        released=(measured.id, tuple(range(inner.start, inner.stop))),
     )
 
 
@@ -343,6 +341,7 @@ def _(
         missing_standard_error=measured.missing[1],
         column=column.name,
         categories=tuple(known[at] for at in order.tolist()),
+        released=(measured.id, tuple(order.tolist())),
     )
 
 
@@ -427,6 +426,8 @@ def _(
 ) -> Crosstab:
     """Keep the table."""
     by = "all" if normalize is True else normalize or None
+    every = np.arange(measured.raw.size)  # of the columns in the order of their names
+    places = every.reshape(measured.raw.shape) if a.name < b.name else every.reshape(measured.raw.T.shape).T
     return Crosstab(
         raw=measured.raw,
         total=measured.total(),
@@ -440,4 +441,5 @@ def _(
         categories=(a.categories or (), b.categories or ()),
         by=by,
         margins=margins,
+        released=(measured.id, tuple(places.ravel().tolist())),
     )

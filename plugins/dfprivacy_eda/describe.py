@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.wording import limited, number, sure
 from dfprivacy_eda import plots
-from dfprivacy_eda.joint import ROWS, Measured, cell, measure, within_rows
+from dfprivacy_eda.joint import ROWS, Measured, cell, measure
 from dfprivacy_eda.possible import note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Tabled, at_bound, covers_of, is_quantile, said, tidy, unit_of
+from dfprivacy_eda.results import Framed, possible_cells, redrawn_cells
+from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["Description", "describe", "describe_asked", "described", "measured_of", "split"]
+__all__ = ["Description", "describe", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
@@ -31,7 +30,7 @@ _LABELS = ("top", "freq")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Description(Tabled):
+class Description(Framed):
     """What a dataframe's ``describe`` says of each column, with the standard error of every number.
 
     ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
@@ -58,6 +57,8 @@ class Description(Tabled):
     bounds : tuple of (float, float) or None
         The bounds of each column, to which its values are limited; None of categories. A quartile at one may lie
         beyond it.
+    released : tuple of mapping or None
+        Of each column of numbers the noisy sums.
     """
 
     columns: tuple[str, ...]
@@ -70,26 +71,23 @@ class Description(Tabled):
     confidence: float
     shares: dict[str, float]
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
-    @property
-    def frame(self) -> Any:
-        """The statistics in rows, the columns in columns; Polars and Arrow have the names in a first column."""
-        return self._shaped(self.values)
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        columns = zip(self.columns, self.bounds, self.released, strict=True)
+        raw = tuple(
+            redrawn_cells([(name, bounds, plain, each) for each in self.statistics])
+            for name, bounds, plain in columns
+        )
+        return {"raw": raw, "values": tuple(possible_cells(self.statistics, each) for each in raw)}
 
-    @property
-    def errors(self) -> Any:
-        """The same shape with the standard error of each number."""
-        return self._shaped(self.standard_errors)
+    _named = ("statistic", "statistics")
 
     @property
     def unbiased(self) -> Any:
         """The same shape with numbers of rows as the noise has them, below 0 and above all rows at times."""
-        return self._shaped(self.raw)
-
-    @property
-    def loc(self) -> Any:
-        """What picks cells of a pandas frame by name."""
-        return self.frame.loc
+        return self._framed("raw")
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
         if not isinstance(column, tuple):
@@ -101,17 +99,13 @@ class Description(Tabled):
             )
         return self.values[self.columns.index(name)][self.statistics.index(row)]
 
-    def _shaped(self, cells: Sequence[Sequence[Any]]) -> Any:
-        pandas = self.library == "pandas"
-        named: dict[str, list[Any]] = {} if pandas else {"statistic": list(self.statistics)}
-        for name, column in zip(self.columns, cells, strict=True):
-            text = any(isinstance(cell, str) for cell in column) and not pandas
-            filled = [math.nan if cell is None and pandas else cell for cell in column]
-            named[name] = [None if cell is None else str(cell) for cell in filled] if text else filled
-        made = tidy(self, named)
-        if pandas:
-            made.index = list(self.statistics)
-        return made
+    def _cells_of(self, name: str) -> dict[str, list[Any]]:
+        named, pandas = {}, self.library == "pandas"
+        for column, cells in zip(self.columns, getattr(self, name), strict=True):
+            text = any(isinstance(cell, str) for cell in cells) and not pandas
+            filled = [math.nan if cell is None and pandas else cell for cell in cells]
+            named[column] = [None if cell is None else str(cell) for cell in filled] if text else filled
+        return named
 
     def _columns(self) -> dict[str, list[Any]]:
         cells = [
@@ -190,15 +184,6 @@ class Description(Tabled):
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         return plots.description(self, ax)
-
-
-def describe_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check that no column is named twice, before anything is paid."""
-    names = [column.name for column in columns or ()]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
-    if columns is not None and not names:
-        raise ArgumentError("columns= names no column.", "Leave it out for all that have bounds or categories.")
 
 
 @mechanism(columns={"columns": "columns"})
@@ -312,9 +297,9 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [[Aggregation(name, column, name) for name in names] for column in measured.columns]
-    found = [within_rows(measured, of, [cell(measured, one, confidence) for one in of]) for of in asked]
-    values, errors, lows, highs = (
-        tuple(tuple(each[at] for each in cells) for cells, _ in found) for at in range(4)
+    found = [[cell(measured, one, confidence) for one in of] for of in asked]
+    values, errors, lows, highs, raw = (
+        tuple(tuple(each[at] for each in cells) for cells in found) for at in range(5)
     )
     return Description(
         columns=tuple(measured.columns),
@@ -323,11 +308,14 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         standard_errors=errors,
         lows=lows,
         highs=highs,
-        raw=tuple(tuple(raw) for _, raw in found),
+        raw=raw,
         confidence=confidence,
         shares=measured.shares,
         covers="limited table" if measured.sums else "table",
         bounds=tuple(
             column.bounds if column.name in measured.sums else None for column in measured.columns.values()
+        ),
+        released=tuple(
+            measured.sums[name].released if name in measured.sums else None for name in measured.columns
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,19 +13,41 @@ from scipy.special import ndtri
 from dfprivacy import Column, Curator, features
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.grown import Grown, Planned
-from dfprivacy_eda.labels import of_labels, released
-from dfprivacy_eda.possible import Cell, brought
+from dfprivacy_eda.possible import project, within
 from dfprivacy_eda.sums import SD, STATISTICS, Sums
+from dfprivacy_eda.tree import Grown, Planned
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from dfprivacy import Column
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
+    from dfprivacy_eda.possible import Cell, Noisy
     from dfprivacy_eda.reading import Aggregation
 
-__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "split", "within_rows"]
+__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "split"]
+
+
+def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Noisy]:
+    """Give the number of rows in a category and in none, the most frequent category and its rows."""
+    reach, error = measured.law.reach(confidence), measured.law.standard_deviation
+    known = column.categories or ()
+    z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
+    rows = float(measured.raw.sum()) if not column.other or measured.size is None else float(measured.size)
+    spread = 0.0 if column.other and measured.size is not None else all_error
+    cells: dict[str, Noisy] = {"count": (rows, spread, rows - z * spread, rows + z * spread)}
+    gone, gone_error = measured.missing
+    if gone is not None and gone_error is not None:
+        cells["missing"] = (gone, gone_error, gone - z * gone_error, gone + z * gone_error)
+    top = int(np.argmax(measured.raw))
+    cells["top"] = (known[top], None, None, None)
+    raw = float(measured.raw[top])
+    most = math.inf if measured.size is None else float(measured.size)
+    shown = float(project(measured.raw, min(max(rows, 0.0), most))[top])  # no more than all in some category
+    cells["freq"] = (shown, error, max(min(raw - reach, shown), 0.0), max(raw, shown) + reach)
+    return cells
+
 
 ROWS = ("count", "missing")  # between none and all
 
@@ -85,6 +107,8 @@ class Summed:
         The columns of which rows without a value were counted in the same vector.
     weight : float
         How much each of these rows counted.
+    counted : str
+        The id of the number of all rows.
     """
 
     rows: float
@@ -94,6 +118,7 @@ class Summed:
     parts: Mapping[str, NoisyValue] = field(default_factory=dict)
     told: frozenset[str] = frozenset()
     weight: float = 1.0
+    counted: str = ""
 
     @classmethod
     def measured(
@@ -118,7 +143,8 @@ class Summed:
         parts = dict(zip(summed, measured.parts, strict=False))
         if n is not None:
             return cls(float(n), 0.0, d, b, parts, told, weight)
-        return cls(float(measured.values[-1]), (d + 1) * (d + 2) / 3 * b * b, d, b, parts, told, weight)
+        variance, all_rows = (d + 1) * (d + 2) / 3 * b * b, measured.parts[-1].id
+        return cls(float(measured.values[-1]), variance, d, b, parts, told, weight, all_rows)
 
     def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
@@ -130,9 +156,10 @@ class Summed:
         at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
         sums, none = np.zeros(4), replace(law, scale=0.0)
         laws = [law if self.variance else none, none, none, none]
+        ids = [(self.counted, 0), *[("", 0)] * 3]
         sums[at] = [self.rows, *values]
-        for each in at[1:]:
-            laws[each] = law
+        for place, each in enumerate(at[1:]):
+            laws[each], ids[each] = law, (self.parts[column.name].id, place)
         map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
         if told and degree:
             map_[:, 3] /= self.weight
@@ -140,9 +167,9 @@ class Summed:
             map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
         elif tree is not None and tree.missing[0] is not None:
             gone, error = tree.missing
-            sums[3], laws[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2))
+            sums[3], laws[3], ids[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2)), (f"{tree.missing}", 0)
             told = True
-        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told)
+        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
 
 
 def _stacked(
@@ -264,7 +291,19 @@ def _counted(curator: Curator, labels: list[Column], told: Collection[str], shar
 
 
 def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
-    """Give a statistic of a column, its standard error and interval; of None where it has none of that name."""
+    """Give a statistic of a column, its standard error and interval, and what was released.
+
+    A number of rows is brought between none and all. It is None where the column has none of that name.
+    """
+    value, error, low, high = _noisy(measured, one, confidence)
+    most_frequent = one.statistic == "freq" and value is not None
+    raw = float(measured.cells[one.column].raw.max()) if most_frequent else value
+    if one.statistic in ROWS and low is not None and high is not None:
+        value, low, high = within(value, low, high, math.inf if measured.size is None else float(measured.size))
+    return value, error, low, high, raw
+
+
+def _noisy(measured: Measured, one: Aggregation, confidence: float) -> Noisy:
     column, nothing = measured.columns[one.column], (None, None, None, None)
     if column.name in measured.cells:
         return of_labels(column, measured.cells[column.name], confidence).get(one.statistic, nothing)
@@ -276,16 +315,3 @@ def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
     own = measured.sums[column.name]
     known = one.statistic in STATISTICS and (own.counted or one.statistic != "missing")
     return own.cell(one.statistic, confidence) if known else nothing
-
-
-def within_rows(
-    measured: Measured, asked: Sequence[Aggregation], noisy: Sequence[Cell]
-) -> tuple[list[Cell], list[Any]]:
-    """Bring numbers of rows between none and all, and give what was released beside it."""
-    most = math.inf if measured.size is None else float(measured.size)
-    cells = [brought(each, most) if one.statistic in ROWS else each for one, each in zip(asked, noisy, strict=True)]
-    raw = [
-        released(one.statistic, value, measured.cells.get(one.column))
-        for one, (value, *_) in zip(asked, noisy, strict=True)
-    ]
-    return cells, raw

@@ -6,22 +6,37 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy.markup import Grid, escaped
+import numpy as np
+
+from dfprivacy.markup import Grid, escaped, paragraph
 from dfprivacy.wording import between, beyond, clearly_some, number
-from dfprivacy_eda import figures
-from dfprivacy_eda.plots import called
-from dfprivacy_eda.results import is_quantile
-from dfprivacy_eda.style import STYLE
+from dfprivacy_eda.wording import is_quantile
 
 if TYPE_CHECKING:
-    from dfprivacy_eda.matrices import Correlations
     from dfprivacy_eda.report import Report
     from dfprivacy_eda.tables import Counts, Histogram
 
-__all__ = ["document"]
+__all__ = ["BAR", "SURE", "document"]
 
-_STRENGTHS = (0.1, 0.3, 0.6)  # correlations from which a cell has a colour, and a stronger one
+BAR, SURE = "#5b8fc9", "#c2571a"  # on light and on dark: the suite computes their contrast on both
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a browser refuses to load anything from anywhere
+_STYLE = f"""
+:root{{color-scheme:light dark}}
+body{{margin:0 auto;max-width:60rem;padding:1rem 1.25rem 4rem;font:1rem/1.55 system-ui,sans-serif;
+overflow-wrap:anywhere}}
+h2{{margin-top:2.5rem;border-top:1px solid}}
+nav ul{{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0}}
+.skip{{position:absolute;left:-100vw}}.skip:focus{{position:static}}
+.warning{{border:2px solid {SURE};padding:.5rem .75rem;font-weight:bold}}
+.scroll{{overflow-x:auto}}.scroll td{{white-space:nowrap}}
+.bars{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
+.bars caption,.bars th{{text-align:left}}.bars td{{text-align:right;padding:0 .6em}}
+.bars .drawn{{width:50%;padding:0}}
+.drawn span{{display:block;height:.6em;background:{BAR}}}.drawn span+span{{height:.2em;background:{SURE}}}
+@media print{{nav,.skip{{display:none}}section{{break-inside:avoid}}*{{print-color-adjust:exact}}}}
+"""
+_TOGETHER = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
+with a value in every one of these columns."""
 _READING = {
     "Every number here has noise.": """It was added on purpose, so that nobody can tell from this page whether any
 one row of the table was as it is. The noise does not fade with more reading: asking again would cost more of the
@@ -56,146 +71,121 @@ def document(report: Report, title: str | None) -> str:
         The whole of an HTML file.
     """
     name = title or (report.privacy.account if report.privacy else "A private table")
-    sections = [_columns(report), _together(report), _reading(), _noise(report)]
-    links = [
-        ("glance", "At a glance"),
-        *(_anchors(report)),
-        ("reading", "How to read this page"),
-        ("noise", "Noise"),
+    described, words = report.description, report.column_words
+    every: list[Histogram | Counts] = [*report.histograms, *report.counts]
+    pictures = {each.column: replace(each, column_words=words) for each in every}
+    names = [words.get(each, each) for each in described.columns]
+    heads, *rows = zip(*((grid := described._grid()).heads, *grid.rows), strict=True)  # noqa: SLF001 - of our own kind
+    glance = Grid(("column", *heads[1:]), [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)])
+    sections = [("glance", "At a glance", _table(glance, "All columns, ± standard error of the noise"))]
+    sections += [
+        (f"column-{at + 1}", each, _column(report, at, pictures[described.columns[at]]))
+        for at, each in enumerate(names)
     ]
-    listed = "".join(f'<li><a href="#{at}">{escaped(text)}</a></li>' for at, text in links)
+    if (matrix := report.correlations) is not None:
+        grid = matrix._grid()  # noqa: SLF001 - of our own kind
+        shown = _table(grid, "Pearson's correlation, ± standard error of the noise")
+        notes = "".join(map(paragraph, (_TOGETHER, *matrix.notes)))
+        sections.append(("together", "Correlations", notes + shown))
+    told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _READING.items())
+    sections.append(("reading", "How to read this page", f"<ul>{told}</ul>"))
+    if report.privacy is not None:
+        noise = Grid((), [(f"{at}", str(each)) for at, each in enumerate(report.privacy.noise, start=1)])
+        sections.append(("noise", "Noise", _table(noise, "Every measurement behind this page")))
+    listed = "".join(f'<li><a href="#{at}">{escaped(text)}</a></li>' for at, text, _ in sections)
+    body = "".join(
+        f'<section aria-labelledby="{at}"><h2 id="{at}">{escaped(text)}</h2>{inner}</section>'
+        for at, text, inner in sections
+    )
     return "".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            f"<title>{escaped(name)}: a private report</title><style>{STYLE}</style></head>",
+            f"<title>{escaped(name)}: a private report</title><style>{_STYLE}</style></head>",
             '<body><a class="skip" href="#main">Skip to the report</a>',
             f'<header><h1>{escaped(name)}</h1></header><nav aria-label="Contents"><ul>{listed}</ul></nav>',
-            f'<main id="main">{_paid(report)}{_glance(report)}{"".join(sections)}</main></body></html>\n',
+            f'<main id="main">{_paid(report)}{body}</main></body></html>\n',
         ]
     )
 
 
-def _anchors(report: Report) -> list[tuple[str, str]]:
-    names = [(f"column-{at}", called(report, name)) for at, name in enumerate(report.description.columns, start=1)]
-    return names + ([("together", "Correlations")] if report.correlations else [])
-
-
-def _table(grid: Grid, caption: str, kind: str = "scroll") -> str:
+def _table(grid: Grid, caption: str) -> str:
     """Wrap a table that may be wider than the page, so that it scrolls, by keyboard too."""
-    inner = grid.html(caption)
-    if kind != "scroll":
-        return f'<div class="{kind}">{inner}</div>'
-    return f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{inner}</div>'
+    return (
+        f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
+    )
 
 
 def _paid(report: Report) -> str:
     paid = report.privacy
-    spent = ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items())
     facts = [
         ("asked", f"a report of {len(report.description.columns)} columns"),
-        ("split of the budget", spent),
+        ("split of the budget", ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items())),
         ("intervals", f"{100 * report.confidence:.4g}%, each on its own, for this table's own numbers"),
     ]
     warning = ""
     if paid is not None:
         price = f"epsilon {paid.epsilon:g}" + (f", delta {paid.delta:g}" if paid.delta else "")
+        again = ", when it was asked first; nothing this time" if paid.replayed else ""
+        at = paid.at.partition(".")[0].partition("+")[0].replace("T", " ")
+        released = ("released", f"{at} UTC, by {paid.mechanism}")
         facts = [
             ("data set", paid.account),
             *facts,
-            ("paid", price + (", when it was asked first; nothing this time" if paid.replayed else "")),
+            ("paid", price + again),
             ("guarantee", paid.guarantee),
-            (
-                "released",
-                f"{paid.at.partition('.')[0].partition('+')[0].replace('T', ' ')} UTC, by {paid.mechanism}",
-            ),
+            released,
         ]
         if not paid.private:
             warning = f'<p class="warning" role="alert">{escaped(paid.guarantee)}</p>'
-    return warning + _table(Grid((), facts), "What was asked and paid", "facts")
+    return warning + _table(Grid((), facts), "What was asked and paid")
 
 
-def _glance(report: Report) -> str:
-    """Write the description with a row for each column of the table: that fits a page best."""
-    described = report.description
-    names = [called(report, name) for name in described.columns]
-    heads, *rows = zip(*((grid := described._grid()).heads, *grid.rows), strict=True)  # noqa: SLF001 - of our own kind
-    rows = [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)]
-    table = _table(Grid(("column", *heads[1:]), rows), "All columns, ± standard error of the noise")
-    return f'<section aria-labelledby="glance"><h2 id="glance">At a glance</h2>{table}</section>'
-
-
-def _columns(report: Report) -> str:
-    words = report.column_words
-    histograms = {each.column: replace(each, column_words=words) for each in report.histograms}
-    counts = {each.column: replace(each, column_words=words) for each in report.counts}
-    parts = []
-    for at, name in enumerate(report.description.columns):
-        here = f"column-{at + 1}"
-        if name in histograms:
-            facts, body = _number(report, at, histograms[name], here)
-        else:
-            facts, body = _category(report, at, counts[name], here)
-        title = escaped(called(report, name))
-        parts.append(
-            f'<section class="column" aria-labelledby="{here}"><header><h3 id="{here}">{title}</h3>'
-            f'<p class="quiet">{escaped(facts)}</p></header>{body}</section>'
-        )
-    return f'<section aria-labelledby="columns"><h2 id="columns">Column by column</h2>{"".join(parts)}</section>'
-
-
-def _cells(report: Report, at: int) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Give what the description has of a column, by name: value, standard error and ends of the interval."""
-    described = report.description
+def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
+    """Write what is known of a column: what it is, its counts in bars, and its statistics with their intervals."""
+    described, bounds = report.description, report.bounds[at]
     tables = (described.values[at], described.standard_errors[at], described.lows[at], described.highs[at])
-    cells = zip(described.statistics, zip(*tables, strict=True), strict=True)
-    return {name: cell for name, cell in cells if cell[0] is not None}
-
-
-def _facts(
-    cells: dict[str, tuple[Any, Any, Any, Any]],
-    confidence: float,
-    caption: str,
-    bounds: tuple[float, float] | None = None,
-) -> str:
+    named = zip(described.statistics, zip(*tables, strict=True), strict=True)
+    cells = {name: cell for name, cell in named if cell[0] is not None}
+    column = report.column_words.get(picture.column, picture.column)
+    text = f"{picture.raw.size:,} categories."
+    if bounds is not None:
+        outside = (cells["count"][0] or 0.0) - picture.total
+        text = f"Numbers, clipped to {number(bounds[0])} to {number(bounds[1])}."
+        if outside > picture.noise_standard_error:
+            text += f" About {outside:,.0f} rows lie beyond the bins."
     rows = []
     for name, (value, error, low, high) in cells.items():
         least = 0.0 if name in {"count", "missing"} else -math.inf  # the noise knows no least
         past = bounds if is_quantile(name) else None
-        ends = "" if low is None else between(max(low, least), max(high, least), bounds=past)
+        ends = "" if low is None or high is None else between(max(low, least), max(high, least), bounds=past)
         rows.append((name, number(value, error) + beyond(value, past), ends))
-    return _table(Grid(("statistic", "value", f"{100 * confidence:.4g}% interval"), rows), caption, "plain")
+    grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% interval"), rows)
+    return paragraph(f"{text} {_missing(cells)}") + _bars(picture, column) + _table(grid, f"Statistics of {column}")
 
 
-def _number(report: Report, at: int, histogram: Histogram, here: str) -> tuple[str, str]:
-    cells, bounds = _cells(report, at), report.bounds[at]
-    spans = [(name, cells[name][2], cells[name][0], cells[name][3]) for name in ("mean", "25%", "50%", "75%")]
-    text = f"Numbers, clipped to {number(bounds[0])} to {number(bounds[1])}" if bounds else "Numbers"
-    beyond = (cells["count"][0] or 0.0) - histogram.total
-    note = f" About {beyond:,.0f} rows lie beyond the picture." if beyond > histogram.noise_standard_error else ""
-    caption = (
-        f"Rows by {called(histogram, histogram.column)}; orange: {100 * report.confidence:.4g}% intervals of the "
-        f"bins, and of the mean and the quartiles below.{note}"
+def _bars(release: Histogram | Counts, column: str) -> str:
+    """Write a table of counts with a bar for each, and a line below it along the interval."""
+    grid, (lows, highs) = release._grid(), release.intervals  # noqa: SLF001 - of our own kind
+    most = float(max(highs.max(), release.counts.max(), 1.0))
+    heads = "".join(f'<th scope="col">{escaped(head)}</th>' for head in grid.heads)
+    rows = []
+    drawn = np.stack([release.counts, lows, highs - lows], axis=1) * 100 / most
+    for at, (name, *texts) in enumerate(grid.rows):
+        told = "".join(f"<td>{escaped(text)}</td>" for text in texts)
+        picture = ""
+        if at < len(drawn) and texts[0]:
+            width, start, reach = drawn[at]
+            picture = f'<span style="width:{width:.1f}%"></span>'
+            picture += f'<span style="margin-left:{start:.1f}%;width:{reach:.1f}%"></span>'
+        bar = f'<td class="drawn" aria-hidden="true">{picture}</td>'
+        rows.append(f'<tr><th scope="row">{escaped(name)}</th>{told}{bar}</tr>')
+    caption = f"Rows by {column}; below each bar its interval"
+    return (
+        f'<table class="bars"><caption>{escaped(caption)}</caption><thead><tr>{heads}<td></td></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
     )
-    more = _details(histogram._grid(), f"Bins of {called(histogram, histogram.column)}")  # noqa: SLF001 - of our own kind
-    drawn = figures.histogram(histogram, spans, here)
-    picture = f"<figure>{drawn}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
-    return f"{text}. {_missing(cells)}", picture + _facts(
-        cells, report.confidence, f"Statistics of {called(histogram, histogram.column)}", bounds
-    )
-
-
-def _category(report: Report, at: int, counts: Counts, here: str) -> tuple[str, str]:
-    cells = _cells(report, at)
-    hidden = len(counts.categories) - figures.MOST_BARS
-    caption = f"Rows by {called(counts, counts.column)}; orange: {100 * report.confidence:.4g}% intervals." + (
-        f" The {hidden:,} smallest are not drawn." if hidden > 0 else ""
-    )
-    more = _details(counts._grid(), f"Counts of {called(counts, counts.column)}")  # noqa: SLF001 - of our own kind
-    picture = f"<figure>{figures.bars(counts, here)}<figcaption>{escaped(caption)}</figcaption>{more}</figure>"
-    text = f"{len(counts.categories):,} categories. {_missing(cells)}"
-    return text, picture + _facts(cells, report.confidence, f"Statistics of {called(counts, counts.column)}")
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
@@ -208,60 +198,3 @@ def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
     if not clearly_some(gone, error):
         return f"Few values are missing, if any: up to about {max(high, 0):,.0f}."
     return f"About {number(gone, error)} values are missing ({between(max(low, 0.0), high)})."
-
-
-def _details(grid: Grid, caption: str) -> str:
-    return f"<details><summary>The numbers of this picture</summary>{_table(grid, caption, 'plain')}</details>"
-
-
-def _together(report: Report) -> str:
-    matrix = report.correlations
-    if matrix is None:
-        return ""
-    names = [called(report, name) for name in matrix.columns]
-    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in names)
-    rows = []
-    for i, name in enumerate(names):
-        cells = "".join(_correlation(matrix, i, j) for j in range(len(matrix.columns)))
-        rows.append(f'<tr><th scope="row">{escaped(name)}</th>{cells}</tr>')
-    caption = "Pearson's correlation, ± standard error of the noise"
-    notes = "".join(f"<p>{escaped(note)}</p>" for note in matrix.notes)
-    text = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
-with a value in every one of these columns. Coloured where the interval leaves out 0: blue above, orange below."""
-    return (
-        '<section aria-labelledby="together"><h2 id="together">How columns go together</h2>'
-        f'<p>{text}</p>{notes}<div class="scroll" role="region" aria-label="Correlations" tabindex="0">'
-        f'<table class="matrix"><caption>{escaped(caption)}</caption><thead><tr><td></td>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
-    )
-
-
-def _correlation(matrix: Correlations, i: int, j: int) -> str:
-    value, error = float(matrix.values[i, j]), float(matrix.standard_errors[i, j])
-    if i == j:
-        return "<td>1</td>"
-    if not math.isfinite(value):
-        return "<td>not known</td>"
-    low, high = float(matrix.lows[i, j]), float(matrix.highs[i, j])
-    strength = sum(abs(value) >= least for least in _STRENGTHS)
-    kind = ("up" if value > 0 else "down") if low > 0 or high < 0 else ""
-    shade = f' class="{kind}{strength}"' if kind and strength else ""
-    return f"<td{shade}>{value:.2f}<small>± {error:.2f}</small></td>"
-
-
-def _reading() -> str:
-    told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _READING.items())
-    return (
-        f'<section aria-labelledby="reading"><h2 id="reading">How to read this page</h2><ul>{told}</ul></section>'
-    )
-
-
-def _noise(report: Report) -> str:
-    if report.privacy is None:
-        return ""
-    rows = [(f"{at}", str(each)) for at, each in enumerate(report.privacy.noise, start=1)]
-    table = _table(Grid((), rows), "Every measurement behind this page", "facts")
-    return (
-        '<section aria-labelledby="noise"><h2 id="noise">Noise</h2><details><summary>What was measured, with which '
-        f"noise</summary>{table}</details></section>"
-    )

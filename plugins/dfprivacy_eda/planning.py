@@ -14,20 +14,17 @@ from scipy.special import ndtri
 from dfprivacy.inference.engine import infer
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
-from dfprivacy_eda.choice import choice_error, choose_alone
-from dfprivacy_eda.counts import edges_of
-from dfprivacy_eda.grown import prefix_error, tree_error
-from dfprivacy_eda.layout import layout, rows_epsilon
+from dfprivacy_eda.quantiles import choice_error, choose_alone
+from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.sums import SD, statistic
+from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy import Column, Curator
     from dfprivacy_eda.correlation import Products
-    from dfprivacy_eda.grown import Grown
     from dfprivacy_eda.joint import Measured
-    from dfprivacy_eda.reading import Aggregation
     from dfprivacy_eda.sums import Sums
 
 __all__ = [
@@ -50,6 +47,12 @@ RELATIVE = "expected relative error"
 _ROWS = 10_000
 _DRAWS = 999
 _TYPICAL = 10  # values of a column of which nobody knows how many it has
+_DESCRIBED = {  # by statistic, what is told of it, and whether in rows
+    "mean": ("a mean, in standard deviations of a sixth of the range", False),
+    "std": ("a standard deviation, in parts of it", False),
+    "50%": (", in rows by which a quartile is off", True),
+    "freq": (" of the count of a category", True),
+}
 
 Findings = dict[str, Any]
 
@@ -66,9 +69,8 @@ def laplace(curator: Curator) -> float:
     return measured[-1].law.standard_deviation if measured else 0.0
 
 
-def _given(curator: Curator, what: str, statistic: str = "") -> str:
-    given = [statistic] if statistic else []
-    given += [f"there are {rows_of(curator):,.0f} rows"] if curator.size is None else []
+def _given(curator: Curator, what: str, *assumed: str) -> str:
+    given = [*assumed, *([f"there are {rows_of(curator):,.0f} rows"] if curator.size is None else [])]
     return f"expected standard error of {what}" + (f", if {' and '.join(given)}" if given else "")
 
 
@@ -76,7 +78,7 @@ def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
     """Give the standard error of a statistic, and in standard deviations of what it is of."""
     error = float(infer(sums.expected(rows), statistic(name)).noise_standard_error)
     sd = SD * sums.column.half
-    return error, error / {"sum": rows * sd, "var": sd * sd}.get(name, sd)
+    return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
 
 def of_moments(name: str) -> Any:
@@ -84,49 +86,42 @@ def of_moments(name: str) -> Any:
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
         error, relative = _expected(curator.planned, name, rows_of(curator))
-        assumption = "" if name == "mean" else f"the standard deviation is {SD * column.half:.4g}"
-        return {_given(curator, f"the {name}", assumption): error, RELATIVE: relative}
+        assumed = [] if name == "mean" else [f"the standard deviation is {SD * column.half:.4g}"]
+        return {_given(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return findings
 
 
 def of_total(curator: Curator, column: Column, **_: Any) -> Findings:
     """Plan a sum."""
-    error = math.sqrt(2) * curator.planned[1]
+    error = curator.planned[0].laws[0].standard_deviation * column.half
     return {_given(curator, "the sum"): error, RELATIVE: error / (rows_of(curator) * SD * column.half)}
 
 
-def of_rows(curator: Curator, **_: Any) -> Findings:
-    """Plan a number of rows."""
-    error = laplace(curator)
-    return {"expected standard error of the number of rows": error, RELATIVE: error / rows_of(curator)}
+def of_number(what: str, *, typical: int = 1) -> Any:
+    """Make the planner of noisy numbers: relative to all rows, or to one of so many values in each search."""
+
+    def findings(curator: Curator, **_: Any) -> Findings:
+        error, searches = laplace(curator), len(curator.measured) if typical > 1 else 1
+        return {
+            f"expected standard error of {what}": error,
+            RELATIVE: error * typical * searches / rows_of(curator),
+        }
+
+    return findings
 
 
-def _cells(curator: Curator, cells: int, what: str) -> Findings:
-    error = laplace(curator)
-    return {f"expected standard error of each {what}": error, RELATIVE: error * cells / rows_of(curator)}
+of_rows = of_number("the number of rows")
+of_keys = of_number("each count", typical=_TYPICAL)
 
 
-def of_counts(
-    curator: Curator, column: Column | None = None, a: Column | None = None, b: Column | None = None, **asked: Any
-) -> Findings:
+def of_counts(curator: Curator, **asked: Any) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
     if asked.get("categories") == "discover" or asked.get("domain") is not None:
-        return of_keys(curator)
-    if "bins" in asked and column is not None:
-        _, inside = edges_of(column, asked["bins"])
-        return _cells(curator, inside.stop - inside.start, "bin's count")
-    sizes = [len(each.categories or ()) for each in (column, a, b) if each is not None]
-    return _cells(curator, math.prod(sizes), "count")
-
-
-def of_keys(curator: Curator, **_: Any) -> Findings:
-    """Plan the search for values that enough rows hold: relative to one of ten values."""
-    error = laplace(curator)
-    return {
-        "expected standard error of each count": error,
-        RELATIVE: error * _TYPICAL * len(curator.measured) / rows_of(curator),
-    }
+        return dict(of_keys(curator))
+    error, what = laplace(curator), "bin's count" if "bins" in asked else "count"
+    cells = curator.planned.raw.size
+    return {f"expected standard error of each {what}": error, RELATIVE: error * cells / rows_of(curator)}
 
 
 def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
@@ -169,14 +164,8 @@ def _moved(shares: Sequence[float], error: float, step: float) -> float:
     return float(np.sqrt(np.mean((y[1] - y[0]) ** 2)))
 
 
-def _tree_error(grown: Grown) -> float:
-    """Give the mean error, in rows, of what a tree of counts has below an edge."""
-    rows, *every = grown.variances
-    return prefix_error(grown.layout, rows, tuple(every))
-
-
 def of_describe(curator: Curator, **_: Any) -> Findings:
-    """Plan a description: the moments relative to a standard deviation, quartiles to a quarter of the rows."""
+    """Plan a description, by the column of which each statistic is known worst."""
     return _described(curator, curator.planned)
 
 
@@ -184,40 +173,34 @@ def of_report(curator: Curator, **_: Any) -> Findings:
     """Plan a report: a description, and correlations."""
     looked = curator.planned
     findings = _described(curator, looked.measured)
-    if looked.products is None:
-        return findings
-    relative, correlations = findings.pop(RELATIVE), _correlated(curator, looked.products)
-    return {**findings, **correlations, RELATIVE: max(relative, correlations[RELATIVE])}
+    correlations = {} if looked.products is None else _correlated(curator, looked.products, "correlation")
+    relative = [each.get(RELATIVE, 0.0) for each in (findings, correlations)]
+    worst = "not known" if "not known" in relative else max(relative)
+    return {**findings, **correlations, RELATIVE: worst}
 
 
 def _described(curator: Curator, measured: Measured) -> Findings:
-    n, findings, relative = rows_of(curator), {}, [0.0]
-    if measured.sums:
-        mean, std = (
-            max(_expected(each, name, n)[1] for each in measured.sums.values()) for name in ("mean", "std")
-        )
-        rows = max(map(_tree_error, measured.trees.values()))
-        findings[_given(curator, "a mean, in standard deviations of a sixth of the range")] = mean
-        findings[_given(curator, "a standard deviation, in parts of it")] = std
-        findings["expected standard error, in rows by which a quartile is off"] = rows
-        relative += [mean, std, rows / (n / 4)]
-    if measured.cells:
-        count = max(cells.law.standard_deviation for cells in measured.cells.values())
-        findings["expected standard error of the count of a category"] = count
-        most = max(len(measured.columns[name].categories or ()) for name in measured.cells)
-        relative.append(count * most / n)
-    return {**findings, RELATIVE: max(relative)}
+    findings, worst = {}, [0.0]
+    for name, (what, in_rows) in _DESCRIBED.items():
+        of = measured.cells if name == "freq" else measured.sums
+        errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in of]
+        if errors:
+            worst.append(max(relative for _, relative, _ in errors))
+            most = max(error for error, *_ in errors) if in_rows else worst[-1]
+            findings[f"expected standard error{what}" if in_rows else _given(curator, what)] = most
+    return {**findings, RELATIVE: max(worst)}
 
 
-def of_products(curator: Curator, **_: Any) -> Findings:
-    """Plan correlations, or covariances in the units in which they are correlations, near 0."""
-    return _correlated(curator, curator.planned)
+def of_products(name: str) -> Any:
+    """Make the planner of correlations, or of covariances in standard deviations."""
+    return lambda curator, **_: _correlated(curator, curator.planned, name)
 
 
-def _correlated(curator: Curator, products: Products) -> Findings:
-    error = products.noise / rows_of(curator) / SD**2
-    what = "a correlation, or of a covariance in standard deviations"
-    return {_given(curator, what, "these are a sixth of the range"): error, RELATIVE: error}
+def _correlated(curator: Curator, products: Products, name: str) -> Findings:
+    what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
+    error = products.expected(rows_of(curator), name)
+    told = "not known" if error is None else error
+    return {_given(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
 
 
 def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
@@ -231,8 +214,7 @@ def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
 
 def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
     """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
-    wanted = reading.read(aggregations, named)
-    each = [(one, *_aggregated(curator, curator.planned, one)) for one in wanted]
+    each = [(one, *_aggregated(curator, curator.planned, one)) for one in reading.read(aggregations, named)]
     errors = {f"expected standard error of {one.name}{units}": error for one, error, _, units in each if error}
     given = _given(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
     assumed = {"assumed": given} if errors else {}
@@ -242,19 +224,18 @@ def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_
 def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float, str]:
     """Give the error of one aggregation, the relative one, and the units where they are not the column's."""
     n = rows_of(curator)
-    if one.column in measured.cells:
-        known, count = len(measured.columns[one.column].categories or ()), measured.cells[one.column].law
-        noise = count.standard_deviation
-        if one.statistic in {"top", "freq"}:
-            return noise * (one.statistic == "freq"), noise * known / n, ""
-        summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
-        error = noise * (math.sqrt(known) if summed else 1)
-        return error, error / n, ""
     if one.share is not None:
-        rows = _tree_error(measured.trees[one.column])
-        return rows, rows / (n / 4), ", in rows by which it is off"
-    sums = measured.sums[one.column]
-    if one.statistic in {"count", "missing"}:
-        error = float(infer(sums, statistic(one.statistic)).noise_standard_error)
-        return error, error / n, ""
-    return *_expected(sums, one.statistic, n), ""
+        tree = measured.trees[one.column]
+        error = prefix_error(
+            tree.layout, 0.0, tuple(tree.variances[1:])
+        )  # of a share, which the root's moves as well
+        return error, error / (n / 4), ", in rows by which it is off"
+    if one.column not in measured.cells:
+        return *_expected(measured.sums[one.column], one.statistic, n), ""
+    known, noise = len(measured.columns[one.column].categories or ()), measured.cells[one.column].law
+    error = noise.standard_deviation
+    if one.statistic in {"top", "freq"}:
+        return error * (one.statistic == "freq"), error * known / n, ""
+    summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
+    error *= math.sqrt(known) if summed else 1
+    return error, error / n, ""

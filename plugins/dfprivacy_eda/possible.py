@@ -1,18 +1,55 @@
-"""What can be: noisy numbers of rows are brought between none and all, and their intervals with them."""
+"""What can be: noisy numbers of rows are brought between none and all, and add up to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Cell", "brought", "note", "within"]
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Cell", "Noisy", "note", "project", "within"]
+
+
+def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
+    """Find the nearest numbers in least squares that are not negative and have given sums, row by row.
+
+    Parameters
+    ----------
+    counts : array_like of shape (..., c)
+        Any numbers.
+    totals : array_like of shape (...)
+        The sums; below 0 counts as 0.
+
+    Returns
+    -------
+    ndarray of shape (..., c)
+        max(counts - theta, 0), with one theta a row.
+
+    Examples
+    --------
+    >>> project([3, -1, 5, 2], 8).round(3).tolist()
+    [2.333, 0.0, 4.333, 1.333]
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if not counts.size:
+        return counts
+    totals = np.maximum(np.asarray(totals, dtype=np.float64), 0.0)[..., None]
+    falling = -np.sort(-counts, axis=-1)
+    thetas = (np.cumsum(falling, axis=-1) - totals) / np.arange(1, counts.shape[-1] + 1)
+    last = np.maximum((falling > thetas).sum(axis=-1, keepdims=True) - 1, 0)  # the first is always kept
+    return np.maximum(counts - np.take_along_axis(thetas, last, axis=-1), 0.0)
+
 
 _NAMED = 3
 
-Cell = tuple[Any, float | None, float | None, float | None]
+Noisy = tuple[Any, float | None, float | None, float | None]
 """A number, or a text, its standard error, and the ends of its interval."""
+Cell = tuple[Any, float | None, float | None, float | None, Any]
+"""The same, and what was released, where that is not possible."""
 
 
 def within(value: float, low: float, high: float, most: float) -> tuple[float, float, float]:
@@ -29,15 +66,6 @@ def within(value: float, low: float, high: float, most: float) -> tuple[float, f
     kept = min(max(value, 0.0), most)
     first, last = (min(max(end + kept - value, 0.0), most) for end in (low, high))
     return kept, first, last
-
-
-def brought(cell: Cell, most: float) -> Cell:
-    """Bring a number of rows between none and all, with its interval; what is not known stays so."""
-    value, error, low, high = cell
-    if value is None or low is None or high is None:
-        return cell
-    kept, first, last = within(value, low, high, most)
-    return kept, error, first, last
 
 
 def note(names: Sequence[str], where: str) -> str:

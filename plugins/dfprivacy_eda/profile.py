@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy import Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, reached, rows_beyond
-from dfprivacy_eda.simplex import project
+from dfprivacy_eda.possible import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy.release import SurveyedColumn
 
-__all__ = ["Profile", "profile", "profile_asked"]
+__all__ = ["Profile", "profile"]
 
 _SURVEY = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
 _BINS = 32
@@ -180,13 +180,6 @@ class Surveyed:
     surveyed: tuple[SurveyedColumn, ...]
     histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]
     size: int | None
-
-
-def profile_asked(columns: tuple[Column, ...], **_: Any) -> None:
-    """Check that no column is named twice, before anything is paid."""
-    names = [column.name for column in columns]
-    if not names or len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Leave it out for all.")
 
 
 def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:

@@ -4,23 +4,313 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, Range, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, Range, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy_eda.choice import Chosen, choose_alone, chosen
-from dfprivacy_eda.grown import Grown, grown
-from dfprivacy_eda.layout import layout
-from dfprivacy_eda.ranked import Quantiles, share
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy.markup import Grid
+from dfprivacy.schema import as_number
+from dfprivacy.statistics import OfSums
+from dfprivacy.wording import between, beyond, number, sure, whose
+from dfprivacy_eda import plots
+from dfprivacy_eda.results import ColumnStatistic, Tabled, tidy
+from dfprivacy_eda.tree import Grown, Layout, Tree, grown, intervals, layout, rows_epsilon, tree_error
+from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["median", "median_asked", "quantile", "quantile_asked"]
+    from dfprivacy.arguments import NanPolicy
+
+__all__ = [
+    "Quantiles",
+    "RankOfLeaf",
+    "choice_error",
+    "choose_alone",
+    "chosen",
+    "median",
+    "median_asked",
+    "quantile",
+    "quantile_asked",
+    "share",
+]
+
+_BESIDE = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
+_CLEARLY = 0.75
+
+
+class RankOfLeaf(OfSums):
+    """How far each interval is from holding a quantile: minus the rows by which it lies too low or too high.
+
+    With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
+    row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1
+    at most; where a row comes or goes, by q or 1 - q.
+    """
+
+    error = 1e-6  # of q n, for up to 2^32 rows
+
+    def __init__(self, counts: features.RowFeatures, q: float) -> None:
+        self.features = counts
+        self.columns = counts.columns
+        self.shape = counts.shape
+        self.q = q
+
+    def value(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the scores of all intervals from the counts."""
+        up_to = np.cumsum(sums)
+        target = self.q * up_to[-1]
+        ranks: NDArray[np.float64] = -np.maximum(0, np.maximum(up_to - sums - target, target - up_to))
+        return ranks
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far a score moves."""
+        most = 1.0 if relation == "replace_one" else max(self.q, 1 - self.q)
+        return most if norm == math.inf else most * self.dimension ** (1 / norm)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The intervals that were chosen for quantiles, and the scales, in rows, by which each may be off."""
+
+    layout: Layout
+    leaves: tuple[int, ...]
+    scales: tuple[float, ...]
+    size: int | None
+
+    def values(self, column: Column) -> list[float]:
+        """Give the middle of each interval, within the bounds."""
+        middles = self.layout.low + self.layout.step * (np.array(self.leaves) + 0.5)
+        return [float(value) for value in np.clip(middles, column.low, column.high)]
+
+    def rows(self, confidence: float) -> list[float]:
+        """Give the rows by which each is off at most.
+
+        Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
+        """
+        return [scale * math.log(self.layout.sizes[-1] / (1 - confidence)) for scale in self.scales]
+
+
+def choice_error(curator: Curator, shares: Sequence[float]) -> float:
+    """Give the standard error, in rows, of quantiles of which each is chosen alone, where values lie dense.
+
+    One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
+    the rows so small is beside a quantile that the choice may be any value.
+    """
+    part = 2 * len(shares) / curator.epsilon
+    scales = [part * (1.0 if curator.neighbors == "replace_one" else max(q, 1 - q)) for q in shares]
+    rows = rows_epsilon(curator) / curator.epsilon
+    if len(shares) > 1 and any(rows * min(q, 1 - q) < _BESIDE * b for q, b in zip(shares, scales, strict=True)):
+        return math.inf
+    return math.sqrt(2 * sum(scale**2 for scale in scales) / len(scales))
+
+
+def choose_alone(
+    curator: Curator, column: Column, shares: Sequence[float], step: float | None, covers: str | None
+) -> bool:
+    """Say whether each quantile is chosen alone: where no interval is asked for, and it is expected to be nearer.
+
+    Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
+    free; and by group a choice is not proved where a person has several rows.
+    """
+    if covers is not None or not curator.decides or (column.public and curator.size is not None):
+        return False
+    of_tree = tree_error(curator, layout(column, step, rows_epsilon(curator)))
+    return choice_error(curator, shares) < _CLEARLY * of_tree
+
+
+def chosen(
+    curator: Curator, column: Column, shares: Sequence[float], nan_policy: NanPolicy, step: float | None
+) -> Chosen:
+    """Choose an interval for each quantile by the exponential mechanism, at an equal part of the budget."""
+    gaps = curator.gaps([column], nan_policy)
+    rows = None if curator.size is None else rows_epsilon(curator)
+    leaves, scales = [], []
+    for q in shares:
+        ranks = curator.once(_ranks, column, gaps, q, step, rows)
+        leaves.append(int(curator.select(ranks, share=Fraction(1, len(shares)))[0]))
+        scales.append(curator.measured[-1].scale)
+    return Chosen(curator.once(intervals, column, step, rows), tuple(leaves), tuple(scales), curator.size)
+
+
+def _ranks(
+    column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float | None
+) -> RankOfLeaf:
+    counts: features.RowFeatures = features.Bins(column, intervals(column, step, rows).cuts)
+    return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Quantiles(Tabled):
+    """Quantiles of one column: from noisy counts from which any other follows, or each chosen alone.
+
+    ``to_frame()`` has a row for each, with the columns q, value, low and high. Those that were chosen alone have no
+    interval, and none of what begins with `leaves`.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    q : tuple of float
+        The shares of rows that were asked for.
+    values : tuple of float
+        The quantile of each.
+    low, high : tuple of float or None
+        Ends of an interval for each; None where the notes say how sure they are.
+    confidence : float
+        Coverage of each interval.
+    covers : {"table", "population", "sample"}
+        What the intervals are for, as in `ColumnStatistic`.
+    bounds : tuple of two float
+        The column's bounds. A quantile at one may lie beyond it, for values there were limited.
+    count : float or None
+        Rows that the quantiles are about; noisy where that is private, or None.
+    missing, missing_standard_error : float or None
+        As for `ColumnStatistic`.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    leaves : ndarray of shape (N,)
+        Noisy counts of N equal intervals, made consistent: unbiased, negative at times.
+    grid : tuple of two float
+        The lowest edge of the intervals, and their width.
+    whole : bool
+        Whether each interval stands for one value, its middle.
+    ends : tuple of two float or None
+        The lowest and highest value, if the first interval and the last are for these two alone.
+    sizes : tuple of int
+        Nodes on each level of the tree of counts.
+    spreads : tuple of float
+        Variance of a count on each level.
+    """
+
+    column: str
+    q: tuple[float, ...]
+    values: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+    confidence: float
+    covers: str | None = "table"
+    bounds: tuple[float, float] | None = None
+    count: float | None
+    missing: float | None
+    missing_standard_error: float | None
+    notes: tuple[str, ...]
+    leaves: NDArray[np.float64] | None = None
+    grid: tuple[float, float] | None = None
+    whole: bool = False
+    sizes: tuple[int, ...] = ()
+    spreads: tuple[float, ...] = ()
+    ends: tuple[float, float] | None = None
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The counts of intervals, with which everything else is computed."""
+        if self.leaves is None or self.grid is None:
+            raise ArgumentError(
+                "Nothing but these quantiles is known: each was chosen alone.",
+                "Ask with covers='table': from a tree of counts any other follows.",
+            )
+        edges = self.grid[0] + self.grid[1] * np.arange(len(self.leaves) + 1.0)
+        edges = np.asarray(edges, dtype=np.float64)
+        return Tree(edges, self.sizes, self.leaves, self.spreads, self.whole, self.ends)
+
+    def quantile(self, q: float) -> float:
+        """Give another quantile, at no price.
+
+        Parameters
+        ----------
+        q : float
+            The share of rows at or below it, from 0 to 1.
+
+        Returns
+        -------
+        float
+            The quantile.
+        """
+        return float(self.tree.quantiles([share(q)])[0])
+
+    def cdf(self, x: float) -> float:
+        """Give the share of rows up to a value, at no price.
+
+        Parameters
+        ----------
+        x : float
+            The value.
+
+        Returns
+        -------
+        float
+            The share, linear between the edges of the counts.
+        """
+        rows, _ = self.tree.below([np.nextafter(as_number(x, "x"), np.inf)])
+        return float(rows[0]) / self.tree.total if self.tree.total > 0 else math.nan
+
+    @property
+    def frame(self) -> Any:
+        """A row for each quantile: the share, the value, and its interval."""
+        return tidy(self, self._columns())
+
+    def _columns(self) -> dict[str, tuple[float | None, ...]]:
+        low, high = zip(*self._intervals, strict=True)
+        return {"q": self.q, "value": self.values, "low": low, "high": high}
+
+    @property
+    def _intervals(self) -> list[tuple[float, float] | tuple[None, None]]:
+        if self.low is None or self.high is None:
+            return [(None, None)] * len(self.q)
+        return [*zip(self.low, self.high, strict=True)]
+
+    def _value(self, at: int) -> str:
+        low, high = self._intervals[at]
+        error = None if low is None or high is None else (high - low) / 4
+        return number(self.values[at], error)
+
+    def _sentence(self) -> str:
+        """Say the quantiles, of many the first, the middle and the last."""
+        unit = self._unit(self.column)
+        noisy = self.covers != "population" and any(self.spreads)
+        of = whose(self.covers or "") + ", all of them noise" * noisy
+        last = len(self.q) - 1
+        told = []
+        for at in sorted({0, last // 2, last}):
+            low, high = self._intervals[at]
+            value = f"{self._value(at)} {unit}".rstrip() + beyond(self.values[at], self.bounds)
+            how = sure(low, high, self.confidence, bounds=self.bounds)
+            told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
+        intervals = "" if self.low is None else f" The intervals are for {of}."
+        return f"Of {self._noun(self.column)}, {'; '.join(told)}.{intervals}"
+
+    def _grid(self) -> Grid:
+        rows = []
+        for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
+            sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
+            rows.append((f"{q:.4g}", self._value(at) + beyond(value, self.bounds), sides))
+        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("intervals", "each on its own")] if self.low is not None else []
+        rows += [] if self.count is None else [("rows", f"{self.count:,.0f}")]
+        rows += left_out(self.missing, self.missing_standard_error)
+        return [*rows, *(("note", note) for note in self.notes)]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the quantiles; with a tree of counts the cumulated shares of rows with a band, and intervals."""
+        return plots.quantiles(self, ax)
+
+
+def share(q: object) -> float:
+    """Check a share of rows."""
+    if isinstance(q, bool) or not isinstance(q, int | float | np.integer | np.floating) or not 0 <= q <= 1:
+        raise ArgumentError(
+            f"q={q!r} is no share of rows.", "Give numbers from 0 to 1, such as 0.5 for the median."
+        )
+    return float(q)
+
 
 Covers = Literal["table", "population"]
 Step = Annotated[float, Range(0, exclusive="low")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["Aggregation", "columns_of", "read"]
+__all__ = ["Aggregation", "columns_of", "each_once", "read"]
 
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
 OF_LABELS = ("count", "missing", "top", "freq")
@@ -33,9 +32,6 @@ _INSTEAD = {  # what dataframes have, and nobody can be told
     "mode": 'The most frequent category is "top", and its rows "freq".',
     "quantile": 'Write the share as in describe: "25%".',
 }
-
-
-_OF_POLARS = {"len": "count", "null_count": "missing"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +61,13 @@ class Aggregation:
         return None if written is None else float(written[1]) / 100
 
 
+def each_once(columns: Sequence[Column] | None, **_: object) -> None:
+    """Check that columns are named, each once, before anything is paid; None names all."""
+    names = None if columns is None else [column.name for column in columns]
+    if names is not None and (not names or len(set(names)) < len(names)):
+        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
+
+
 def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
     """Read what is asked for: statistics by column, or pairs of column and statistic by name.
 
@@ -86,12 +89,9 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
         If something is no aggregation, or two have one name.
     """
     if not isinstance(aggregations, Mapping | None):
-        several = aggregations if isinstance(aggregations, list | tuple) else [aggregations]
-        instead = _example(*several)
-        what = "expressions" if instead else f"a {type(aggregations).__name__}"
         raise ArgumentError(
-            f"agg() takes statistics by column, not {what}.",
-            instead or 'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
+            f"agg() takes statistics by column, not a {type(aggregations).__name__}.",
+            'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
         )
     every = []
     by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
@@ -102,11 +102,8 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
         if _of_column(pair):
             continue
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
-            given = type(pair).__name__ if _expression(pair) else repr(pair)[:100]
-            raise ArgumentError(
-                f"{name}={given} is no aggregation.",
-                _example(pair, name=name) or f'For example {name}=("age", "mean").',
-            )
+            given = repr(pair)[:100] if isinstance(pair, str | int | float | list | tuple) else type(pair).__name__
+            raise ArgumentError(f"{name}={given} is no aggregation.", f'For example {name}=("age", "mean").')
         every.append(_checked(name, *pair))
     if not every:
         raise ArgumentError("agg() was asked for nothing.", 'For example agg({"age": ["mean", "std"]}).')
@@ -117,45 +114,6 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
             f"Two aggregations are called {twice[0]!r}.", "Name each in its own way: agg(name=(column, statistic))."
         )
     return tuple(every)
-
-
-def _expression(given: object) -> bool:
-    """Tell a Polars expression, without importing Polars."""
-    return type(given).__module__.partition(".")[0] == "polars" and hasattr(given, "meta")
-
-
-def _example(*given: object, name: str = "") -> str:
-    """Write what Polars expressions such as ``pl.col("age").mean()`` ask for in names; empty if they are none.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> _example(pl.col("age").mean(), pl.col("income").quantile(0.9).alias("high"))
-    'It takes no Polars expressions. For example agg(age_mean=("age", "mean"), high=("income", "90%")).'
-    """
-    if not given or not all(map(_expression, given)):
-        return ""
-    pairs = []
-    for written in itertools.chain(*map(_single, map(str, given))):
-        written_as = re.search(r'col\("([^"]+)"\)\.(\w+)\((?:\[dyn float: )?([\d.]*)', written)
-        column, statistic, share = ("age", "mean", "") if written_as is None else written_as.groups()
-        quantile = statistic == "quantile" and share
-        statistic = f"{100 * float(share):g}%" if quantile else _OF_POLARS.get(statistic, statistic)
-        statistic = statistic if _statistic(statistic) else "mean"
-        alias = re.search(r'\.alias\("([^"]+)"\)', written)
-        called = name or (f"{column}_{statistic}" if alias is None else alias[1])
-        pair = f'("{column}", "{statistic}")'
-        pairs.append(f"{called}={pair}" if called.isidentifier() else f'**{{"{called}": {pair}}}')
-    return f"It takes no Polars expressions. For example agg({', '.join(pairs)})."
-
-
-def _single(written: str) -> list[str]:
-    """Write an expression of several columns, as one of each."""
-    several = re.match(r"cs\.by_name\((.*?), require_all=\w+\)", written)
-    if several is None:
-        return [written]
-    rest = written[several.end() :]
-    return [f'col("{name}"){rest}' for name in re.findall(r"'([^']+)'", several[1])]
 
 
 def _of_column(given: object) -> bool:

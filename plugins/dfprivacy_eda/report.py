@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy.markup import Grid
-    from dfprivacy_eda.grown import Grown
-    from dfprivacy_eda.matrices import Correlations
+    from dfprivacy_eda.correlation import Correlations
+    from dfprivacy_eda.tree import Grown
 
-__all__ = ["Report", "binned", "report", "report_asked"]
+__all__ = ["Report", "binned", "report"]
 
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
 _MOST = 24  # bins of a picture
@@ -172,13 +172,6 @@ class Looked:
     measured: Measured
     products: Products | None
     shares: dict[str, float]
-
-
-def report_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check that no column is named twice, before anything is paid."""
-    names = [column.name for column in columns or ()]
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name one twice.", "Name each once.")
 
 
 @mechanism(columns={"columns": "columns"})

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import Release
-from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_error
+from dfprivacy import Column, Release
+from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
-from dfprivacy_eda.wording import left_out
+from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
+from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Tabled", "at_bound", "covers_of", "is_quantile", "said", "tidy", "unit_of"]
+__all__ = ["ColumnStatistic", "Framed", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
 
 
 class Tabled(Release):
@@ -26,6 +28,41 @@ class Tabled(Release):
 
     def _tidy(self) -> list[Mapping[str, Any]]:
         return [self._columns()]
+
+
+class Framed(Tabled):
+    """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
+
+    _named: ClassVar[tuple[str, str]]
+    """What a column of their names is called, and the attribute that has them."""
+
+    def _cells_of(self, name: str) -> Mapping[str, Sequence[Any]]:
+        """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
+        raise NotImplementedError
+
+    def _framed(self, name: str) -> Any:
+        """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
+        pandas, cells = self.library == "pandas", self._cells_of(name)
+        head, names = self._named[0], list(getattr(self, self._named[1]))
+        made = tidy(self, cells if pandas else {head: names, **cells})
+        if pandas:
+            made.index = names
+        return made
+
+    @property
+    def frame(self) -> Any:
+        """The numbers, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
+        return self._framed("values")
+
+    @property
+    def errors(self) -> Any:
+        """The same shape with the standard error of each number."""
+        return self._framed("standard_errors")
+
+    @property
+    def loc(self) -> Any:
+        """What picks cells of a pandas frame by name."""
+        return self.frame.loc
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,6 +100,9 @@ class ColumnStatistic(Release):
         The column's bounds, to which values are limited; None of rows and categories.
     notes : tuple of str
         What to know before trusting the number.
+    released : mapping or None
+        What it follows from, where that are noisy sums: values, of each the noise and the measurement, and how
+        rows and moments follow.
     """
 
     value: float
@@ -79,11 +119,25 @@ class ColumnStatistic(Release):
     raw: float | None = None
     bounds: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
+    released: Mapping[str, Any] | None = field(default=None, compare=False)
 
     _estimate: ClassVar[str] = "value"
 
     def __float__(self) -> float:
         return self.value
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the number under draws of the noise."""
+        if self.released is None:
+            return super()._redrawn()
+        name = self.statistic if self.statistic in STATISTICS else "count"
+        values = getattr(drawn(self.released, self.column, self.bounds), name)
+        if self.raw is None:
+            return {"value": values}
+        within = (
+            np.minimum if self.value < self.raw else np.maximum
+        )  # what was brought to what is possible stays so
+        return {"value": within(values, self.value), "raw": values}
 
     @property
     def _repeated(self) -> tuple[str, ...]:
@@ -132,7 +186,7 @@ class ColumnStatistic(Release):
 
     @property
     def _axis(self) -> str:
-        return plots.stated(self)
+        return stated(self)
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
@@ -155,56 +209,24 @@ class ColumnStatistic(Release):
         return plots.statistic(self, ax)
 
 
-_WORDS = {
-    "missing": "number of rows without a value",
-    "nunique": "number of different values",
-    "std": "standard deviation",
-    "var": "variance",
-    "top": "most frequent value",
-    "freq": "number of rows with the most frequent value",
-    "count": "number of rows with a value",
-}
-_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
+    """Return the numbers of a column under draws of the noise in what was released of it."""
+    return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
 
 
-_QUANTILES = ("median", "quantile ")
-_LIMITED = {"mean", "sum", "var", "std"}
+def redrawn_cells(
+    asked: Sequence[tuple[str, tuple[float, float] | None, Mapping[str, Any] | None, str]],
+) -> tuple[Any, ...]:
+    """Return statistics under draws of the noise, of their columns, bounds, noisy sums and names; or None."""
+    return tuple(
+        None if plain is None or statistic not in STATISTICS else getattr(drawn(plain, column, bounds), statistic)
+        for column, bounds, plain, statistic in asked
+    )
 
 
-def is_quantile(statistic: str) -> bool:
-    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
-    return statistic.startswith(_QUANTILES) or statistic.endswith("%")
-
-
-def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
-    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
-    past = beyond(value, bounds)
-    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
-
-
-def covers_of(statistic: str) -> str:
-    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
-
-    Limits do not move quantiles within them, nor numbers of rows.
-    """
-    return "limited table" if statistic in _LIMITED else "table"
-
-
-def said(release: Release, statistic: str, column: str) -> str:
-    """Say what a statistic is of, in the words of the schema."""
-    if not column:
-        return "number of rows"
-    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
-    share = statistic[:-1] if statistic.endswith("%") else ""
-    return f"{f'{share}% quantile' if share else _WORDS.get(statistic, statistic)} of {of}"
-
-
-def unit_of(release: Release, statistic: str, column: str) -> str:
-    """Give the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
-    if statistic in _ROWS or not column:
-        return ""
-    unit = release._unit(column)  # noqa: SLF001 - of our own kind
-    return f"({unit})²" if unit and statistic == "var" else unit
+def possible_cells(statistics: Sequence[str], raw: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what is drawn of numbers as released: not of rows, which were brought to what is possible."""
+    return tuple(None if name in ("count", "missing") else each for name, each in zip(statistics, raw, strict=True))
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:

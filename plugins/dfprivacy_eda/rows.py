@@ -1,17 +1,28 @@
-"""How many rows there are, with a value and without one."""
+"""How many rows there are, with a value and without one, and how many different values."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from dfprivacy import Column, Curator, Probability, features, mechanism
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import counts
 
-__all__ = ["count", "missing"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.features import Batch
+
+__all__ = ["Categories", "Values", "count", "missing", "nunique", "nunique_asked"]
 
 
 @mechanism(columns={"columns": "columns"})
@@ -127,6 +138,7 @@ class Rows:
     values: tuple[float, float | None]
     laws: tuple[NoiseLaw, NoiseLaw]
     size: int | None
+    released: Mapping[str, Any]
 
 
 def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
@@ -134,23 +146,28 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         counted = curator.sum(features.Count(), grid="unit")
-        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n)
+        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n, counts(counted, 0))
     told = n is None and (both or curator.neighbors == "add_remove")
-    known = curator.sum(curator.once(_complete, gaps, told), grid="unit")
+    known = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None), grid="unit")
     value = float(known.values[0])
     left = float(known.values[1]) if told else None if n is None else n - value
-    return Rows((value, left), (known.law, known.law), n)
-
-
-def _complete(gaps: tuple[Column, ...], told: bool) -> features.Given:  # noqa: FBT001 - as `once` takes it
-    return features.Given(*gaps, tally=(0, 1) if told else None)
+    return Rows((value, left), (known.law, known.law), n, counts(known, n))
 
 
 def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
-    noisy, law = rows.values[which] or 0.0, rows.laws[which]
-    reach = law.reach(confidence)
     most = math.inf if rows.size is None else float(rows.size)
-    left = rows.values[1] if name == "count" and columns else None
+    of = ", ".join(column.name for column in columns)
+    found = _number(name, of, rows.values[which] or 0.0, rows.laws[which], most, confidence)
+    counted = rows.values[0] if name == "count" or rows.size is None else most
+    found = replace(found, count=counted, released=rows.released)
+    if name != "count" or not columns or rows.values[1] is None:
+        return found
+    return replace(found, missing=rows.values[1], missing_standard_error=rows.laws[1].standard_deviation)
+
+
+def _number(name: str, of: str, noisy: float, law: NoiseLaw, most: float, confidence: float) -> ColumnStatistic:
+    """Give a number of rows or values, of none to a most, with the interval of its noise."""
+    reach = law.reach(confidence)
     value, low, high = within(noisy, noisy - reach, noisy + reach, most)
     return ColumnStatistic(
         value=value,
@@ -159,9 +176,132 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
         confidence=confidence,
         noise_standard_error=law.standard_deviation,
         statistic=name,
-        column=", ".join(column.name for column in columns),
-        count=rows.values[0] if name == "count" or rows.size is None else float(rows.size),
-        missing=left,
-        missing_standard_error=None if left is None else rows.laws[1].standard_deviation,
+        column=of,
         raw=None if value == noisy else noisy,
     )
+
+
+def _one(columns: tuple[Column, ...], public: frozenset[str]) -> float:
+    """Bound how far a row moves a number of different values: a value goes, another comes, or neither."""
+    return 0.0 if all(column.name in public for column in columns) else 1.0
+
+
+class Categories(OfSums):
+    """How many categories of a column some row is in."""
+
+    shape = (1,)
+
+    def __init__(self, column: Column) -> None:
+        self.features = features.OneHot(column)
+        self.columns = (column,)
+
+    def value(self, sums: NDArray[np.float64]) -> Any:
+        """Count the counts that are not 0."""
+        return np.count_nonzero(sums)
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far one row moves it."""
+        return _one(self.columns, public) if relation == "replace_one" else 1.0
+
+
+class Values(OfRows):
+    """How many different numbers there are in a column, as clipped to its bounds."""
+
+    shape = (1,)
+
+    def __init__(self, column: Column, *, omit: bool) -> None:
+        self.columns = (column,)
+        self.omit = omit
+
+    def value(self, rows: Batch) -> Any:
+        """Count them."""
+        (column,) = self.columns
+        values = rows.values(column)
+        return len(np.unique(values[~rows.missing(column)] if self.omit else values))
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far one row moves it."""
+        return _one(self.columns, public) if relation == "replace_one" else 1.0
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The noisy number, the law of its noise, and the most there can be."""
+
+    value: float
+    law: NoiseLaw
+    most: float
+    released: Mapping[str, Any]
+
+
+def nunique_asked(column: Column, **_: Any) -> None:
+    """Check that values can be told apart, before anything is paid."""
+    if column.bounds is None and column.categories is None:
+        raise ArgumentError(
+            f"Of {column.name!r} nothing is declared, so its values cannot be told from typing errors and noise.",
+            f"Declare categories={{{column.name!r}: [...]}} for those that count, or bounds if they are numbers.",
+        )
+
+
+@mechanism(columns={"column": "any"})
+def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Counted:
+    """Count the different values of a column.
+
+    Parameters
+    ----------
+    column : str
+        A column with categories, of which those count that some row is in, or with bounds, to which its numbers are
+        clipped. Of a column with both, the categories count.
+    nan_policy : {"omit", "fill", "raise"}
+        Whether a missing number is no value, ``"omit"``, or counts as the column's fill value, ``"fill"``;
+        ``"raise"`` refuses missing values, where the column is public.
+    confidence : float
+        Coverage of the interval.
+
+    Returns
+    -------
+    ColumnStatistic
+        The number, between 0 and that of the categories, or of the rows; ``raw`` is unbiased where the noise went
+        beyond.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an argument cannot be used, or neither bounds nor categories are declared; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: discrete Laplace noise of
+    sensitivity 1 [1]_. Where a row changes, one value may go and another come, so the number moves by 1 at most.
+
+    References
+    ----------
+    .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+
+    Examples
+    --------
+    >>> import pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"age": [22, 31, 27, 40] * 5000})
+    >>> view = dp.protect(df, "eda-nunique", epsilon=50, ledger="memory:", bounds={"age": (0, 100)})
+    >>> round(float(view.nunique("age", epsilon=50)))
+    4
+    """
+    gaps = curator.gaps([column], nan_policy)
+    if column.categories is not None:
+        measured, most = curator.measure(Categories(column)), float(len(column.categories))
+    else:
+        measured = curator.measure(Values(column, omit=bool(gaps)))
+        most = math.inf if curator.size is None else float(curator.size)
+    return Counted(float(measured.values[0]), NoiseLaw(float(measured.scales[0])), most, counts(measured))
+
+
+@nunique.concludes
+def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Give the number with the interval of its noise."""
+    found = _number("nunique", column.name, measured.value, measured.law, measured.most, confidence)
+    wide = found.low is not None and found.high is not None and found.high - found.low > measured.most / 2
+    few = "The interval spans more than half of what is possible: there is too little epsilon for this column."
+    found = replace(found, notes=(few,) * wide, released=measured.released)
+    return found if column.categories is not None else replace(found, covers="limited table", bounds=column.bounds)

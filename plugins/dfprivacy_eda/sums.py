@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,15 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dfprivacy import Column, Curator, features
-from dfprivacy.inference.draws import points, quantile
+from dfprivacy.inference.draws import DRAWS as FRESH
+from dfprivacy.inference.draws import points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from dfprivacy.arguments import NanPolicy
@@ -26,7 +29,19 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "SD", "STATISTICS", "Drawn", "Sums", "drawn_noise", "laws_of", "moments", "statistic"]
+__all__ = [
+    "DRAWS",
+    "SD",
+    "STATISTICS",
+    "Drawn",
+    "Sums",
+    "counts",
+    "drawn_noise",
+    "ids_of",
+    "laws_of",
+    "moments",
+    "statistic",
+]
 
 DRAWS = 8192
 STATISTICS = ("count", "missing", "mean", "sum", "var", "std")
@@ -108,6 +123,8 @@ class Sums:
         what was measured; and `start`, of shape (4,), what is added to that.
     counted : bool
         Whether the rows without a value were counted.
+    ids : tuple of d (str, int)
+        For each the measurement that it is of (`dfprivacy.NoisyValue`), and its place in that.
     about : float or None
         v, if the sum of (y - m)² - v was measured in place of the sum of y², m being the mean of y.
     """
@@ -118,6 +135,7 @@ class Sums:
     map: Array
     start: Array
     counted: bool
+    ids: tuple[tuple[str, int], ...] = ()
     about: float | None = None
 
     def _named(self, values: Array) -> Drawn:
@@ -139,6 +157,31 @@ class Sums:
         """Draw what the numbers may be, given what was measured, all with the same weight."""
         noisy = any(law.scale for law in self.laws)
         return (self._possible, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
+
+    @property
+    def released(self) -> dict[str, Any]:
+        """What was measured in plain values, of which `of_release` makes it again."""
+        noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
+        rows = tuple(map(tuple, self.map.tolist()))
+        plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
+        return {**plain, "start": tuple(self.start.tolist()), "about": self.about}
+
+    @classmethod
+    def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
+        """Return what was measured, from `released`."""
+        laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
+        ids = tuple((name, place) for *_, name, place in plain["noise"])
+        values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
+        return cls(column, values, laws, map_, start, counted=True, ids=ids, about=plain["about"])
+
+    @property
+    def redrawn(self) -> Drawn:
+        """The numbers of what was measured less fresh noise, draws along the last axis."""
+        values = np.repeat(self.values[:, None], FRESH, axis=1)
+        for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
+            if law.scale:
+                values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]
+        return self._named(values)
 
     def known(self, name: str) -> float:
         """Return a statistic as it was measured."""
@@ -199,7 +242,7 @@ def _of_population(moments: Any) -> tuple[Array, Array, Array]:
     return one.mean, one.variance / one.n, one.n - 1
 
 
-@lru_cache(maxsize=64)  # the groups of a call have the same laws, but for those that their own first step gave
+@lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
 def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     """Draw noise, the same every time: a conclusion is a function of what was measured.
 
@@ -215,9 +258,10 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     ndarray of shape (len(laws), draws)
         The noise.
     """
-    *every, radius = points(len(laws) + 1, draws)
+    *every, last = points(len(laws) + 1, draws)
+    radii = {law.dimension: gammaincinv(law.dimension + 1, last) for law in laws if law.kind == "cube"}
     drawn = [
-        law.scale * gammaincinv(law.dimension + 1, radius) * (2 * u - 1) if law.kind == "cube" else quantile(law, u)
+        law.scale * radii[law.dimension] * (2 * u - 1) if law.kind == "cube" else quantile(law, u)
         for law, u in zip(laws, every, strict=True)
     ]
     return np.array(drawn).reshape(len(laws), draws)
@@ -226,6 +270,30 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
 def laws_of(noisy: NoisyValue) -> tuple[NoiseLaw, ...]:
     """Return the law of the noise in each of several sums, on real numbers."""
     return tuple(replace(noisy.law, scale=float(scale), step=0.0) for scale in noisy.scales.ravel())
+
+
+def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
+    """Return of each of several sums its measurement, and its place in that."""
+    return tuple((noisy.id, place) for place in range(noisy.values.size))
+
+
+def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
+    """Return noisy counts in plain values, the first that of rows.
+
+    Parameters
+    ----------
+    noisy : NoisyValue
+        One count, or two of which the other is that of rows without a value.
+    missing : int, optional
+        The public number of all rows, if those are the rest of them.
+    """
+    map_, start = np.zeros((4, noisy.values.size)), np.zeros(4)
+    map_[0, 0], map_[3, -1], start[3] = 1, 1, 0
+    if missing is not None:
+        map_[3, 0], start[3] = -1, missing
+    column = Column("", (-1.0, 1.0))
+    laws = (noisy.law,) * noisy.values.size
+    return Sums(column, noisy.values, laws, map_, start, counted=True, ids=ids_of(noisy)).released
 
 
 def moments(
@@ -252,7 +320,7 @@ def moments(
         sums[0] -= 0 if n is None else sums[3]
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
     complete = not (gaps or column.filled or nan_policy == "fill")
-    return Sums(column, measured.values, laws_of(measured), sums, start, counted or complete)
+    return Sums(column, measured.values, laws_of(measured), sums, start, counted or complete, ids_of(measured))
 
 
 def _summed(

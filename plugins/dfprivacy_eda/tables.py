@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError
+from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure
 from dfprivacy_eda import plots
+from dfprivacy_eda.possible import project
 from dfprivacy_eda.results import Tabled, tidy
-from dfprivacy_eda.simplex import project
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
+_DRAWN = 10_000  # cells whose noise is drawn again
 _WHOLE = 10.0  # the least error by which numbers of rows are written: then without places
 
 
@@ -41,6 +45,15 @@ class _Counted(Tabled):
     normalize: bool = False
     missing: float | None = None
     missing_standard_error: float | None = None
+    released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the noisy counts under draws of the noise, of tables that are not too large."""
+        if self.released is None or self.raw.size > _DRAWN:
+            return super()._redrawn()  # which refuses it
+        measurement, places = self.released
+        noise = redrawn(self._law, np.full(max(places, default=0) + 1, self.noise_scale), measurement)[[*places]]
+        return {"raw": self.raw[..., None] - noise.reshape(*self.raw.shape, -1)}
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
@@ -186,6 +199,8 @@ class Counts(_Counted):
         Coverage of each interval.
     missing, missing_standard_error : float or None
         Rows in none of the categories, and the standard error; None where that is not known.
+    released : tuple of (str, tuple of int) or None
+        The measurement, and which of its numbers these are.
     """
 
     column: str

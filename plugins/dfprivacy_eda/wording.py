@@ -1,15 +1,30 @@
-"""How what is left out is told."""
+"""How numbers, and what is left out, are told."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dfprivacy.wording import clearly_some, with_error
+from dfprivacy.wording import beyond, clearly_some, number, with_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["left_out"]
+    from dfprivacy import Release
+    from dfprivacy_eda.results import ColumnStatistic
+
+__all__ = ["at_bound", "called", "covers_of", "is_quantile", "left_out", "named", "said", "stated", "unit_of"]
+
+_WORDS = {
+    "missing": "number of rows without a value",
+    "nunique": "number of different values",
+    "std": "standard deviation",
+    "var": "variance",
+    "top": "most frequent value",
+    "freq": "number of rows with the most frequent value",
+    "count": "number of rows with a value",
+}
+_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+_LIMITED = {"mean", "sum", "var", "std"}
 
 
 def left_out(missing: float | None, error: float | None) -> Sequence[tuple[str, str]]:
@@ -17,3 +32,56 @@ def left_out(missing: float | None, error: float | None) -> Sequence[tuple[str, 
     if missing is None or not clearly_some(missing, error):
         return ()
     return (("missing", f"{with_error(missing, error)} rows, left out"),)
+
+
+def is_quantile(statistic: str) -> bool:
+    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
+    return statistic.startswith(("median", "quantile ")) or statistic.endswith("%")
+
+
+def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
+    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
+    past = beyond(value, bounds)
+    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
+
+
+def covers_of(statistic: str) -> str:
+    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
+
+    Limits do not move quantiles within them, nor numbers of rows.
+    """
+    return "limited table" if statistic in _LIMITED else "table"
+
+
+def called(release: Release, column: str) -> str:
+    """Name columns, of which there may be several, for people: by labels with units, where the schema says them."""
+    return release._called(*column.split(", "))  # noqa: SLF001 - of our own kind
+
+
+def stated(release: ColumnStatistic) -> str:
+    """Say what a number is, in the words of the column."""
+    word = _WORDS.get(release.statistic, release.statistic)
+    return f"{word} of {called(release, release.column)}" if release.column else "rows"
+
+
+def named(release: Release, name: str, column: str, statistic: str) -> str:
+    """Name a number as it was asked, in the words of its column where the name is made of that."""
+    own = name == f"{column}_{statistic}" and column in release.column_words
+    return f"{_WORDS.get(statistic, statistic)} of {called(release, column)}" if own else name
+
+
+def said(release: Release, statistic: str, column: str) -> str:
+    """Say what a statistic is of, in the words of the schema."""
+    if not column:
+        return "number of rows"
+    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
+    share = statistic[:-1] if statistic.endswith("%") else ""
+    return f"{f'{share}% quantile' if share else _WORDS.get(statistic, statistic)} of {of}"
+
+
+def unit_of(release: Release, statistic: str, column: str) -> str:
+    """Give the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
+    if statistic in _ROWS or not column:
+        return ""
+    unit = release._unit(column)  # noqa: SLF001 - of our own kind
+    return f"({unit})²" if unit and statistic == "var" else unit

@@ -8,13 +8,11 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_gmm.classes import GaussianClasses
-from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.classes import GaussianClasses, GaussianClassifier
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
-from dfprivacy_gmm.gaussians import GaussianClassifier
 from dfprivacy_gmm.joint import JointMoments
-from dfprivacy_gmm.mechanisms import check_by, check_fit, findings, gmm_fit, moments
-from dfprivacy_gmm.unlabelled import fourier_sketch
+from dfprivacy_gmm.mechanisms import check_by, check_fit, findings, fourier_sketch, gmm_fit, moments
+from dfprivacy_gmm.polish import MixtureMoments
 
 __all__ = [
     "FourierSketch",

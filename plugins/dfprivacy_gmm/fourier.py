@@ -1,33 +1,55 @@
-"""A released Fourier sketch, and the mixtures that are fitted to it, as often as is wanted."""
+"""What a Gaussian mixture says of rows, with scikit-learn's names, once its parameters are known."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import gammaincc
+from scipy.special import gammaincc, logsumexp
 
 from dfprivacy import ArgumentError, Release
-from dfprivacy.plotting import axes
+from dfprivacy.plotting import axes, ink
 from dfprivacy.progress import progress
 from dfprivacy.release import renamed
 from dfprivacy.wording import listed, number, pvalue
-from dfprivacy_gmm.advice import VOID, check_components, check_search, doubts
-from dfprivacy_gmm.characteristic import Shape, Sketch
-from dfprivacy_gmm.choice import choose
-from dfprivacy_gmm.fit import BATCHES, Fit
-from dfprivacy_gmm.hopeless import everything, predicted_error
-from dfprivacy_gmm.mixture import MixtureModel, shaped
+from dfprivacy_gmm.classes import ellipses, matrix
+from dfprivacy_gmm.fit import (
+    BATCHES,
+    VOID,
+    Fit,
+    check_components,
+    check_search,
+    choose,
+    doubts,
+    everything,
+    predicted_error,
+)
 from dfprivacy_gmm.polish import centre_covariances, centre_errors, sketch_covariance
-from dfprivacy_gmm.sketch import Whitening
+from dfprivacy_gmm.sketch import Shape, Sketch, Whitening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["FourierSketch", "GaussianMixture"]
+    from dfprivacy_gmm.sketch import Shape
+
+__all__ = ["FourierSketch", "GaussianMixture", "shaped"]
+
+
+def shaped(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
+    """Give covariances in scikit-learn's shape for their type."""
+    diagonal = np.diagonal(covariances, axis1=1, axis2=2)
+    shaped: dict[Shape, NDArray[np.float64]] = {
+        "full": covariances,
+        "tied": covariances[0],
+        "diag": np.ascontiguousarray(diagonal),
+        "spherical": diagonal.mean(axis=1),
+    }
+    return shaped[shape]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -211,7 +233,7 @@ class FourierSketch(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class GaussianMixture(MixtureModel, Release):
+class GaussianMixture(Release):
     """A Gaussian mixture of private rows, with scikit-learn's names.
 
     Attributes
@@ -286,6 +308,151 @@ class GaussianMixture(MixtureModel, Release):
         ]
 
     @property
-    def bounds(self) -> NDArray[np.float64]:  # type: ignore[override]
+    def bounds(self) -> NDArray[np.float64]:
         """The columns' bounds, shape (d, 2)."""
         return self.sketch.bounds
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns, by scikit-learn's name."""
+        return len(self.columns)
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The columns, by scikit-learn's name."""
+        return np.array(self.columns, dtype=object)
+
+    @property
+    def covariances(self) -> NDArray[np.float64]:
+        """Covariances in full, shape (K, d, d)."""
+        K, d = self.means_.shape
+        covariances = np.zeros((K, d, d))
+        diagonal = range(d)
+        match self.covariance_type:
+            case "diag":
+                covariances[:, diagonal, diagonal] = self.covariances_
+            case "spherical":
+                covariances[:, diagonal, diagonal] = self.covariances_[:, None]
+            case _:
+                covariances[:] = self.covariances_
+        return covariances
+
+    @cached_property
+    def _roots(self) -> NDArray[np.float64]:
+        return np.linalg.cholesky(self.covariances).astype(np.float64)
+
+    def _log_joint(self, X: Any) -> NDArray[np.float64]:
+        """Log of weight times density, shape (rows, K)."""
+        u = np.linalg.solve(self._roots, matrix(X, self.columns, len(self.columns)).T - self.means_[..., None])
+        volume = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
+        constant = np.log(self.weights_) - volume - 0.5 * len(self.columns) * math.log(2 * math.pi)
+        joint: NDArray[np.float64] = (constant[:, None] - 0.5 * np.square(u).sum(axis=1)).T
+        return joint
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Log-density of public rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (rows, d), or a frame with the columns
+            Public rows.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Log-densities.
+        """
+        density: NDArray[np.float64] = logsumexp(self._log_joint(X), axis=1)
+        return density
+
+    def score(self, X: Any) -> float:
+        """Mean log-density of public rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (rows, d), or a frame with the columns
+            Public rows.
+
+        Returns
+        -------
+        float
+            Mean log-density.
+        """
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the components for public rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (rows, d), or a frame with the columns
+            Public rows.
+
+        Returns
+        -------
+        ndarray of shape (rows, K)
+            Probabilities.
+        """
+        joint = self._log_joint(X)
+        shares: NDArray[np.float64] = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        return shares
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Most probable component of public rows.
+
+        Parameters
+        ----------
+        X : array_like of shape (rows, d), or a frame with the columns
+            Public rows.
+
+        Returns
+        -------
+        ndarray of shape (rows,)
+            Numbers of components.
+        """
+        labels: NDArray[np.intp] = self._log_joint(X).argmax(axis=1)
+        return labels
+
+    def sample(
+        self, n_samples: int = 1, *, random_state: int | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+        """Draw synthetic rows. They cost nothing.
+
+        Parameters
+        ----------
+        n_samples : int
+            How many.
+        random_state : int, optional
+            For the same rows again.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, d)
+            Rows; not cut at the bounds.
+        ndarray of shape (n_samples,)
+            The component of each.
+        """
+        if not isinstance(n_samples, int | np.integer) or n_samples < 1:
+            raise ArgumentError(f"n_samples={n_samples!r} is no number of rows.", "Use at least 1.")
+        rng = np.random.default_rng(random_state)
+        labels = rng.choice(self.n_components, size=n_samples, p=self.weights_)
+        normal = rng.standard_normal((n_samples, len(self.columns)))
+        rows: NDArray[np.float64] = self.means_[labels] + np.einsum("nij,nj->ni", self._roots[labels], normal)
+        return rows, labels
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""
+        ax = axes(ax)
+        if len(self.columns) == 1:
+            low, high = self.bounds[0]
+            x = np.linspace(low, high, 400)
+            parts = np.exp(self._log_joint(x[:, None]))
+            ax.plot(x, parts.sum(axis=1), color=ink(ax), label="density")
+            ax.plot(x, parts, ls=":")
+            ax.set(xlabel=self._called(self.columns[0]), ylabel="density")
+            return ax
+        for k, (mean, covariance) in enumerate(zip(self.means_, self.covariances, strict=True)):
+            ellipses(ax, mean[:2], covariance[:2, :2], f"C{k}", f"{self.weights_[k]:.0%}")
+        ax.set(xlabel=self._called(self.columns[0]), ylabel=self._called(self.columns[1]))
+        ax.legend(frameon=False, fontsize="small")
+        return ax

@@ -14,8 +14,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.release import renamed
 from dfprivacy.wording import listed, with_error
-from dfprivacy_gmm.estimates import FEW, Sampling, estimates
-from dfprivacy_gmm.repair import moved, repaired
+from dfprivacy_gmm.estimates import FEW, Sampling, estimates, moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
 
 if TYPE_CHECKING:

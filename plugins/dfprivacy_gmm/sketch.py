@@ -1,35 +1,307 @@
-"""Where a table's characteristic function is measured, and in which units: public choices and post-processing.
+"""The characteristic function of a Gaussian mixture, its parameters, and its derivatives.
 
-y is a row mapped from its bounds to [-1, 1]^d. The frequencies are designed for whitened rows z = C^(-1/2)(y - c),
-with c and C the noisy mean and covariance, so that the sketch resolves the same mixtures however much of the bounds
-the data fill. Since w'z = Ω'y - Ω'c with Ω = C^(-1/2) w, what is summed over the rows is exp(iΩ'y); the phase is
-turned afterwards.
+A mixture with weights πₖ, means μₖ and covariances Σₖ = LₖLₖ' has the characteristic function
 
-References
-----------
-.. [1] N. Keriven, A. Bourrier, R. Gribonval, P. Pérez. Sketching for large-scale learning of mixture models.
-   Information and Inference 7 (2018). (The adapted-radius distribution of frequencies.)
+    A(w) = Σₖ πₖ ζₖ(w),   ζₖ(w) = exp(i w'μₖ - |Lₖ'w|²/2).
+
+A sketch b is a noisy, empirical A at some frequencies. Everything here is vectorised over R restarts: parameters
+have shape (R, P), and the derivatives with respect to them shape (R, P, 2m).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+import scipy
 
-from dfprivacy_gmm.estimates import estimates
-from dfprivacy_gmm.repair import repaired
-from dfprivacy_gmm.search import smallest_sd
+from dfprivacy_gmm.estimates import estimates, repaired
 
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from dfprivacy_gmm.characteristic import Shape
     from dfprivacy_gmm.sums import Sums
 
-__all__ = ["Whitening", "draw_frequencies", "frequency_count", "whitening"]
+__all__ = [
+    "Family",
+    "Mixtures",
+    "Shape",
+    "Sketch",
+    "Whitening",
+    "draw_frequencies",
+    "frequency_count",
+    "local_jacobian",
+    "smallest_sd",
+    "whitening",
+]
+
+_BLOCK = 64  # frequencies whose products with all others fit into a cache
+
+Shape = Literal["spherical", "diag", "tied", "full"]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A noisy empirical characteristic function, in whitened units.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (m, d)
+        The frequencies w.
+    values : complex ndarray of shape (m,)
+        The sketch b.
+    noise : float or ndarray of shape (m,)
+        Standard deviation of the noise in the real and in the imaginary part of each value.
+    size : float
+        Number of rows n, perhaps noisy.
+    size_error : float
+        Relative standard error of it; 0 if it is public.
+    whitener : ndarray of shape (2m, 2m), optional
+        An inverse root of the covariance of the values' real parts, then imaginary parts. Without it they count as
+        independent, with a sampling variance of 1/(2n), which is more than they have on average.
+    """
+
+    frequencies: NDArray[np.float64]
+    values: NDArray[np.complex128]
+    noise: float | NDArray[np.float64]
+    size: float = math.inf
+    size_error: float = 0.0
+    whitener: NDArray[np.float64] | None = None
+
+    @property
+    def m(self) -> int:
+        """Number of frequencies."""
+        return len(self.frequencies)
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.frequencies.shape[1])
+
+    def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
+        """Give the sketch of z, of which the rows are centre + root·z."""
+        turned = self.values * np.exp(-1j * (self.frequencies @ centre))
+        return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
+
+    @cached_property
+    def scale(self) -> float | NDArray[np.float64]:
+        """What the values are multiplied by before `whitener`, or without it to be in standard deviations."""
+        if self.whitener is not None:
+            return 1.0
+        scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
+        return scale
+
+    def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Give values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
+        return self.whitened(_parts(values * self.scale))
+
+    def whitened(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give scaled real and imaginary parts, shape (..., 2, m), in standard deviations, shape (..., 2m)."""
+        flat = parts.reshape(*parts.shape[:-2], -1)
+        return flat if self.whitener is None else flat @ self.whitener.T
+
+    def sampled(self, mixture: Mixtures) -> Sketch:
+        """Give the sketch with the covariance that its values have if the rows are such a mixture.
+
+        Notes
+        -----
+        Products of cosines and sines are those of sums and differences, so n times the sampling covariance of the
+        parts of values i and j follows from A(wᵢ + wⱼ) and A(wᵢ - wⱼ).
+        """
+        m = self.m
+        zeta, rotated = (part[0] for part in mixture.components(self.frequencies))
+        total = np.zeros((2, m, 2, m))
+        for start in range(0, m, _BLOCK):
+            i = slice(start, start + _BLOCK)
+            for weight, v, phase in zip(
+                mixture.weights[0], rotated, mixture.means[0] @ self.frequencies.T, strict=True
+            ):
+                c, s, half = np.cos(phase), np.sin(phase), np.square(v).sum(axis=0) / 2
+                lengths, products = -(half[i, None] + half), v[:, i].T @ v
+                plus, minus = weight / 2 * np.exp(lengths + products), weight / 2 * np.exp(lengths - products)
+                even, odd = plus + minus, plus - minus
+                cosines, sines = c[i, None] * c, s[i, None] * s
+                total[0, i, 0] += cosines * even + sines * odd
+                total[1, i, 1] += sines * even + cosines * odd
+                total[1, i, 0] += s[i, None] * c * even - c[i, None] * s * odd
+        total[0, :, 1] = total[1, :, 0].T
+        mean = _parts(mixture.weights[0] @ zeta).ravel()
+        covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
+        noise = np.tile(np.broadcast_to(np.square(self.noise), m), 2)
+        covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
+        whitener, _ = scipy.linalg.lapack.dtrtri(np.linalg.cholesky(covariance), lower=True)
+        return replace(self, whitener=whitener)
+
+
+def _parts(values: NDArray[np.complex128]) -> NDArray[np.float64]:
+    """Real and imaginary parts, shape (..., 2, m)."""
+    return np.stack([values.real, values.imag], axis=-2)
+
+
+class Mixtures(NamedTuple):
+    """R mixtures of K components in d dimensions."""
+
+    weights: NDArray[np.float64]  # (R, K)
+    means: NDArray[np.float64]  # (R, K, d)
+    roots: NDArray[np.float64]  # (R, K, d, d): the lower Cholesky factors of the covariances
+
+    @property
+    def covariances(self) -> NDArray[np.float64]:
+        """Covariances, shape (R, K, d, d)."""
+        return self.roots @ self.roots.swapaxes(-1, -2)
+
+    def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+        """Give ζₖ(w), shape (R, K, m), and Lₖ'w, shape (R, K, d, m)."""
+        rotated = self.roots.swapaxes(-1, -2) @ frequencies.T
+        decay = np.exp(-0.5 * np.square(rotated).sum(axis=2))
+        phase = self.means @ frequencies.T
+        zeta = np.empty(phase.shape, dtype=np.complex128)
+        np.multiply(decay, np.cos(phase), out=zeta.real)
+        np.multiply(decay, np.sin(phase), out=zeta.imag)
+        return zeta, rotated
+
+
+@dataclass(frozen=True)
+class Family:
+    """How a mixture of K components is written as P numbers.
+
+    They are K logits of the weights, K·d means, what the covariance shape needs (logarithms of the diagonals of the
+    Cholesky factors, and what is below them), and the logarithm of the total mass.
+
+    Attributes
+    ----------
+    K, d : int
+        Components and columns.
+    shape : {"spherical", "diag", "tied", "full"}
+        Shape of the covariances.
+    """
+
+    K: int
+    d: int
+    shape: Shape
+
+    @cached_property
+    def below(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Places below the diagonal."""
+        return np.tril_indices(self.d, -1)
+
+    @property
+    def one(self) -> int:
+        """Covariance parameters of one component; of all, if they are tied."""
+        triangle = len(self.below[0]) if self.shape in {"tied", "full"} else 0
+        return 1 if self.shape == "spherical" else self.d + triangle
+
+    @property
+    def groups(self) -> int:
+        """Number of covariances that may differ."""
+        return 1 if self.shape == "tied" else self.K
+
+    @property
+    def spread(self) -> slice:
+        """Where the covariance parameters are."""
+        start = self.K * (1 + self.d)
+        return slice(start, start + self.groups * self.one)
+
+    @property
+    def width(self) -> int:
+        """Number of parameters."""
+        return int(self.spread.stop) + 1
+
+    @property
+    def free(self) -> int:
+        """Degrees of freedom of a mixture of this family."""
+        return self.width - 2
+
+    def by_group(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
+        """View the covariance parameters as an array of shape (R, groups, one)."""
+        return p[:, self.spread].reshape(len(p), self.groups, self.one)
+
+    def mixtures(self, p: NDArray[np.float64]) -> Mixtures:
+        """Read parameters."""
+        R, K, d = len(p), self.K, self.d
+        weights = np.exp(p[:, :K] - p[:, :K].max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        roots = np.zeros((R, K, d, d))
+        spread = self.by_group(p)
+        roots[..., range(d), range(d)] = np.exp(spread[..., : min(d, self.one)])
+        roots[..., self.below[0], self.below[1]] = spread[..., d:] if self.one > d else 0.0
+        return Mixtures(weights, p[:, K : K * (1 + d)].reshape(R, K, d), roots)
+
+    def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
+        """Give A - b in standard deviations, real and then imaginary parts, shape (R, 2m)."""
+        mixtures = self.mixtures(p)
+        zeta, _ = mixtures.components(sketch.frequencies)
+        total = np.exp(p[:, -1:])
+        values = (mixtures.weights[:, None] @ zeta)[:, 0] * total - sketch.values
+        return sketch.weighed(values)
+
+    def linear(self, p: NDArray[np.float64], sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give `residuals`, shape (R, 2m), and their derivatives, shape (R, P, 2m)."""
+        R, K, d, W = len(p), self.K, self.d, sketch.frequencies.T
+        mixtures = self.mixtures(p)
+        zeta, rotated = mixtures.components(sketch.frequencies)
+        zeta *= mixtures.weights[..., None] * np.exp(p[:, -1:, None]) * sketch.scale
+        parts, turned = _parts(zeta), _parts(1j * zeta)
+        value = parts.sum(axis=1)
+        J = np.empty((R, self.width, 2, sketch.m))
+        J[:, :K] = parts - mixtures.weights[..., None, None] * value[:, None]
+        np.multiply(turned[:, :, None], W[:, None], out=J[:, K : K * (1 + d)].reshape(R, K, d, 2, -1))
+        if self.shape == "tied":
+            parts, rotated = value[:, None], rotated[:, :1]
+        slopes = np.empty((R, self.groups, max(d, self.one), sketch.m))
+        diagonal = mixtures.roots[:, : self.groups, range(d), range(d)]
+        np.multiply(-W * diagonal[..., None], rotated, out=slopes[:, :, :d])
+        if self.one > d:
+            rows, columns = self.below
+            np.multiply(-W[rows], rotated[:, :, columns], out=slopes[:, :, d:])
+        if self.shape == "spherical":
+            slopes = slopes.sum(axis=2, keepdims=True)
+        into = J[:, self.spread].reshape(R, self.groups, self.one, 2, -1)
+        np.multiply(slopes[:, :, :, None], parts[:, :, None], out=into)
+        J[:, -1] = value if sketch.size_error else 0.0
+        rest = value - _parts(sketch.values * sketch.scale)
+        return sketch.whitened(rest), sketch.whitened(J)
+
+
+def local_jacobian(
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    roots: NDArray[np.float64],
+    frequencies: NDArray[np.float64],
+) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """Give A and its derivatives in the local coordinates of one mixture.
+
+    Parameters
+    ----------
+    weights, means, roots : ndarray of shape (K,), (K, d) and (K, d, d)
+        A mixture.
+    frequencies : ndarray of shape (m, d)
+        Frequencies w.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        A(w).
+    ndarray of shape (m, K·(1 + d + d(d+1)/2))
+        For each component the derivatives with respect to the logit of its weight, to a in μₖ + Lₖa, and to the
+        upper triangle of the symmetric E in Lₖ(I + E)Lₖ'.
+    """
+    K, d = means.shape
+    rows, columns = np.triu_indices(d)
+    half = np.where(rows == columns, 0.5, 1.0)[:, None]
+    zeta, rotated = (part[0] for part in Mixtures(weights[None], means[None], roots[None]).components(frequencies))
+    zeta *= weights[:, None]
+    value = zeta.sum(axis=0)
+    J = np.empty((K, 1 + d + len(rows), len(frequencies)), dtype=np.complex128)
+    J[:, 0] = zeta - weights[:, None] * value
+    J[:, 1 : 1 + d] = 1j * rotated * zeta[:, None]
+    J[:, 1 + d :] = -(rotated[:, rows] * rotated[:, columns] * half) * zeta[:, None]
+    return value, J.reshape(-1, len(frequencies)).T
+
 
 _LEAST, _MOST, _EACH = 200, 1000, 25  # frequencies: 25 for each component and column
 _FLOOR = 1e-4  # least variance of a direction, in units of y
@@ -100,6 +372,11 @@ def whitening(sums: Sums) -> Whitening:
     """
     own = estimates(sums)
     return Whitening(own.means[0], repaired(own.covariances[0], own.noise[0], repair="shrink", least=_FLOOR))
+
+
+def smallest_sd(K: int, d: int) -> float:
+    """Give the standard deviation, in whitened units, of the smallest component to be resolved."""
+    return float(min(0.7, 0.7 / K ** (1 / d)))
 
 
 def frequency_count(K: int, d: int) -> int:

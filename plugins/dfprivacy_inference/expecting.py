@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
+from dfprivacy.inference.counts import EVEN, NoisyCounts, difference, share, share_of
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import NoisyMoments
-from dfprivacy.inference.planning import effect_for
+from dfprivacy.inference.planning import effect_for, power
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.asking import groups_of
 from dfprivacy_inference.curves import Curve
 from dfprivacy_inference.explaining import POWER, rows_of
-from dfprivacy_inference.laws import normal_laplace_quantile
+from dfprivacy_inference.mcnemar import of_one
 from dfprivacy_inference.survival import EACH
 from dfprivacy_inference.times import edges_of
-from dfprivacy_inference.two_groups import SLACK
-from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy import Column, Curator
-    from dfprivacy_inference.laws import Alternative
+    from dfprivacy.inference.counts import Counts
+    from dfprivacy.inference.engine import Alternative
 
 __all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares"]
 
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _DISCORDANT = 1 / 4
-_STEPS = 30  # of a bisection
 _TABLES = _DRAWS = 128
 
 
@@ -79,41 +79,41 @@ def expect_shares(
     column: Column,  # noqa: ARG001 - a planner has the arguments of its method
     by: Column | None = None,
     *,
-    groups: Sequence[Any] | None = None,
     confidence: float = 0.95,
     **_: Any,
 ) -> Mapping[str, Any]:
     """Say how well shares near one half would be known, where they are known least."""
     if not curator.measured:
         return {}
-    scale = curator.measured[-1].scale
+    sums: NoisyCounts = curator.planned
     n, assumption = rows_of(curator)
-    kept = () if by is None else groups_of(by, groups, least=1)
-    rows = curator.sizes(by, kept) if by is not None else None
-    each = n / len(by.categories or kept) if by is not None and rows is None else float(n)
-    if rows is not None:
-        each = float(rows.min())
+    each = n / len(by.categories or "") if by is not None else float(n)
+    if sums.rows is not None:
+        each = float(sums.rows.min())
 
-    def share(p: float) -> Share:
-        if rows is None and (by is not None or curator.size is None):
-            return (from_counts if by is not None else _halves)(each * p, each * (1 - p), scale, confidence)
-        return of_known_rows(each * p, each, scale, confidence)
+    def releases(apart: float) -> NoisyCounts:
+        """Return releases of two groups of which the first has a share larger by so much."""
+        return sums.simulated([each, each], [0.5 + apart / 2, 0.5 - apart / 2], _TABLES)
 
-    one = share(0.5)
-    findings: dict[str, Any] = {f"interval of a share of .5{assumption}": f"{one.low:.3f} to {one.high:.3f}"}
-    if len(kept) > 1:
-        both = combined(one, one, "difference")
-        reach = float(both.high - both.low) / 2
-        error = reach / float(ndtri((1 + confidence) / 2))
-        findings["interval of a difference of shares near .5"] = f"± {reach:.3f}"
-        smallest = reach + float(ndtri(POWER)) * error
+    def found(apart: float) -> float:
+        return power(releases(apart), _of_two, alpha=1 - confidence)
+
+    near = releases(0.0)
+    one = infer(near, share, _DRAWS)
+    low, high = (np.median(share_of(end)) for end in one.interval(confidence))
+    noise = float(np.median(one.noise_standard_error))  # of the angle, which near .5 moves as the share does
+    findings: dict[str, Any] = {f"interval of a share of .5{assumption}": f"{low:.3f} to {high:.3f}"}
+    if len(sums.values) > 1:
+        ends = infer(near, _of_two, _DRAWS).interval(confidence)
+        smallest = effect_for(POWER, found, 1.0)
+        findings["interval of a difference of shares near .5"] = f"± {float(np.median(ends[1] - ends[0])) / 2:.3f}"
         excludes = f"smallest difference whose interval excludes 0 with probability {POWER}"
         findings[excludes] = f"{smallest:.3f}" if smallest < 1 else "none"
-    return findings
+    return {**findings, "expected relative error": 2 * noise}
 
 
-def _halves(hits: float, misses: float, scale: float, confidence: float) -> Share:
-    return from_halves((hits - misses) / 2, (hits + misses) / 2, scale, confidence)
+def _of_two(exact: Counts) -> tuple[Any, Any, float]:
+    return difference(exact[0], exact[1])
 
 
 def expect_pairs(
@@ -129,12 +129,16 @@ def expect_pairs(
     if not curator.measured:
         return {}
     n, assumption = rows_of(curator)
-    scale = 2 * curator.measured[-1].scale
-    most, sides = n * _DISCORDANT + SLACK * scale, 2 if alternative == "two-sided" else 1
-    critical = normal_laplace_quantile(1 - alpha / sides, min(most, n) ** 0.5, scale)
-    mean = critical + normal_laplace_quantile(POWER, (n * _DISCORDANT) ** 0.5, scale)
+    sums: NoisyCounts = replace(curator.planned, rows=None)
+    sign = -1 if alternative == "less" else 1
+
+    def found(apart: float) -> float:
+        expected = sums.simulated([n * _DISCORDANT], [(1 + sign * apart / _DISCORDANT) / 2], _TABLES)
+        return power(expected, of_one, null=EVEN, alternative=alternative, alpha=alpha)
+
+    smallest = effect_for(POWER, found, _DISCORDANT)
     given = f"with probability {POWER}, if they differ in a quarter of the rows{assumption}"
-    shown = f"{mean / n:.3f}" if mean < n * _DISCORDANT else "none: more epsilon, or more rows, are needed"
+    shown = f"{smallest:.3f}" if math.isfinite(smallest) else "none: more epsilon, or more rows, are needed"
     return {f"smallest difference of the two shares found {given}": shown}
 
 
@@ -161,7 +165,7 @@ def expect_curves(
         rows = n / len(by.categories or kept) if known is None else float(known.min())
     intervals = len(ends) - 1
     each = np.full(intervals, rows / intervals)
-    curve = Curve(np.stack([each, 0 * each, 0 * each]), scale, ends)
+    curve = Curve(np.stack([each, 0 * each, 0 * each]), NoiseLaw(scale), ends)
     low, high = curve.bands(confidence)
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     most = max(int(rows * 2 / scale / EACH), 2) if scale else intervals

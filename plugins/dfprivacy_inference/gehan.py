@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.engine import Alternative
 from dfprivacy_inference.asking import check_apart, pair_of
-from dfprivacy_inference.comparing import TwoMeasured, conclude_two, measure_two
-from dfprivacy_inference.laws import Alternative
+from dfprivacy_inference.comparing import conclude_two, measure_two
 from dfprivacy_inference.rank_results import SurvivalTest
 from dfprivacy_inference.scores import GehanScores
 from dfprivacy_inference.times import check_times
+from dfprivacy_inference.two_groups import TwoGroups
 
 __all__ = ["check_survival", "survival_test"]
 
@@ -25,7 +26,7 @@ def survival_test(
     *,
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> TwoMeasured:
+) -> TwoGroups:
     """Test whether one of two groups tends to live longer (Gehan-Wilcoxon).
 
     Parameters
@@ -67,8 +68,11 @@ def survival_test(
     In place of ties the variance of the statistic is measured, for a tenth more noise: four times it is the sum,
     over events, of the product of the numbers at risk in the two groups, which one row moves by n(n - 1)/2 at most.
 
-    **Statistics.** The p-value is that of the normal law with the noise in it and with this variance, one scale of
-    its noise added: the law of Gehan's statistic given the numbers at risk, whatever censors times in each group.
+    **Statistics.** The p-value is that of the normal law, on average over draws of the noise as in
+    ``mannwhitneyu``, with this variance, one scale of its noise added: the law of Gehan's statistic given the
+    numbers at risk, whatever censors times in each group. A log-rank test of the table of ``kaplan_meier`` finds
+    less at ε = 1: .46 for .97 of 150 rows a group with hazards 1.8 apart, .58 for .81 of 1,000 of which one is
+    censored early, and .78 for .74 of 10,000 of which a tenth has an event.
     Where the number of rows times ε is below 100 it is the variance of times none of which is censored, which is
     the largest. The interval for the effect has the same variance at 1/2, and covers if hazards are in proportion.
 
@@ -93,7 +97,7 @@ def survival_test(
 
 @survival_test.concludes
 def _(
-    measured: TwoMeasured,
+    measured: TwoGroups,
     time: Column,
     event: Column,
     by: Column,
@@ -105,15 +109,14 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
     """Conclude from the noisy statistic."""
-    concluded = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, "similar")
-    two, sizes = concluded.pop("two"), concluded["sizes"]
+    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
-        statistic=None if sizes is None else 2 * float(two.rank_sum),
-        time=time.name,
+        column=time.name,
+        bounds=(time.low, time.high),
         event=event.name,
-        by=by.name,
+        statistic=None if measured.unsized else 2 * float(measured.rank_sum),
         nan_policy=nan_policy,
-        **concluded,
+        **told,
     )
 
 

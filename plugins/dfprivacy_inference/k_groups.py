@@ -1,62 +1,39 @@
-"""What follows from a noisy T = ½ Σ |D_j| of several groups: a p-value, by simulation of its law without noise."""
+"""A noisy T = ½ Σ |D_j| of several groups: a p-value, by simulation of its law without noise."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfprivacy.inference.draws import points, quantile
+from dfprivacy.inference.planning import TABLES
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.two_groups import SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[np.float64]
 
-__all__ = ["SHARE", "draws", "draws_of_sums", "known_sizes", "kruskal_h", "pvalue_of_t", "shares_towards_equal"]
+__all__ = ["SHARE", "SeveralGroups", "pvalue_of_t", "shares_towards_equal"]
 
 SHARE = 0.1
 """What the sizes, and what the ties, add to the sensitivity, as a part of that of T."""
 
 _DRAWS = 20_000
+_FEW_DRAWS = 2000
 _SHARE_MIN = 1e-6
 _TIES_MIN = 0.02
+_FEWEST = 4.0
 
 
-def draws(shares: Array, count: int = _DRAWS) -> Array:
-    """Draw T under the null hypothesis, in units of the root of n²(n + 1)τ/12.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (k,)
-        The part of each group.
-    count : int
-        How many; always the same ones.
-
-    Returns
-    -------
-    ndarray
-        Draws of ½ Σ |D_j|, D normal with covariance diag(p) - pp'.
-    """
-    return np.asarray(np.abs(draws_of_sums(shares, count)).sum(axis=1) / 2)
-
-
-def draws_of_sums(shares: Array, count: int = _DRAWS) -> Array:
-    """Draw the D_j that these are of.
-
-    Parameters
-    ----------
-    shares, count
-        As for `draws`.
-
-    Returns
-    -------
-    ndarray of shape (count, k)
-        Draws.
-    """
+def _rank_sums(shares: Array, count: int) -> Array:
+    """Draw D of groups alike in units of the root of n²(n + 1)τ/12: normal, of covariance diag(p) - pp'."""
     e = _normal(count, len(shares)) * np.sqrt(shares)
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
 
@@ -67,13 +44,13 @@ def _normal(count: int, k: int) -> Array:
     return np.random.default_rng(9).normal(size=(count, k))
 
 
-def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> float:
+def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS) -> Array:
     """Probability of T and its noise together at least as large.
 
     Parameters
     ----------
-    t : float
-        The noisy T.
+    t : array_like
+        Noisy T.
     scale : float
         Scale of its Laplace noise.
     n : float
@@ -82,43 +59,95 @@ def pvalue_of_t(t: float, scale: float, n: float, shares: Array, tau: float) -> 
         The part of each group.
     tau : float
         What ties leave of the variance.
+    draws : int
+        How many of T.
 
     Returns
     -------
-    float
+    ndarray
         The mean, over draws of T, of the probability that the noise makes up for the rest.
     """
-    apart = t - draws(shares) * np.sqrt(n**2 * (n + 1) * tau / 12)
-    if not scale:
-        return float((1 + (apart <= 0).sum()) / (1 + len(apart)))
-    tail = np.exp(-np.abs(apart) / scale) / 2
-    return float(np.where(apart > 0, tail, 1 - tail).mean())
+    alone = np.abs(_rank_sums(shares, draws)).sum(axis=1) / 2 * np.sqrt(n**2 * (n + 1) * tau / 12)
+    apart = np.asarray(t, dtype=np.float64)[..., None] - alone
+    tail = np.exp(-np.abs(apart) / max(scale, 1e-300)) / 2
+    return np.asarray(np.where(apart > 0, tail, 1 - tail).mean(axis=-1))
 
 
-def kruskal_h(t: float, scale: float, sizes: Array, tau: float) -> float | None:
-    r"""Estimate Kruskal's H of two groups from T, with its noise removed.
+@dataclass(frozen=True)
+class SeveralGroups:
+    """A noisy T, and what else was released.
 
-    Parameters
+    Attributes
     ----------
-    t : float
-        The noisy T.
-    scale : float
-        Scale of its Laplace noise.
-    sizes : ndarray of shape (k,)
-        Rows of each group.
-    tau : float
-        What ties leave of the variance.
-
-    Returns
-    -------
-    float or None
-        :math:`12 \sum D_j^2/n_j / (N (N + 1) τ)`, where :math:`T = |D_1| = |D_2|`; the variance of its noise is
-        taken from the square. None for more groups, where T does not tell the single D_j.
+    values, scales : tuple of float
+        T, or T/n where the number of rows is private, the rows of each group with a value, and τ; and the scales of
+        the noise in them.
+    n : int or None
+        Number of rows, None where it is private.
+    rows : tuple of int, or None
+        Rows of each group, where they are public.
+    sized, ties : bool
+        Whether there are the rows of each group, and τ.
     """
-    if len(sizes) != 2:  # noqa: PLR2004
-        return None
-    n, square = sizes.sum(), max(t * abs(t) - 2 * scale**2, 0.0)
-    return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * tau))
+
+    values: Sequence[float]
+    scales: Sequence[float]
+    n: int | None
+    rows: Sequence[int] | None
+    sized: bool
+    ties: bool
+
+    @property
+    def counts(self) -> Array | None:
+        """Noisy rows of each group with a value; None if they were not measured."""
+        return np.array(self.values[1:-1]) if self.sized else None
+
+    def _law(self) -> tuple[float, Array, float]:
+        """Return the number of rows with a value, shares of the groups and τ, as far as noise makes likely."""
+        k = len(self.values) - 2
+        known = np.full(k, (self.n or 0) / k) if self.rows is None else np.array(self.rows, dtype=np.float64)
+        of_all, shares, counts = float(self.n or 0), known / max(known.sum(), 1), self.counts
+        if counts is not None:
+            scale = self.scales[1]
+            most = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
+            of_all = max(most if self.n is None else min(most, self.n), _FEWEST)
+            counts = counts if self.rows is None else np.clip(counts, 0, known)
+            shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
+        tau = self.values[-1] + SLACK * self.scales[-1] if self.ties else 1.0
+        part = 1.0 if self.n is None else (self.n**3 - self.n) / (of_all**3 - of_all)  # τ is that of all n rows
+        return of_all, shares, float(np.clip(tau * part, _TIES_MIN, 1.0))
+
+    def pvalue(self) -> float:
+        """Return the probability of a T at least as large, if all groups follow one law."""
+        law = self._law()
+        unit = law[0] if self.n is None else 1.0
+        return float(pvalue_of_t(self.values[0] * unit, self.scales[0] * unit, *law))
+
+    def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
+        """Return how often an effect is found that one group has over all others, of groups alike in size.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows, where it is private.
+        effect : float
+            P(X > Y) of the first group over all others.
+        alpha : float
+            The level.
+
+        Returns
+        -------
+        float
+            The power.
+        """
+        n, k = float(rows if self.n is None else self.n), len(self.values) - 2
+        shares = np.full(k, 1 / k) if self.rows is None else np.array(self.rows) / n
+        scale = self.scales[0] * (n if self.n is None else 1.0)
+        apart = np.where(np.arange(k) == 0, 1.0, -shares / (1 - shares[0]))  # of the D_j, if D_1 has the mean 1
+        sums = _rank_sums(shares, 2 * TABLES)[TABLES:] * np.sqrt(n**2 * (n + 1) / 12)
+        t = np.abs(sums + apart * (effect - 0.5) * n**2 * shares[0] * (1 - shares[0])).sum(axis=1) / 2
+        t = t + quantile(NoiseLaw(scale), points(1, TABLES)[0])
+        return float((pvalue_of_t(t, scale, n, shares, 1.0, _FEW_DRAWS) <= alpha).mean())
 
 
 def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
@@ -145,52 +174,3 @@ def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
     theta = thetas[np.flatnonzero(falling > thetas)[-1]]
     shares = np.maximum(np.maximum(moved - theta, 0.0) / n, _SHARE_MIN)
     return np.asarray(shares / shares.sum())
-
-
-def known_sizes(
-    values: Sequence[float],
-    scales: Sequence[float],
-    k: int,
-    n: int | None,
-    rows: tuple[int, ...] | None,
-    *,
-    sizes: bool,
-    ties: bool,
-) -> tuple[float, Array, float, Array, float]:
-    """Estimate what the law of T follows from: the number of rows, shares of the groups, and τ.
-
-    Parameters
-    ----------
-    values, scales : sequence of float
-        The coordinates of a `GroupRankSums`, and the scales of their noise.
-    k : int
-        Number of groups.
-    n : int or None
-        Number of rows, where it is public.
-    rows : tuple of int or None
-        Rows of each group, where they are public.
-    sizes, ties : bool
-        Whether the sizes, and whether τ, are told.
-
-    Returns
-    -------
-    tuple
-        Rows with a value, shares and their τ for the p-value; estimates of the sizes and of τ.
-    """
-    known = np.full(k, (n or 0) / k) if rows is None else np.array(rows, dtype=np.float64)
-    if not sizes:
-        of_all, counts, shares = float(n or 0), known, known / known.sum()
-    else:
-        counts, scale = np.array(values[1 : k + 1]), float(scales[1])
-        of_all = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
-        of_all = max(of_all if n is None else min(of_all, n), 4.0)
-        counts = counts if rows is None else np.clip(counts, 0, rows)
-        shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
-
-    def among(tau: float, some: float) -> float:  # what is measured is the scores' part of those of all n rows
-        part = 1.0 if n is None else (n**3 - n) / (some**3 - some)
-        return float(np.clip(tau * part, _TIES_MIN, 1.0))
-
-    tau, slack = (values[-1], SLACK * scales[-1]) if ties else (1.0, 0.0)
-    floored = np.maximum(counts, 1.0)
-    return of_all, shares, among(tau + slack, of_all), floored, among(tau, max(float(floored.sum()), 2.0))

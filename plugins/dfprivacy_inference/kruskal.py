@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy.schema import UNDECLARED
-from dfprivacy_inference import k_groups
 from dfprivacy_inference.asking import all_categories, check_apart, enough, groups_of, public_sizes
+from dfprivacy_inference.k_groups import SHARE, SeveralGroups
 from dfprivacy_inference.rank_results import KruskalWallis, plain
 from dfprivacy_inference.scores import MidRanks
 from dfprivacy_inference.statistics import GroupRankSums
 from dfprivacy_inference.two_groups import ENOUGH
-
-if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
 
 __all__ = ["check_k", "kruskal"]
 
@@ -30,7 +27,7 @@ def kruskal(
     *,
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> tuple[NoisyValue, int | None, tuple[int, ...] | None, tuple[bool, bool]]:
+) -> SeveralGroups:
     """Test whether values of some of several groups tend to be larger than those of others.
 
     Parameters
@@ -49,7 +46,7 @@ def kruskal(
     Returns
     -------
     KruskalWallis
-        With scipy's names: ``statistic``, Kruskal's H of two groups, and ``pvalue``.
+        With scipy's names: ``statistic``, which is T here, and ``pvalue``.
 
     Raises
     ------
@@ -68,9 +65,8 @@ def kruskal(
 
     **Statistics.** The p-value is that of the law of T for normal rank sums of groups alike, or as alike as the
     noisy sizes allow, with the noise in it. That equal sizes are the worst is proved for two groups, and was
-    measured for more. As in `mannwhitneyu`, it is no test of medians. H follows from T where there are two groups;
-    for more it is estimated with the ratio of H to T² that is the median if all groups are alike, so that it
-    differs from scipy's even without noise: by a seventh at most for three groups of one size.
+    measured for more. As in `mannwhitneyu`, it is no test of medians. T does not tell Kruskal's H. It is a
+    maximum of sums, of which no parameter is a function: so its law is its own, and no interval follows.
 
     References
     ----------
@@ -91,15 +87,15 @@ def kruskal(
     rows = public_sizes(curator, by, kept)
     n = enough(curator.size if rows is None else sum(rows))
     on = n is not None and n * curator.epsilon >= ENOUGH
-    share = k_groups.SHARE
-    sizes = (share if on else 0.0) if rows is None else (1.0 if scores.gaps else 0.0)
-    statistic = GroupRankSums(scores, by, codes, n, known=rows, sizes=sizes, ties=share if on else 0.0)
-    return curator.measure(statistic), n, rows, (n is None or sizes > 0, on)
+    sizes = (SHARE if on else 0.0) if rows is None else (1.0 if scores.gaps else 0.0)
+    statistic = GroupRankSums(scores, by, codes, n, known=rows, sizes=sizes, ties=SHARE if on else 0.0)
+    noisy = curator.measure(statistic)
+    return SeveralGroups(plain(noisy.values), plain(noisy.scales), n, rows, n is None or sizes > 0, on)
 
 
 @kruskal.concludes
 def _(
-    measured: tuple[NoisyValue, int | None, tuple[int, ...] | None, tuple[bool, bool]],
+    measured: SeveralGroups,
     column: Column,
     by: Column,
     *,
@@ -108,24 +104,14 @@ def _(
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
     """Conclude from the noisy T."""
-    noisy, n, rows, (told, ties) = measured
-    kept = groups_of(by, groups)
-    values, scales = plain(noisy.values), plain(noisy.scales)
-    of_all, shares, tau, each, ties_left = k_groups.known_sizes(
-        values, scales, len(kept), n, rows, sizes=told, ties=ties
-    )
-    t, scale = (values[0], scales[0]) if n is not None else (values[0] * of_all, scales[0] * of_all)
-    p = k_groups.pvalue_of_t(t, scale, of_all, shares, tau)
-    counts = np.array(values[1 : len(kept) + 1]) if told else None
+    kept, counts, p = groups_of(by, groups), measured.counts, measured.pvalue()
     missing = error = None
-    if n is not None and counts is not None and all_categories(by, kept):
-        missing, error = float(n - counts.sum()), float(scales[1] * np.sqrt(2 * len(kept)))
-    sizes = rows if counts is None else counts
-    small = counts is not None and counts.min() < 3 * 2**0.5 * scales[1]
-    unit = 1.0 if n is not None else float(each.sum())
+    if measured.n is not None and counts is not None and all_categories(by, kept):
+        missing, error = float(measured.n - counts.sum()), measured.scales[1] * (2 * len(kept)) ** 0.5
+    sizes = measured.rows if counts is None else counts
+    small = counts is not None and counts.min() < 3 * 2**0.5 * measured.scales[1]
     return KruskalWallis(
-        statistic=k_groups.kruskal_h(values[0] * unit, scales[0] * unit, each, ties_left),
-        largest_rank_sum=t,
+        statistic=measured.values[0],
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
@@ -139,8 +125,8 @@ def _(
         notes=(f"Uninformative: the size of a group may be mostly noise: the p-value says little. {UNDECLARED}",)
         if small
         else (),
-        released=values,
-        noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
+        released=plain(measured.values),
+        noise_standard_error=plain(np.sqrt(2) * np.array(measured.scales)),
     )
 
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy.inference.counts import EVEN, NoisyCounts, share, share_of
+from dfprivacy.inference.engine import Alternative, infer
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
 from dfprivacy.wording import number, sure
 from dfprivacy_inference.asking import check_apart
-from dfprivacy_inference.laws import Alternative, pvalue
 from dfprivacy_inference.outcomes import Discordant
-from dfprivacy_inference.two_groups import SLACK
-from dfprivacy_inference.wilson import from_halves
 
 if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
+    from dfprivacy.inference.counts import Counts
 
-__all__ = ["McNemar", "check_mcnemar", "mcnemar"]
+__all__ = ["McNemar", "check_mcnemar", "mcnemar", "of_one"]
 
 _CLEARLY = 3.0  # standard errors above none
 
@@ -104,9 +104,9 @@ class McNemar(Release):
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"
             ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
-            share = from_halves(self.released[0], self.released[1], 0.0, self.confidence)
-            if share.low > 0 and share.high < 1:
-                inner = [_odds(share.low), _odds(share.high)]
+            exact = NoisyCounts(np.array([self.released]), [NoiseLaw(0.0)] * 2, form="halves")
+            inner = [_odds(share_of(end)) for end in infer(exact, of_one).interval(self.confidence)]
+            if inner[0] > 0 and math.isfinite(inner[1]):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
             ax.plot(self.odds_ratio, 0, "o", color=ink(ax), label="estimate")
@@ -133,7 +133,7 @@ class McNemar(Release):
 @mechanism(columns={"column": "category", "other": "category"})
 def mcnemar(
     curator: Curator, column: Column, other: Column, *, success: Any, nan_policy: NanPolicy = "omit"
-) -> tuple[NoisyValue, int | None]:
+) -> NoisyCounts:
     """Test whether something happens as often in one column as in another, row by row.
 
     Parameters
@@ -172,9 +172,9 @@ def mcnemar(
     half of the sum of the two numbers of discordant rows move by 1 together if one row changes, comes or goes, in
     L1.
 
-    **Statistics.** The p-value is that of the normal law, for as many discordant rows as the noise leaves likely,
-    with the noise of their difference in it. The interval is Wilson's with the noise inside, for the share of one
-    kind of discordant rows, as odds.
+    **Statistics.** What the two numbers of discordant rows may be is drawn from what was released. p-value and
+    interval are those of the share of one kind of discordant rows, by the normal law of its angle, on average over
+    the draws; the interval is told as odds.
 
     References
     ----------
@@ -193,12 +193,13 @@ def mcnemar(
     if nan_policy == "raise":
         curator.refuse_missing(column, other)
     codes = (column.code(success), other.code(success))
-    return curator.sum(Discordant(column, other, codes)), curator.size
+    rows = None if curator.size is None else [curator.size]
+    return NoisyCounts.measured(curator.sum(Discordant(column, other, codes)), rows, "halves")
 
 
 @mcnemar.concludes
 def _(
-    measured: tuple[NoisyValue, int | None],
+    measured: NoisyCounts,
     column: Column,
     other: Column,
     *,
@@ -209,32 +210,31 @@ def _(
     confidence: Probability = 0.95,
 ) -> McNemar:
     """Conclude from the two halves."""
-    noisy, n = measured
-    half, both = (float(value) for value in noisy.values)
-    scale = float(noisy.scales[0])
-    most = max(2 * both + SLACK * 2 * scale, 1.0)
-    most = most if n is None else min(most, float(max(n, 1)))
-    p = float(pvalue(2 * half, np.sqrt(most), 2 * scale, alternative))
-    share = from_halves(half, both, scale, confidence)
-    hidden = 2 * both < _CLEARLY * 2 * np.sqrt(2) * scale
+    found = infer(measured, of_one)
+    p = float(found.pvalue(EVEN, alternative))
+    low, high = map(share_of, found.interval(confidence))
+    half, both = measured.values[0].tolist()
+    error = measured.laws[1].standard_deviation
     return McNemar(
         statistic=2 * half,
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
         discordant=max(2 * both, 0.0),
-        odds_ratio=_odds(share.estimate),
-        low=_odds(share.low),
-        high=_odds(share.high),
+        odds_ratio=_odds(measured.estimate.share[0, 0]),
+        low=_odds(low),
+        high=_odds(high),
         confidence=confidence,
         column=column.name,
         other=other.name,
         success=(column.categories or ())[column.code(success)],
         alternative=alternative,
         nan_policy=nan_policy,
-        notes=("Uninformative: the number of discordant rows is not clearly above its noise.",) if hidden else (),
+        notes=("Uninformative: the number of discordant rows is not clearly above its noise.",)
+        if both < _CLEARLY * error
+        else (),
         released=(half, both),
-        noise_standard_error=float(np.sqrt(2) * scale),
+        noise_standard_error=error,
     )
 
 
@@ -245,7 +245,11 @@ def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> N
     other.code(success)
 
 
-def _odds(share: Any) -> float:
-    """Turn a share into odds."""
-    part = float(share)
-    return part / (1 - part) if part < 1 else float("inf")
+def of_one(counts: Counts) -> tuple[Any, Any, float]:
+    """Return the share of discordant rows that have the outcome in the first column."""
+    return share(counts[0])
+
+
+def _odds(part: Any) -> float:
+    """Return the odds of a share."""
+    return float(part / (1 - part)) if part < 1 else math.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
     from dfprivacy.features.base import Norm
+    from dfprivacy.inference.counts import Form
 
 __all__ = ["Discordant", "Outcome"]
-
-Form = Literal["hits", "counts", "halves"]
 
 _ROOT_HALF = 0.7071067811865477  # rounded up
 

@@ -21,27 +21,23 @@ from dfprivacy import (
     features,
     mechanism,
 )
+from dfprivacy.inference.counts import Form, NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.engine import infer
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.wording import clearly_some, listed, noise_share, number, sure
 from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
-from dfprivacy_inference.outcomes import Form, Outcome
-from dfprivacy_inference.wilson import Share, combined, from_counts, from_halves, of_known_rows
+from dfprivacy_inference.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
+    from collections.abc import Callable
+
+    from dfprivacy.inference.counts import Counts
 
 __all__ = ["Proportions", "check_proportions", "proportions"]
 
 _TOLD = 3  # groups in a sentence
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Noisy counts of groups, what they are, and the public rows of each group, None where they are private."""
-
-    noisy: NoisyValue
-    form: Form
-    rows: tuple[int, ...] | None
+_TINY = 1e-9  # of a share: a ratio stays finite
+_DRAWS = 512  # of comparisons, which of 30 groups are 1,305; with twice as many they cover the same
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -177,9 +173,9 @@ class Proportions(Release):
         ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
         names = self.groups or ("all",)
         what = f"{self._called(self.column)} = {self.success}"
-        for place, (share, low, high) in enumerate(zip(self.shares, self.lows, self.highs, strict=True)):
-            interval(ax, place, share, (low, high), noise=self._part(place))
-            ax.plot(share, place, "s", color=ink(ax), ms=5)
+        for place, (value, low, high) in enumerate(zip(self.shares, self.lows, self.highs, strict=True)):
+            interval(ax, place, value, (low, high), noise=self._part(place))
+            ax.plot(value, place, "s", color=ink(ax), ms=5)
         ax.set(
             yticks=list(range(len(names))),
             yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
@@ -200,7 +196,7 @@ def proportions(
     success: Any,
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Counted:
+) -> NoisyCounts:
     """Estimate how often something happens, in groups, with differences, risk ratios and odds ratios.
 
     Parameters
@@ -238,17 +234,17 @@ def proportions(
     where the groups are public: then half of their difference, and half of their sum if values may be missing. All
     else is post-processing.
 
-    **Statistics.** Wilson's intervals with the variance of the noise inside, and those of differences and ratios by
-    the method of variance estimates recovery. Measured, those of 95% cover 93% to 97.5% of shares from .005 to .95
-    in groups of 50 to 5,000 rows at ε from .1 to 2, and as much or more of differences and ratios.
+    **Statistics.** What the exact counts may be is drawn from what was released; sampling is added by the normal
+    law: of the angle of a share [1]_, of a difference with a row of each kind added to both groups [2]_, of
+    logarithms of ratios with half a row added to each count. Measured, intervals of 95% cover on average 95% to 96%
+    of shares, differences and ratios, and at least 92.6%, of groups of 50 to 5,000 rows with shares from .005 to
+    .95, at ε from .1 to 2.
 
     References
     ----------
-    .. [1] Wilson (1927). Probable inference, the law of succession, and statistical inference. J. American
-       Statistical
-       Association 22.
-    .. [2] Donner and Zou (2012). Closed-form confidence intervals for functions of the normal mean and standard
-       deviation. Statistical Methods in Medical Research 21.
+    .. [1] Anscombe (1948). The transformation of Poisson, binomial and negative-binomial data. Biometrika 35.
+    .. [2] Agresti and Caffo (2000). Simple and effective confidence intervals for proportions and differences of
+       proportions result from adding two successes and two failures. American Statistician 54.
 
     Examples
     --------
@@ -268,16 +264,17 @@ def proportions(
         size = curator.size
         alone = None if size is None else (size,)
         form = "halves" if alone is None or gaps else "hits"
-        return Counted(curator.sum(Outcome(column, code, form)), form, alone)
+        return NoisyCounts.measured(curator.sum(Outcome(column, code, form)), alone, form)
     kept = groups_of(by, groups, least=1)
     rows = public_sizes(curator, by, kept)
     form = "counts" if rows is None else "halves" if gaps else "hits"
-    return Counted(curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form)), form, rows)
+    noisy = curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form))
+    return NoisyCounts.measured(noisy, rows, form)
 
 
 @proportions.concludes
 def _(
-    measured: Counted,
+    measured: NoisyCounts,
     column: Column,
     by: Column | None,
     *,
@@ -288,34 +285,20 @@ def _(
 ) -> Proportions:
     """Conclude from the noisy counts."""
     kept = () if by is None else groups_of(by, groups, least=1)
-    values = np.atleast_2d(measured.noisy.values)
-    scale = float(np.ravel(measured.noisy.scales)[0])
-    shares: list[Share] = []
-    sizes = []
-    for at, row in enumerate(values):
-        if measured.form == "counts":
-            shares.append(from_counts(row[0], row[1], scale, confidence))
-            sizes.append(row.sum())
-        elif measured.form == "halves":
-            shares.append(from_halves(row[0], row[1], scale, confidence))
-            sizes.append(2 * row[1])
-        else:
-            known = (measured.rows or ())[at]
-            shares.append(of_known_rows(row[0], known, scale, confidence))
-            sizes.append(known)
+    plain = measured.estimate
+    lows, highs = map(share_of, infer(measured, share).interval(confidence))
     missing = error = None
     if measured.rows is not None and measured.form == "halves":
-        missing = float(sum(measured.rows) - sum(sizes))
-        error = float(2 * scale * np.sqrt(2 * len(sizes)))
-    unsure = [share for share in shares if float(share.high - share.low) > 1 / 2]
+        missing = float((measured.rows - measured.size).sum())
+        error = 2 * math.sqrt(len(measured.size)) * measured.laws[1].standard_deviation
     return Proportions(
         groups=kept,
-        shares=tuple(float(share.estimate) for share in shares),
-        lows=tuple(float(share.low) for share in shares),
-        highs=tuple(float(share.high) for share in shares),
+        shares=tuple(plain.share[:, 0].tolist()),
+        lows=tuple(np.minimum(lows, plain.share[:, 0]).tolist()),
+        highs=tuple(np.maximum(highs, plain.share[:, 0]).tolist()),
         confidence=confidence,
-        comparisons=tuple(_compared(kept, shares)),
-        sizes=tuple(max(float(size), 0.0) for size in sizes),
+        comparisons=_compared(kept, measured, confidence),
+        sizes=tuple(np.maximum(measured.size, 0.0).tolist()),
         missing=missing,
         missing_standard_error=error,
         column=column.name,
@@ -325,23 +308,30 @@ def _(
         notes=(
             "Uninformative: an interval is wider than half of what there can be: more epsilon, or rows, would do.",
         )
-        if unsure
+        if np.any(highs - lows > 1 / 2)
         else (),
-        released=tuple(tuple(float(value) for value in row) for row in values),
-        noise_standard_error=float(np.sqrt(2) * scale),
+        released=tuple(map(tuple, measured.values.tolist())),
+        noise_standard_error=measured.laws[0].standard_deviation,
     )
 
 
-def _compared(groups: tuple[Any, ...], shares: list[Share]) -> list[tuple[Any, ...]]:
-    """Compare every two groups."""
-    compared = []
-    for one, other in itertools.combinations(range(len(groups)), 2):
-        row: list[Any] = [groups[one], groups[other]]
-        for kind in ("difference", "ratio", "odds"):
-            both = combined(shares[one], shares[other], kind)
-            row += [float(both.estimate), float(both.low), float(both.high)]
-        compared.append(tuple(row))
-    return compared
+def _compared(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float) -> tuple[tuple[Any, ...], ...]:
+    """Compare every two groups: difference, ratio and odds ratio, each with the ends of its interval."""
+    pairs = list(itertools.combinations(range(len(groups)), 2))
+    if not pairs:
+        return ()
+    first, second = np.transpose(pairs)
+    shares = np.clip(counts.estimate.share[:, 0], _TINY, 1 - _TINY)
+    p, q = shares[first], shares[second]
+
+    def ends(of: Callable[[Counts, Counts], Any]) -> tuple[Any, Any]:
+        return infer(counts, lambda exact: of(exact[first], exact[second]), _DRAWS).interval(confidence)
+
+    differences = (p - q, *ends(difference))
+    ratios = (p / q, *map(np.exp, ends(ratio)))
+    odds = (p / (1 - p) * (1 - q) / q, *map(np.exp, ends(odds_ratio)))
+    rows = np.transpose([*differences, *ratios, *odds]).tolist()
+    return tuple((groups[a], groups[b], *row) for (a, b), row in zip(pairs, rows, strict=True))
 
 
 def check_proportions(

@@ -2,229 +2,206 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
-from dfprivacy.plotting import axes, below, explained, ink, interval, wrapped
+from dfprivacy.estimates import Estimate
+from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.schema import as_probability
 from dfprivacy.wording import clearly_some, number, pvalue, sure
-from dfprivacy_inference.laws import Alternative
+from dfprivacy_inference.two_groups import Shapes, TwoGroups
 
-__all__ = ["KruskalWallis", "MannWhitney", "SurvivalTest", "Wilcoxon", "plain"]
+if TYPE_CHECKING:
+    from dfprivacy.inference.engine import Alternative
+
+__all__ = ["KruskalWallis", "MannWhitney", "RankTest", "SurvivalTest", "Wilcoxon", "plain"]
 
 _ROUGH = 0.01  # to how much a probability without an interval is written
 _SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Test(Release):
-    """What every test says."""
-
-    pvalue: float
-    alpha: float
-    rejected: bool
-    missing: float | None
-    missing_standard_error: float | None
-    nan_policy: NanPolicy
-    notes: tuple[str, ...]
-    released: tuple[float, ...]
-    noise_standard_error: tuple[float, ...]
-
-    def _seen(self, *names: str) -> tuple[str, ...]:
-        """Give the fields to show: those that say something."""
-        told = [name for name in names if getattr(self, name) is not None]
-        if clearly_some(self.missing, self.missing_standard_error):
-            told += ["missing", "missing_standard_error"]
-        return (*told, "notes")
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _TwoGroupTest(_Test):
-    """What a rank test of two groups says."""
-
-    statistic: float | None
-    effect: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    sizes: tuple[float, ...] | None
-    by: str
-    groups: tuple[Any, ...]
-    alternative: Alternative
-    noise_share: float | None = None
-    covers: str | None = "limited population"
-
-    def _sentence(self) -> str:
-        """Say how often one of the first group has the larger value, and what the test finds."""
-        first, second = self.groups
-        found = "" if self.rejected else "not "
-        one = f"The larger {self._what} is that of {self._noun(self.by)} = {first}, not {second},"
-        if self.effect is None:
-            return f"{one} {found}shown to be {_SIDES[self.alternative]} an even chance{sure(p=self.pvalue)}."
-        low, high = self.confidence_interval()
-        how = sure(low, high, self.confidence, noise=self.noise_share, p=self.pvalue)
-        told = f"with probability {number(self.effect, (high - low) / 4)}"
-        return f"{one} {told}, {found}shown to be {_SIDES[self.alternative]} an even chance{how}."
-
-    @property
-    def _uninformative(self) -> bool:
-        nothing = self.effect is not None and self.confidence_interval() == (0.0, 1.0)
-        return nothing or super()._uninformative
-
-    @property
-    def _what(self) -> str:
-        """Name what is compared."""
-        raise NotImplementedError
-
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test."""
-        first, second = self.groups
-        n = None if self.sizes is None else sum(self.sizes)
-        numbers = {"estimate": self.effect, "low": self.low, "high": self.high}
-        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": n}
-        return [{"term": f"P({first} > {second})", **numbers, **tested}]
-
-    def confidence_interval(self) -> ConfidenceInterval:
-        """Interval for the effect.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``; 0 and 1 where nothing is known.
-        """
-        if self.low is None or self.high is None:
-            return ConfidenceInterval(0.0, 1.0)
-        return ConfidenceInterval(self.low, self.high)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the effect and its interval, from 0 to 1."""
-        ax = axes(ax)
-        low, high = self.confidence_interval()
-        middle = (low + high) / 2 if self.effect is None else self.effect
-        interval(ax, 0, middle, (low, high), noise=self.noise_share)
-        if self.effect is not None:
-            ax.plot(self.effect, 0, "o", color=ink(ax))
-        ax.axvline(0.5, color="grey", ls=":", label="alike")
-        first, second = self.groups
-        column = str(getattr(self, "column", None) or getattr(self, "time", ""))
-        what = f"P({first} > {second}), {self._called(column)} by {self._called(self.by)}"
-        ax.set(xlim=(0, 1), yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
-        explained(ax, self.confidence, [self.noise_share], "o")
-        return ax
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class MannWhitney(_TwoGroupTest):
-    """Result of a private Mann-Whitney U test.
+class RankTest(Estimate):
+    """Result of a private rank test of two groups, as `dfprivacy.estimates.Estimate`.
 
     Attributes
     ----------
+    estimate : float
+        Common-language effect: P(X > Y) + P(X = Y)/2 for X of the first group and Y of the second; NaN where the
+        sizes of the groups were not measured.
     statistic : float or None
-        U of the first group, with noise: in how many pairs its value is the larger one, half for ties. None where
-        the sizes of the groups were not measured.
+        U of the first group, with noise: in how many pairs its value is the larger one, half for ties. Of censored
+        times Gehan's: in how many pairs the one of the first group surely lived longer, less those in which the
+        other did. None where the sizes of the groups were not measured.
     pvalue : float
         Probability, if both groups follow one law, of a rank sum at least as extreme; noise included.
-    alpha : float
-        The level of the test.
-    rejected : bool
-        Whether the null hypothesis is rejected at that level.
-    effect : float or None
-        Common-language effect: P(X > Y) + P(X = Y)/2 for X of the first group and Y of the second.
-    low, high : float or None
-        Ends of its confidence interval.
-    confidence : float
-        The interval's coverage.
-    noise_share : float or None
-        The part of its width that noise makes, from 0 to 1; None where there is no interval, or it was not kept.
-    shift : float or None
-        Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
     sizes : tuple of float or None
         Rows with a value in each group; noisy where they are private.
     missing : float or None
         Noisy number of rows in neither group or without a value; None where it is not known.
     missing_standard_error : float or None
         Its standard error, from noise alone.
-    column, by, groups, alternative, nan_policy
-        What was asked.
-    notes : tuple of str
-        What to know before trusting the numbers.
-    released : tuple of float
-        The noisy numbers that all this follows from.
-    noise_standard_error : tuple of float
-        The standard errors that privacy adds to each of them.
+    by, groups, shapes
+        As asked.
     """
 
-    column: str
-    shift: float | None
+    statistic: float | None
+    sizes: tuple[float, ...] | None
+    missing: float | None
+    missing_standard_error: float | None
+    by: str
+    groups: tuple[Any, ...]
+    shapes: Shapes
 
     @property
-    def _what(self) -> str:
-        return self._noun(self.column)
-
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "shift", "groups", "sizes")
-        return self._seen(*shown)
-
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test, and the shift if it was asked for."""
-        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
-        return [*super()._tidy(), *shift]
+    def effect(self) -> float | None:
+        """The estimate; None where the sizes of the groups were not measured."""
+        return None if math.isnan(self.estimate) else self.estimate
 
     @property
     def rank_biserial(self) -> float | None:
         """Rank-biserial correlation, 2 effect - 1."""
         return None if self.effect is None else 2 * self.effect - 1
 
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        known = ("statistic", "effect", "low", "high") if self.effect is not None else ()
+        missing = _missing(self.missing, self.missing_standard_error)
+        return (*known, "pvalue", "alpha", "rejected", "groups", "sizes", *missing, "notes")
+
+    @property
+    def _what(self) -> str:
+        """Name what is compared."""
+        return self._noun(self.column)
+
+    def _sentence(self) -> str:
+        """Say how often one of the first group has the larger value, and what the test finds."""
+        first, second = self.groups
+        found = f"{'' if self.rejected else 'not '}shown to be {_SIDES[self.alternative]} an even chance"
+        one = f"The larger {self._what} is that of {self._noun(self.by)} = {first}, not {second},"
+        if self.effect is None:
+            return f"{one} {found}{sure(p=self.pvalue)}."
+        how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
+        return f"{one} with probability {number(self.effect, self.standard_error)}, {found}{how}."
+
+    @property
+    def _uninformative(self) -> bool:
+        return (self.effect is not None and (self.low, self.high) == (0.0, 1.0)) or super()._uninformative
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        (row,) = super()._tidy()
+        n = None if self.sizes is None else self.n
+        return [{**row, "term": self.term, "estimate": self.effect, "statistic": self.statistic, "n": n}]
+
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Return the interval for the effect, at another level if asked, which costs nothing.
+
+        Parameters
+        ----------
+        confidence_level : float, optional
+            Coverage; default: the one asked for.
+
+        Returns
+        -------
+        ConfidenceInterval
+            ``low`` and ``high``; 0 and 1 where nothing is known.
+
+        Raises
+        ------
+        ArgumentError
+            If the level is no probability.
+        """
+        if confidence_level is None or self.effect is None:
+            return ConfidenceInterval(self.low, self.high)
+        level = as_probability(confidence_level, "confidence_level")
+        two = TwoGroups(**{**self.released, "values": np.array(self.released["values"])})
+        return ConfidenceInterval(*map(float, two.effect(self.shapes).interval(level)))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effect and its interval, from 0 to 1."""
+        ax = super().plot(ax)
+        what = f"{self.term}, {self._called(self.column)} by {self._called(self.by)}"
+        ax.set(xlim=(0, 1), xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        return ax
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SurvivalTest(_TwoGroupTest):
-    """Result of a private Gehan-Wilcoxon test of two survival curves.
+class MannWhitney(RankTest):
+    """Result of a private Mann-Whitney U test, as `RankTest`.
 
     Attributes
     ----------
-    statistic : float or None
-        Gehan's statistic, with noise: in how many pairs the one of the first group surely lived longer, less those
-        in which the other did. None where the sizes of the groups were not measured.
-    pvalue : float
-        Probability, if both groups follow one law, of a statistic at least as extreme; noise included.
-    alpha : float
-        The level of the test.
-    rejected : bool
-        Whether the null hypothesis is rejected at that level.
-    effect : float or None
-        Probability that one of the first group surely lives longer than one of the second, and half of that nobody
-        can tell which; censoring draws it towards 1/2.
-    low, high : float or None
-        Ends of its confidence interval.
-    confidence : float
-        The interval's coverage.
-    noise_share : float or None
-        The part of its width that noise makes, from 0 to 1; None where there is no interval, or it was not kept.
-    sizes : tuple of float or None
-        Rows with a value in each group; noisy where they are private.
-    missing, missing_standard_error
-        As for `MannWhitney`.
-    time, event, by, groups, alternative, nan_policy
-        What was asked.
-    notes : tuple of str
-        What to know before trusting the numbers.
-    released, noise_standard_error
-        As for `MannWhitney`.
+    shift : float or None
+        Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
     """
 
-    time: str
+    shift: float | None
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*(("shift",) if self.shift is not None else ()), *super()._shown)
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test, and the shift if it was asked for."""
+        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
+        return [*super()._tidy(), *shift]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SurvivalTest(RankTest):
+    """Result of a private Gehan-Wilcoxon test of two survival curves, as `RankTest` of times.
+
+    Attributes
+    ----------
+    estimate : float
+        Probability that one of the first group surely lives longer than one of the second, and half of that nobody
+        can tell which; censoring draws it towards 1/2.
+    event : str
+        As asked.
+    """
+
     event: str
 
     @property
     def _what(self) -> str:
-        return f"{self._noun(self.time)} until {self._noun(self.event)}"
+        return f"{self._noun(self.column)} until {self._noun(self.event)}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Test(Release):
+    """What the tests without an interval say."""
+
+    statistic: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    missing: float | None
+    missing_standard_error: float | None
+    column: str
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
 
     @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "low", "high", "groups", "sizes")
+    def _drawn(self) -> tuple[float, float, str]:
+        """What a picture shows: a number, the noise in it, and its name."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the number that the test is of, and the noise in it; there is no interval."""
+        ax, (value, noise, what) = axes(ax), self._drawn
+        ends = [value - 2 * noise, value + 2 * noise]
+        ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
+        ax.plot(value, 0, "o", color=ink(ax), label="released")
+        ax.set(yticks=[], xlabel=wrapped(what, 56), title=f"p = {self.pvalue:.3g}")
+        below(ax)
+        return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -233,11 +210,9 @@ class KruskalWallis(_Test):
 
     Attributes
     ----------
-    statistic : float or None
-        Kruskal's H of two groups, what the noise adds taken away. None for more groups: T does not tell H then.
-    largest_rank_sum : float
+    statistic : float
         T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
-        all are alike: the largest rank sum of any groups together. The test is of T.
+        all are alike: the largest rank sum of any groups together. It does not tell Kruskal's H.
     pvalue : float
         Probability, if all groups follow one law, of a T at least as large; noise included.
     alpha : float
@@ -247,41 +222,30 @@ class KruskalWallis(_Test):
     sizes : tuple of float or None
         Rows with a value in each group; noisy where they are private. None where they were not measured.
     missing, missing_standard_error
-        As for `MannWhitney`.
+        As for `RankTest`.
     column, by, groups, nan_policy
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers.
-    released, noise_standard_error
-        As for `MannWhitney`.
+    released : tuple of float
+        The noisy numbers that all this follows from.
+    noise_standard_error : tuple of float
+        The standard errors that privacy adds to each of them.
     """
 
-    statistic: float | None
-    largest_rank_sum: float
     sizes: tuple[float, ...] | None
-    column: str
     by: str
     groups: tuple[Any, ...]
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._seen("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes")
+        missing = _missing(self.missing, self.missing_standard_error)
+        return ("statistic", "pvalue", "alpha", "rejected", "groups", "sizes", *missing, "notes")
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the statistic and the noise in it; there is no estimate of an effect."""
-        ax, reach = axes(ax), 2 * self.noise_standard_error[0]
-        ax.plot(
-            [self.largest_rank_sum - reach, self.largest_rank_sum + reach],
-            [0, 0],
-            color="tab:orange",
-            lw=3,
-            label="± 2 standard errors of the noise",
-        )
-        ax.plot(self.largest_rank_sum, 0, "o", color=ink(ax), label="released")
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
         what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
-        ax.set(yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
-        below(ax)
-        return ax
+        return self.statistic, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
         """Say whether the groups differ; there is no estimate."""
@@ -293,8 +257,7 @@ class KruskalWallis(_Test):
         """State the test; there is no estimate."""
         n = None if self.sizes is None else sum(self.sizes)
         term = f"{self.column} by {self.by}"
-        told = {"statistic": self.statistic, "largest_rank_sum": self.largest_rank_sum}
-        return [{"term": term, **told, "pvalue": self.pvalue, "n": n}]
+        return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -319,27 +282,28 @@ class Wilcoxon(_Test):
     rows : float
         Rows with a value; noisy where their number is private.
     missing, missing_standard_error
-        As for `MannWhitney`.
+        As for `RankTest`.
     column, other, popmean, alternative, nan_policy
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers.
-    released, noise_standard_error
-        As for `MannWhitney`.
+    released : tuple of float
+        The noisy numbers that all this follows from.
+    noise_standard_error : tuple of float
+        The standard errors that privacy adds to each of them.
     """
 
-    statistic: float
     effect: float
     method: Literal["rank", "sign"]
     rows: float
-    column: str
     other: str | None
     popmean: float
     alternative: Alternative
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self._seen("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows")
+        missing = _missing(self.missing, self.missing_standard_error)
+        return ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *missing, "notes")
 
     def _sentence(self) -> str:
         """Say how often differences are above, and what the test finds."""
@@ -359,22 +323,11 @@ class Wilcoxon(_Test):
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
         return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the effect, from 0 to 1; it has no interval."""
-        ax = axes(ax)
-        ax.plot(self.effect, 0, "o", color=ink(ax), label="effect, without an interval")
-        ax.axvline(0.5, color="grey", ls=":", label="alike")
-        what = self._called(self.column)
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
         apart = f" minus {self._called(self.other)}" if self.other is not None else ""
         two = "the mean of two of " if self.method == "rank" else ""
-        ax.set(
-            xlim=(0, 1),
-            yticks=[],
-            xlabel=wrapped(f"P({two}{what}{apart} > {self.popmean:g})", 56),
-            title=f"p = {self.pvalue:.3g}",
-        )
-        below(ax)
-        return ax
+        return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Refuse: there is none for this effect.
@@ -389,6 +342,11 @@ class Wilcoxon(_Test):
             "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
             "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
         )
+
+
+def _missing(missing: float | None, error: float | None) -> tuple[str, ...]:
+    """Give the fields of missing rows to show: none if there may be none."""
+    return ("missing", "missing_standard_error") if clearly_some(missing, error) else ()
 
 
 def plain(values: Any) -> tuple[float, ...]:

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import bdtr, bdtrc, ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy.inference.counts import EVEN, NoisyCounts
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile
+from dfprivacy.inference.engine import Alternative, Inference
+from dfprivacy.inference.planning import TABLES, power
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.asking import check_apart, enough
-from dfprivacy_inference.laws import Alternative, pvalue
-from dfprivacy_inference.pairs import rank_or_sign, sign_pvalue, signed_rank_sd
+from dfprivacy_inference.mcnemar import of_one
 from dfprivacy_inference.rank_results import Wilcoxon, plain
-from dfprivacy_inference.statistics import SignedRankSum, Signs
-from dfprivacy_inference.two_groups import SLACK
+from dfprivacy_inference.statistics import SignedSum
 
 if TYPE_CHECKING:
-    from dfprivacy.release import NoisyValue
+    from collections.abc import Sequence
 
-__all__ = ["check_pairs", "wilcoxon"]
+    from numpy.typing import NDArray
 
-_TWO = 1.4  # scales of the noise of a sum of two counts
+    Array = NDArray[np.float64]
+
+__all__ = ["Differences", "check_pairs", "sign_pvalue", "wilcoxon"]
+
+_ENOUGH = 24.0  # rows times epsilon squared: from here on signed ranks find more than signs do
 _AS_IF = 100  # rows, where their number is private and the method is to be chosen
+_FEWEST = 2.0
+_FEW_DRAWS = 256
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A noisy sum of signed ranks or signs, and what it is of.
+class Differences:
+    """A noisy sum of signed ranks W, or of signs, and what else was released.
 
     Attributes
     ----------
-    noisy : NoisyValue
-        The coordinates of a statistic.
+    values : ndarray of shape (..., 2)
+        W, or W/(n + 1) where the number of rows is private, or the sum of signs; and the rows with a value. Where
+        the number of rows is private, of signs how many are above 0, and how many below.
+    scales : sequence of two float
+        Of the Laplace noise in them.
     ranks : bool
         Whether it is of ranks.
     n : int or None
@@ -40,10 +53,104 @@ class Measured:
         Whether some of them may be left out.
     """
 
-    noisy: NoisyValue
+    values: Array
+    scales: Sequence[float]
     ranks: bool
     n: int | None
     gaps: bool
+
+    @property
+    def laws(self) -> list[NoiseLaw]:
+        """Laws of the noise in what is looked at."""
+        told = self.n is None or self.gaps
+        return [NoiseLaw(self.scales[0]), NoiseLaw(self.scales[1] * told)]
+
+    @property
+    def signs(self) -> NoisyCounts:
+        """How many of the signs are above 0, of how many."""
+        values, laws, n = self.values[..., None, :], self.laws, self.n
+        if n is None:
+            return NoisyCounts(values, laws)
+        laws = [replace(law, scale=law.scale / 2) for law in laws]
+        if self.gaps:
+            return NoisyCounts(values / 2, laws, np.array([float(n)]), "halves")
+        return NoisyCounts((values[..., :1] + n) / 2, laws[:1], np.array([float(n)]), "hits")
+
+    def _rows(self, values: Array) -> Array:
+        """Return the rows with a value."""
+        if not self.ranks:
+            return np.asarray(self.signs.size[..., 0])
+        if self.n is not None and not self.gaps:
+            return np.full_like(values[0], self.n)
+        return np.asarray(np.clip(values[1], _FEWEST, self.n))
+
+    @property
+    def rows(self) -> float:
+        """Rows with a value, as released."""
+        return float(self._rows(self.values))
+
+    @property
+    def statistic(self) -> float:
+        """W, or the sum of signs."""
+        if not self.ranks and self.n is None:
+            return float(self.values[0] - self.values[1])
+        return float(self.values[0] * self._unit(np.array(self.rows)))
+
+    def _unit(self, rows: Array) -> Array:
+        """Return what the sum was divided by."""
+        return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
+
+    def effect(self, draws: int = DRAWS) -> Inference:
+        """Return what is known of P(d + d' > 0), half of ties: of signed ranks, with their largest variance.
+
+        Parameters
+        ----------
+        draws : int
+            How many draws of the noise.
+
+        Returns
+        -------
+        Inference
+            Its p-value at 1/2 has the normal law of W, with a variance no lower than it is on average over draws.
+        """
+        drawn, weights = noise(self.laws, points(2, draws))
+        released = np.moveaxis(self.values, -1, 0)[..., None]
+        left = released - drawn.reshape(2, *[1] * (self.values.ndim - 1), draws)
+        rows = self._rows(left)
+        unit = self._unit(rows)
+        variance = rows * (rows + 1) * (2 * rows + 1) / 6 / unit**2
+        variance = np.maximum(variance, (weights * variance).sum(axis=-1, keepdims=True))
+        reach, known = rows * (rows + 1) / unit, self._rows(released)
+        estimate = 0.5 + released[0] / known / (known + 1) * self._unit(known)
+        return Inference(estimate[..., 0], 0.5 + left[0] / reach, variance / reach**2, np.array(np.inf), weights)
+
+    def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
+        """Return how often an effect is found, of differences without ties.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows, where it is private.
+        effect : float
+            The truth.
+        alpha, alternative
+            The level, and its side.
+
+        Returns
+        -------
+        float
+            The power.
+        """
+        n = rows if self.n is None else self.n
+        if not self.ranks:
+            releases = self.signs.simulated([n], [effect], TABLES)
+            return power(releases, of_one, null=EVEN, alternative=alternative, alpha=alpha)
+        u = points(3, TABLES, seed=1)
+        ranked = (effect - 0.5) * n * (n + 1) + np.sqrt(n * (n + 1) * (2 * n + 1) / 6) * ndtri(u[0])
+        exact = np.stack([ranked / self._unit(np.array(float(n))), np.full(TABLES, float(n))], axis=-1)
+        added = [quantile(law, at) for law, at in zip(self.laws, u[1:], strict=True)]
+        found = replace(self, values=exact + np.transpose(added)).effect(_FEW_DRAWS)
+        return float((found.pvalue(0.5, alternative) <= alpha).mean())
 
 
 @mechanism(columns={"column": "numeric", "other": "numeric"})
@@ -55,7 +162,7 @@ def wilcoxon(
     popmean: float = 0.0,
     method: Literal["auto", "rank", "sign"] = "auto",
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Differences:
     """Test whether differences lie symmetrically about 0: of two columns, or of one and a number.
 
     Parameters
@@ -97,9 +204,10 @@ def wilcoxon(
     W/(n + 1) by 3/2 where the number of rows is private. One row moves a sum of signs by 2. The number of rows with
     a value comes with it for nothing. All else is post-processing.
 
-    **Statistics.** The p-value is that of the normal law with the noise in it and the variance that there is
-    without ties and zeros, the largest: conservative where there are many. A sum of signs with hardly any noise
-    gets the binomial law.
+    **Statistics.** The p-value of signed ranks is that of the normal law, on average over draws of the noise, with
+    the variance that there is without ties and zeros, the largest: conservative where there are many. Signs get the
+    binomial law, on average over the same. An interval for the effect of signed ranks does not follow: away from
+    the hypothesis their variance depends on the law of the differences.
 
     References
     ----------
@@ -120,15 +228,14 @@ def wilcoxon(
     columns = [column] if other is None else [column, other]
     gaps = curator.gaps(columns, nan_policy)
     n = enough(curator.size)
-    ranks = rank_or_sign(_AS_IF if n is None else n, curator.epsilon) if method == "auto" else method == "rank"
-    if ranks:
-        return Measured(curator.measure(SignedRankSum(column, other, popmean, gaps, n)), True, n, bool(gaps))
-    return Measured(curator.measure(Signs(column, other, popmean, gaps, n)), False, n, bool(gaps))
+    ranks = (n or _AS_IF) * curator.epsilon**2 >= _ENOUGH if method == "auto" else method == "rank"
+    noisy = curator.measure(SignedSum(column, other, popmean, gaps, n, ranks=ranks))
+    return Differences(noisy.values, plain(noisy.scales), ranks, n, bool(gaps))
 
 
 @wilcoxon.concludes
 def _(
-    measured: Measured,
+    measured: Differences,
     column: Column,
     other: Column | None,
     *,
@@ -138,41 +245,30 @@ def _(
     alpha: Probability = 0.05,
 ) -> Wilcoxon:
     """Conclude from the noisy sum."""
-    values, scales, n = plain(measured.noisy.values), plain(measured.noisy.scales), measured.n
-    counts = n is None and not measured.ranks
-    told = n is not None and measured.gaps
-    rows = values[0] + values[1] if counts else float(n) if n is not None and not told else values[1]
-    # An upper end of a noisy number of rows: the law is wider then.
-    slack = SLACK * (_TWO * scales[0] if counts else scales[1] if n is None or told else 0.0)
-    most = max(rows + slack, 2.0) if n is None else min(max(rows + slack, 2.0), float(n))
-    least = max(rows, 2.0)
-    if not measured.ranks:
-        statistic = values[0] - values[1] if counts else values[0]
-        p = sign_pvalue(statistic, most, scales[0], alternative, counts=counts)
-        effect = 0.5 + statistic / least / 2
+    if measured.ranks:
+        found = measured.effect()
+        p, effect = float(found.pvalue(0.5, alternative)), float(found.estimate)
     else:
-        sd = float(signed_rank_sd(most) / (most + 1 if n is None else 1))
-        p = float(pvalue(values[0], sd, scales[0], alternative))
-        statistic = values[0] * (least + 1 if n is None else 1)
-        effect = 0.5 + statistic / (least * (least + 1))
+        p, effect = sign_pvalue(measured.signs, alternative), float(measured.signs.estimate.share[0, 0])
+    told = measured.n is not None and measured.gaps
     return Wilcoxon(
-        statistic=float(statistic),
+        statistic=measured.statistic,
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
-        effect=float(np.clip(effect, 0.0, 1.0)),
+        effect=min(max(effect, 0.0), 1.0),
         method="rank" if measured.ranks else "sign",
-        rows=float(max(rows, 0.0)),
-        missing=float(n - rows) if n is not None and told else None,
-        missing_standard_error=float(2**0.5 * scales[1]) if told else None,
+        rows=max(measured.rows, 0.0),
+        missing=(measured.n or 0) - measured.rows if told else None,
+        missing_standard_error=measured.laws[1].standard_deviation if told else None,
         column=column.name,
         other=None if other is None else other.name,
         popmean=popmean,
         alternative=alternative,
         nan_policy=nan_policy,
         notes=(),
-        released=values,
-        noise_standard_error=plain(np.sqrt(2) * np.array(scales)),
+        released=plain(measured.values),
+        noise_standard_error=plain(np.sqrt(2) * np.array(measured.scales)),
     )
 
 
@@ -187,3 +283,25 @@ def check_pairs(column: Column, other: Column | None, *, popmean: float, **_: An
             f"popmean={popmean:g} lies outside of what can be, {low:g} to {high:g}.",
             "Choose another null hypothesis, or wider bounds.",
         )
+
+
+def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of a noisy number of signs.
+
+    Parameters
+    ----------
+    signs : NoisyCounts
+        Of one group: how many are above 0, of how many.
+    alternative : {"two-sided", "less", "greater"}
+        What counts as extreme.
+
+    Returns
+    -------
+    float
+        By the binomial law, on average over what the exact numbers may be.
+    """
+    exact, weights = signs.draws()
+    above, n = exact.hits[0], np.rint(exact.n[0]).astype(np.int64)
+    below = float(weights @ bdtr(np.floor(above), n, 0.5))
+    beyond = float(weights @ np.where(above > 0, bdtrc(np.maximum(np.ceil(above) - 1, 0), n, 0.5), 1.0))
+    return {"less": below, "greater": beyond, "two-sided": min(2 * below, 2 * beyond, 1.0)}[alternative]

@@ -2,7 +2,7 @@ r"""What is measured of ranks, and how far one row can move it.
 
 With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
 is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
-value, has s_ij = 0. The proofs are in docs/explanation/ranks.md.
+value, has s_ij = 0. The proofs are in docs/explanation/inference.md.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ __all__ = [
     "ERROR",
     "GroupRankSums",
     "RankSum",
-    "RankSumOfKnownGroups",
-    "RankSumPerRow",
     "Shifts",
-    "SignedRankSum",
-    "Signs",
+    "SignedSum",
 ]
 
 Relation = Literal["replace_one", "add_remove"]
@@ -70,11 +67,13 @@ class _OfGroups(OfRows):
 
 
 class RankSum(_OfGroups):
-    """H(M) D for the rank sum D of the first of two private groups, its size, and what is public of n rows.
+    """A multiple of the rank sum D of the first of two groups, their sizes, and the spread of the scores.
 
-    Its coordinates are H(M) D, the number of rows in the first group, the number of rows in both, and the spread of
-    the scores: τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance, or κ, the variance of a rank sum
-    of censored times, times 12/(n(n² - 1)). Those that are not told are 0.
+    Its coordinates are, with private groups, H(M) D, the number of rows in the first group and that in both; with
+    public ones D/m, m rows in the larger, and how many of each have a value; where the number of rows is private
+    D/n, and both sizes. The last is τ = 12 Σa²/(n(n² - 1)), the share that ties leave of the variance, or κ, the
+    variance of a rank sum of censored times, times 12/(n(n² - 1)); where n is private the variance of D/n. Those
+    that are not told are 0.
 
     Parameters
     ----------
@@ -84,12 +83,14 @@ class RankSum(_OfGroups):
         The column of the groups.
     codes : tuple of two int
         The categories that are compared.
-    n : int
-        Number of all rows.
+    n : int or None
+        Number of all rows, or of those of public groups; None where it is private.
+    rows : tuple of two int, or None
+        Rows of each group, where they are public.
     sizes : float
         The part of the sensitivity for the size of the first group, at most 1/2; 0: it is not told.
     complete : float
-        The part for the number of rows in both groups; 0: it is not told.
+        The part for the number of rows in both groups; with public groups 1, which is free; 0: it is not told.
     ties : float
         What the spread takes beside 1; 0: it is not told.
     """
@@ -102,107 +103,48 @@ class RankSum(_OfGroups):
         scores: Scores,
         by: Column,
         codes: tuple[int, ...],
-        n: int,
+        n: int | None,
+        rows: tuple[int, int] | None = None,
         *,
         sizes: float = 0.0,
         complete: float = 0.0,
         ties: float = 0.0,
     ) -> None:
         super().__init__(scores, by, codes)
-        self.n, self.sizes, self.complete, self.ties = n, sizes, complete, ties
-        self._parts = np.array([1.0, sizes, complete, ties * (n + 1) / scores.moves]) / (1 + ties)
+        self.n, self.known, self.sizes, self.complete, self.ties = n, rows, sizes, complete, ties
+        if n is None:
+            self._parts = np.array([1.0, COUNTED, COUNTED, 4 * ties])
+        else:
+            told = (1.0, sizes, complete) if rows is None else (1 / max(rows), complete / 2, complete / 2)
+            self._parts = np.array([*told, ties * (n + 1) / scores.moves]) / (1 + ties)
         self.weights: NDArray[np.float64] = _one_for_none(self._parts)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
         sums, (first, second), spread = self.counted(rows)
-        n = self.n
-        factor = taper(n, max(first, n - first), self.sizes)
-        return self._parts * [factor * sums[0] / 2, first, first + second, spread / (n * (n * n - 1))]
+        rank_sum, n = sums[0] / 2, self.n
+        if n is None:
+            there = max(first + second, 1)
+            return self._parts * [rank_sum / there, first, second, spread / 12 / there**2]
+        relative = spread / (n * (n * n - 1))
+        if self.known is not None:
+            return self._parts * [rank_sum, first, second, relative]
+        factor = float(taper(n, max(first, n - first), self.sizes))
+        return self._parts * [factor * rank_sum, first, first + second, relative]
 
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """1 together, in L1 and so in every norm: 1 and the part of the ties, over their sum."""
-        return 1.0 if relation == "replace_one" else math.inf
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """1 together, in L1 and so in every norm: 1 and the part of the spread, over their sum.
 
-
-class RankSumOfKnownGroups(_OfGroups):
-    """D/m for the rank sum D of the first of two public groups, m rows in the larger, and what is public of them.
-
-    Its coordinates are D, the rows of each group that have a value, and the spread; those that are not told are 0.
-
-    Parameters
-    ----------
-    scores, by, codes
-        As for `RankSum`.
-    rows : tuple of two int
-        Rows of each group.
-    complete : bool
-        Whether to count rows that have a value; that is free.
-    ties : float
-        What the spread takes beside 1.
-    """
-
-    shape = (4,)
-    error = ERROR
-
-    def __init__(
-        self,
-        scores: Scores,
-        by: Column,
-        codes: tuple[int, ...],
-        rows: tuple[int, int],
-        *,
-        complete: bool = False,
-        ties: float = 0.0,
-    ) -> None:
-        super().__init__(scores, by, codes)
-        self.known, self.complete, self.ties = rows, complete, ties
-        self.n = sum(rows)
-        self._parts = np.array([1 / max(rows), complete / 2, complete / 2, ties * (self.n + 1) / scores.moves]) / (
-            1 + ties
-        )
-        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
-        sums, sizes, spread = self.counted(rows)
-        return self._parts * [sums[0] / 2, *sizes, spread / (self.n * (self.n**2 - 1))]
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """1 together: D moves by m, for a row keeps its group, or by m/2 if it leaves, which is counted then."""
-        return 1.0 if relation == "replace_one" and self.by.name in public else math.inf
-
-
-class RankSumPerRow(_OfGroups):
-    """D/n for the rank sum D of the first of two groups, both sizes, and its variance, with n private.
-
-    Parameters
-    ----------
-    scores, by, codes
-        As for `RankSum`.
-    ties : float
-        What the variance of D/n takes beside 1, of censored times only; 0: it is not told.
-    """
-
-    shape = (4,)
-    error = ERROR
-
-    def __init__(self, scores: Scores, by: Column, codes: tuple[int, ...], *, ties: float = 0.0) -> None:
-        super().__init__(scores, by, codes)
-        self.ties = ties
-        self._parts = np.array([1.0, COUNTED, COUNTED, 4 * ties])
-        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
-        sums, sizes, spread = self.counted(rows)
-        n = max(sum(sizes), 1)
-        return self._parts * [sums[0] / 2 / n, *sizes, spread / 12 / n**2]
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """1/2, one count and 1/8 of the variance if a row comes or goes; twice that if it changes."""
-        added = 0.5 if norm == math.inf else (1 + self.ties) / 2 + COUNTED
-        return added if relation == "add_remove" else 2 * added
+        With public groups D moves by m, for a row keeps its group, or by m/2 if it leaves, which is counted then.
+        Where n is private, a row that comes or goes moves D/n by 1/2, one count by 1, and the variance by 1/8; one
+        that changes, twice that.
+        """
+        if self.n is None:
+            added = 0.5 if norm == math.inf else (1 + self.ties) / 2 + COUNTED
+            return added if relation == "add_remove" else 2 * added
+        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
+            return math.inf
+        return 1.0
 
 
 class GroupRankSums(_OfGroups):
@@ -317,7 +259,7 @@ class Shifts(_OfGroups):
         elif self.n is None:
             factor = 2 / max(len(first) + len(second), 1)
         else:
-            factor = taper(self.n, max(len(first), self.n - len(first)))
+            factor = float(taper(self.n, max(len(first), self.n - len(first))))
         return -np.abs(np.array(sums, dtype=np.float64) * factor) / 2
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
@@ -331,8 +273,11 @@ class Shifts(_OfGroups):
         return 1.0
 
 
-class _OfDifferences(OfRows):
-    """A statistic of differences.
+class SignedSum(OfRows):
+    """The sum W of signed ranks of differences over 2n, or half of that of signs, and half of how many there are.
+
+    Where the number of rows is private: W/(n + 1) and some part of their number, or how many signs are above 0, and
+    how many below.
 
     Parameters
     ----------
@@ -346,75 +291,54 @@ class _OfDifferences(OfRows):
         Those of which a missing value leaves a row out.
     n : int or None
         Number of rows; None where it is private.
+    ranks : bool
+        Whether ranks are summed.
     """
 
     shape = (2,)
     error = ERROR
 
     def __init__(
-        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
+        self,
+        column: Column,
+        other: Column | None,
+        popmean: float,
+        gaps: tuple[Column, ...],
+        n: int | None,
+        *,
+        ranks: bool,
     ) -> None:
         self.column, self.other, self.popmean, self.gaps, self.n = column, other, popmean, gaps, n
-        self.columns = (column,) if other is None else (column, other)
+        self.columns, self.ranks = (column,) if other is None else (column, other), ranks
+        private = [1.0, COUNTED if ranks else 1.0]
+        self.weights: NDArray[np.float64] = np.array(private if n is None else [0.5 / n if ranks else 0.5, 0.5])
 
-    def differences(self, rows: Any) -> NDArray[np.float64]:
-        """Give the differences of the rows that have a value in all columns."""
+    def value(self, rows: Any) -> NDArray[np.float64]:
+        """Compute them, weights included."""
         there = np.ones(rows.size, dtype=np.bool_)
         for gap in self.gaps:
             there &= ~rows.missing(gap)
         differences: NDArray[np.float64] = rows.values(self.column)[there] - self.popmean
-        return differences if self.other is None else differences - rows.values(self.other)[there]
-
-
-class SignedRankSum(_OfDifferences):
-    """W/(2n), W the sum of signed ranks of differences, and half of how many there are.
-
-    Where the number of rows is private: W/(n + 1), and some part of their number.
-    """
-
-    def __init__(
-        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
-    ) -> None:
-        super().__init__(column, other, popmean, gaps, n)
-        self.weights: NDArray[np.float64] = np.array([1.0, COUNTED] if n is None else [0.5 / n, 0.5])
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
-        differences = self.differences(rows)
-        sums = signed_ranks(differences)
-        return self.weights * [sums / (len(differences) + 1) if self.n is None else sums, len(differences)]
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """W moves by 2n at most, for a row is in n of the pairs i <= j, and by n if it leaves."""
-        if self.n is None:
-            added = 1.5 if norm == math.inf else 1.5 + COUNTED
-            return added if relation == "add_remove" else 2.0
-        return 1.0 if relation == "replace_one" else math.inf
-
-
-class Signs(_OfDifferences):
-    """Half of the sum of signs of differences, and half of how many there are.
-
-    Where the number of rows is private: how many are above 0, and how many below.
-    """
-
-    def __init__(
-        self, column: Column, other: Column | None, popmean: float, gaps: tuple[Column, ...], n: int | None
-    ) -> None:
-        super().__init__(column, other, popmean, gaps, n)
-        self.weights: NDArray[np.float64] = np.array([1.0, 1.0] if n is None else [0.5, 0.5])
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
-        differences = self.differences(rows)
+        if self.other is not None:
+            differences = differences - rows.values(self.other)[there]
+        if self.ranks:
+            ranked = signed_ranks(differences)
+            first = ranked / (len(differences) + 1) if self.n is None else ranked
+            return self.weights * [first, len(differences)]
         above, below = int((differences > 0).sum()), int((differences < 0).sum())
         return self.weights * ([above, below] if self.n is None else [above - below, len(differences)])
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Two signs are 2 apart, and a sign and none 1, which is counted then."""
-        if self.n is None:
+        """W moves by 2n at most, for a row is in n of the pairs i <= j, and by n if it leaves.
+
+        Two signs are 2 apart, and a sign and none 1, which is counted then.
+        """
+        if self.n is not None:
+            return 1.0 if relation == "replace_one" else math.inf
+        if not self.ranks:
             return 1.0 if relation == "add_remove" or norm == math.inf else 2.0
-        return 1.0 if relation == "replace_one" else math.inf
+        added = 1.5 if norm == math.inf else 1.5 + COUNTED
+        return added if relation == "add_remove" else 2.0
 
 
 def _one_for_none(parts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.wording import listed, number
@@ -162,8 +163,8 @@ class SurvivalCurves(Release):
             middle, low, high = ([1.0, *each] for each in ends)
             (line,) = ax.plot(self.edges, middle, marker=".", label=str(name))
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.2, lw=0)
-            curve = Curve(np.array(self.released[at]), self.noise_standard_error / np.sqrt(2), np.array(self.edges))
-            low, high = ([1.0, *each] for each in replace(curve, scale=0.0).bands(self.confidence))
+            curve = Curve(np.array(self.released[at]), NoiseLaw(0.0), np.array(self.edges))
+            low, high = ([1.0, *each] for each in curve.bands(self.confidence))
             ax.fill_between(self.edges, low, high, color=line.get_color(), alpha=0.3, lw=0)
             for edge in shown:
                 number = max(self.at_risk[at][edge], 0.0)
@@ -285,9 +286,9 @@ def _(
 ) -> SurvivalCurves:
     """Conclude from the noisy counts."""
     ends = edges_of(time, edges)
-    scale = float(np.ravel(measured.scales)[0])
+    law = NoiseLaw(float(np.ravel(measured.scales)[0]))
     tables = measured.values.reshape(-1, 3, len(ends) - 1)
-    curves = [Curve(each, scale, ends) for each in tables]
+    curves = [Curve(each, law, ends) for each in tables]
     bands = [curve.bands(confidence) for curve in curves]
     medians = [curve.median(*band) for curve, band in zip(curves, bands, strict=True)]
     means = [curve.restricted_mean(confidence) for curve in curves]
@@ -313,13 +314,13 @@ def _(
         nan_policy=nan_policy,
         notes=_notes(curves, means),
         released=tuple(_rows(each) for each in tables),
-        noise_standard_error=float(np.sqrt(2) * scale),
+        noise_standard_error=law.standard_deviation,
     )
 
 
 def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
     """Return what to know before trusting the numbers."""
-    notes, scale, intervals = [], curves[0].scale, len(curves[0].edges) - 1
+    notes, scale, intervals = [], curves[0].law.scale, len(curves[0].edges) - 1
     rows = min(float(curve.table.sum()) for curve in curves)
     if scale and intervals * EACH * scale / 2 > max(rows, 0.0):
         fewer = max(int(rows * 2 / scale / EACH), 2)

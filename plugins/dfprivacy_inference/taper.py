@@ -3,12 +3,18 @@ r"""The factor H(M) by which a rank sum is multiplied before it is released, whe
 M is the size of the larger of two groups of n rows in all. Where one row can change its group, the rank sum D moves
 by up to n - 1, but only if nearly all rows are in one group; between groups alike, by half of that. H is as large
 as the rows allow: H(M) D, with c times the size of the first group beside it, moves by 1 at most, in L1. The proof,
-and that what is below is the largest such factor by its recursion, is in docs/explanation/ranks.md.
+and that what is below is the largest such factor by its recursion, is in docs/explanation/inference.md.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["switch", "taper"]
 
@@ -34,30 +40,30 @@ def switch(n: int, c: float) -> int:
     return min(max(last, (n + 1) // 2), n)
 
 
-def taper(n: int, larger: int, c: float = 0.0) -> float:
+def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
     """Give H(M).
 
     Parameters
     ----------
     n : int
         Number of rows, 2 or more.
-    larger : int
+    larger : array_like
         M, the size of the larger group, at least n/2.
     c : float
         The part of the sensitivity for the size, 0 to 1/2.
 
     Returns
     -------
-    float
+    ndarray
         The factor.
 
     Examples
     --------
-    >>> [round(10 * taper(10, larger), 6) for larger in (5, 7, 10)]
-    [1.866667, 1.428571, 1.0]
+    >>> taper(10, [5, 7, 10]) * 10
+    array([1.86666667, 1.42857143, 1.        ])
     """
-    last = switch(n, c)
-    if larger >= last:
-        return 1 / larger
-    rest = (n - last) / (last * (last - 1)) + 2 * (1 - c) * (1 / (larger - 1) - 1 / (last - 1))
-    return (larger - 1) / (n - larger) * rest
+    last, larger = switch(n, c), np.asarray(larger, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = (n - last) / last + 2 * (1 - c) * ((last - 1) / (larger - 1) - 1)
+        below = (larger - 1) / (n - larger) * rest / max(last - 1, 1)
+    return np.where(larger >= last, 1 / larger, below)

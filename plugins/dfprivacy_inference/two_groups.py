@@ -1,43 +1,29 @@
-"""What follows from a noisy rank sum of two groups: a p-value, and the common-language effect with its interval.
-
-All numbers may be arrays, one for each release.
-"""
+"""A noisy rank sum of two groups, and what is known of the common-language effect from it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from dfprivacy_inference.laws import pvalue
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile
+from dfprivacy.inference.engine import Alternative, Inference
+from dfprivacy.inference.planning import TABLES
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.taper import taper
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
-    from dfprivacy_inference.laws import Alternative
     from dfprivacy_inference.scores import Spread
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "COMPLETE",
-    "ENOUGH",
-    "SIZES",
-    "SLACK",
-    "TIES",
-    "VARIANCE_SLACK",
-    "Shapes",
-    "TwoGroups",
-    "coarse",
-    "known_groups",
-    "per_row",
-    "tapered",
-    "tapers",
-]
+__all__ = ["COMPLETE", "ENOUGH", "SIZES", "SLACK", "TIES", "Effect", "Shapes", "TwoGroups"]
 
 Shapes = Literal["any", "similar"]
 
@@ -46,305 +32,247 @@ ENOUGH = 100.0
 SIZES, COMPLETE, TIES = 0.2, 0.1, 0.1
 """Parts of the sensitivity for the size of the first group, the number of rows in both, and ties."""
 SLACK = 2.5
-"""How many scales of their noise the sizes and ties are moved towards the wider law."""
-VARIANCE_SLACK = 1.0
-"""The same for a variance that is measured itself."""
+"""How many scales of their noise the sizes of several groups are moved towards the wider law."""
 
+_SPREAD_SLACK = 1.0  # the same for ties, and for the variance of censored times
 _TIES_MIN = 0.02
-_BITS = 40  # of an end of an interval
-_FEW_RELEASES = 64  # of which sixteen values take as long as one
-_OTHER = 1.4  # scales of the noise of a number of rows that is a sum of two
-_FEWEST = 4.0
 _MOSTLY_EQUAL = 0.5
 _FEW = 5.0  # values that are not the usual one, in the smaller group
-_TAPER_TOO = 2.0  # the size of the smaller group is at least this where it is divided by
+_FEW_DRAWS = 256
+_FEWEST = 2.0  # rows of a group that is divided by
+_DOUBTFUL = 3.0  # standard deviations of its noise that a size should be
+
+
+@dataclass(frozen=True)
+class Effect(Inference):
+    """What is known of P(X > Y) + P(X = Y)/2: its sampling variance depends on its value, and is inverted.
+
+    Attributes
+    ----------
+    variance : ndarray
+        Of the estimate where the effect is 1/2.
+    each : ndarray
+        Rows of a group, on average, less 1.
+    shapes : {"any", "similar"}
+        ``"any"``: elsewhere the variance is in proportion to the largest of all pairs of laws, A(1 - A).
+        ``"similar"``: to that of two exponential laws (Newcombe's method 5).
+    """
+
+    each: Array
+    shapes: Shapes
+
+    def cdf(self, x: ArrayLike) -> Array:
+        """Return the confidence distribution at x; at 1/2 it is the p-value of the rank test.
+
+        An estimate with noise beyond 1 keeps the variance of the point as far on this side of 1, so that it rises.
+        """
+        x = np.asarray(x, dtype=np.float64)[..., None]
+        at = np.clip(x, np.minimum(-self.theta, 0.5), np.maximum(2 - self.theta, 0.5)).clip(0, 1)
+        se = np.sqrt(self.variance * self._relative(at) / self._relative(np.array(0.5)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(se > 0, (x - self.theta) / se, np.where(x >= self.theta, np.inf, -np.inf))
+        return np.asarray((ndtr(z) * self.weights).sum(axis=-1))
+
+    def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
+        """Return the effects that a test does not reject: 1/2 is one if and only if the p-value says so."""
+        low, high = np.clip(super().interval(confidence, alternative), 0.0, 1.0)
+        return low, high
+
+    def _relative(self, a: Array) -> Array:
+        if self.shapes == "any":
+            return a * (1 - a)
+        return a * (1 - a) * (1 + self.each[..., None] * ((1 - a) / (2 - a) + a / (1 + a)))
 
 
 @dataclass(frozen=True)
 class TwoGroups:
-    """A noisy rank sum, and the law that it has under the null hypothesis.
+    """A noisy rank sum D of the first of two groups, and what else was released.
 
     Attributes
     ----------
-    statistic : ndarray
-        The noisy statistic, such as H(M) D for the rank sum D.
-    scale : ndarray
-        The scale of its Laplace noise.
-    sd : ndarray
-        An upper bound of its standard deviation under the null hypothesis, without the noise.
-    factor : ndarray
-        What D is multiplied by, such as H(M).
-    sizes : tuple of two ndarray, or None
-        Rows with a value in each group, noisy where they are private; None where they were not measured.
-    relative : ndarray
-        How far the noise of the sizes moves an effect, as a part of its distance from 1/2.
+    values : ndarray of shape (..., 4)
+        With private groups H(M) D, the first size, and both together; with public ones D and the rows with a value
+        of each; where the number of rows is private D/n, and both sizes. The last is the spread of the scores.
+    scales : sequence of four float
+        Of the Laplace noise in them.
+    n : int or None
+        Number of rows, None where it is private.
+    rows : tuple of two int, or None
+        Rows of each group, where they are public.
+    sized, complete : bool
+        Whether there are the sizes of private groups, and the rows of both that have a value.
+    spread : {"ties", "variance"} or None
+        What the last number is, if it is there.
+    shift : float or None
+        What was selected from a grid of shifts.
     """
 
-    statistic: Array
-    scale: Array
-    sd: Array
-    factor: Array
-    sizes: tuple[Array, Array] | None
-    relative: Array
+    values: Array
+    scales: Sequence[float]
+    n: int | None
+    rows: tuple[int, int] | None = None
+    sized: bool = False
+    complete: bool = False
+    spread: Spread | None = None
+    shift: float | None = None
+
+    @property
+    def laws(self) -> list[NoiseLaw]:
+        """Laws of the noise in what is looked at; of the rest there is none."""
+        told = (True, self.sized or self.complete, self.complete, self.spread is not None)
+        if self.n is None:
+            told = (True, True, True, self.spread is not None)
+        return [NoiseLaw(float(scale) * on) for scale, on in zip(self.scales, told, strict=True)]
+
+    @property
+    def released(self) -> dict[str, Any]:
+        """Its fields, of which it can be made again."""
+        return {**vars(self), "values": tuple(map(float, self.values))}
+
+    @property
+    def unsized(self) -> bool:
+        """Whether nothing is known of the sizes of the groups."""
+        return self.n is not None and self.rows is None and not self.sized
+
+    def factor(self, first: Array, second: Array) -> Array:
+        """Return what D was multiplied by."""
+        if self.n is None:
+            return 1 / (first + second)
+        if self.rows is not None:
+            return np.ones_like(first)
+        most = np.clip(np.maximum(first, self.n - first), (self.n + 1) // 2, self.n - 1)
+        return taper(self.n, most, SIZES * self.sized)
+
+    def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
+        """Return the sizes that follow from the second and third number; alike where nothing is known."""
+        if self.n is None:
+            return np.maximum(one, _FEWEST), np.maximum(two, _FEWEST)
+        if self.rows is not None:
+            counted = (one, two) if self.complete else (np.full_like(one, each) for each in self.rows)
+            first, second = (
+                np.clip(each, min(_FEWEST, most), most) for each, most in zip(counted, self.rows, strict=True)
+            )
+            return first, second
+        both = np.clip(two, 2 * _FEWEST, self.n) if self.complete else np.full_like(one, self.n)
+        first = np.clip(one, _FEWEST, both - _FEWEST) if self.sized else np.full_like(one, (self.n + 1) // 2)
+        return first, both - first
+
+    def _variance(self, first: Array, second: Array) -> Array:
+        """Return the variance of D under the null hypothesis: without ties, and censored times, the largest."""
+        both = first + second
+        most = first * second * (both + 1) / 12
+        if self.spread is None:
+            return most
+        left = self.values[..., 3, None] + _SPREAD_SLACK * self.scales[3]
+        if self.n is None:
+            return np.clip(left * both**2, 1e-12, most)
+        left = left * self.n * (self.n**2 - 1) / 12
+        if self.spread == "ties":
+            return np.clip(left * first * second / (both * (both - 1)), _TIES_MIN * most, most)
+        return np.clip(left, _SPREAD_SLACK * self.scales[3], most)
+
+    def effect(self, shapes: Shapes = "similar", draws: int = DRAWS) -> Effect:
+        """Return what is known of the effect; where nothing is known of sizes, of groups alike.
+
+        Parameters
+        ----------
+        shapes : {"any", "similar"}
+            What the laws of the groups are taken to be.
+        draws : int
+            How many draws of the noise.
+
+        Returns
+        -------
+        Effect
+            The p-value at 1/2 has the normal law of D, with a variance no lower than it is on average over draws.
+        """
+        drawn, weights = noise(self.laws[:3], points(3, draws))
+        drawn = drawn.reshape(3, *[1] * (self.values.ndim - 1), draws)
+        statistic, one, two = np.moveaxis(self.values[..., :3], -1, 0)[..., None] - drawn
+        first, second = self._sizes(one, two)
+        factor = self.factor(first, second)
+        unit = factor * first * second
+        if shapes == "similar":
+            variance = factor**2 * self._variance(first, second)
+        else:  # Birnbaum and Klose; without sizes H(M)² n₁² n₂²/(4 min(n₁, n₂)) is n/8 at most, for H(M) M is 1
+            least = np.minimum(first, second)
+            variance = 2 * factor**2 * self._variance(first, second) if self.unsized else unit**2 / (4 * least)
+        variance = np.maximum(variance, (weights * variance).sum(axis=-1, keepdims=True))
+        sizes = self.sizes
+        return Effect(
+            estimate=0.5 + self.values[..., 0] / (self.factor(*sizes) * sizes[0] * sizes[1]),
+            theta=0.5 + statistic / unit,
+            variance=variance / unit**2,
+            df=np.array(np.inf),
+            weights=weights,
+            each=(sizes[0] + sizes[1]) / 2 - 1,
+            shapes=shapes,
+        )
+
+    @property
+    def sizes(self) -> tuple[Array, Array]:
+        """Rows of each group with a value, as released."""
+        return self._sizes(self.values[..., 1], self.values[..., 2])
 
     @property
     def rank_sum(self) -> Array:
         """The noisy D."""
-        return np.asarray(self.statistic / self.factor)
-
-    def pvalue(self, alternative: Alternative = "two-sided", shapes: Shapes = "similar") -> Array:
-        """Compute the p-value of the hypothesis that the effect is 1/2, by the variance of the interval there."""
-        if shapes == "similar":
-            return pvalue(self.statistic, self.sd, self.scale, alternative)
-        if self.sizes is None:  # H(M)² n₁² n₂²/(4 min(n₁, n₂)) is n/8 at most, for H(M) M is 1 at most
-            return pvalue(self.statistic, np.sqrt(2) * self.sd, self.scale, alternative)
-        one, (first, second) = self._effect, self.sizes
-        sd = np.sqrt(_variance(np.array(0.5), first, second, shapes))
-        return pvalue(one - 0.5, sd, self.scale / (self.factor * first * second), alternative)
+        return np.asarray(self.values[..., 0] / self.factor(*self.sizes))
 
     @property
-    def effect(self) -> Array | None:
-        """P(X > Y) + P(X = Y)/2 for X of the first group and Y of the second; None without their sizes."""
-        if self.sizes is None:
+    def doubtful(self) -> bool:
+        """Whether a noisy size is mostly noise."""
+        least = _DOUBTFUL * self.laws[1].standard_deviation
+        return self.rows is None and not self.unsized and bool(np.min(self.sizes) < least)
+
+    @property
+    def missing(self) -> tuple[float, float] | None:
+        """Noisy number of rows in neither group, or without a value, and its standard error; None if not told."""
+        if self.n is None or not self.complete:
             return None
-        return np.clip(self._effect, 0.0, 1.0)
+        counted = slice(1, 3) if self.rows is not None else slice(2, 3)
+        laws = self.laws[counted]
+        error = sum(law.variance for law in laws) ** 0.5
+        return float(self.n - self.values[counted].sum()), error
 
     @property
-    def _effect(self) -> Array:
-        first, second = self.sizes or (np.array(np.nan),) * 2
-        return np.asarray(0.5 + self.rank_sum / (first * second))
+    def coarse(self) -> NDArray[np.bool_]:
+        """Whether nearly all values are equal, few others are in the smaller group, and no noise hides that.
 
-    def interval(self, confidence: float, shapes: Shapes = "similar") -> tuple[Array, Array] | None:
-        """Return the values of the effect that a two-sided test does not reject; None without the sizes.
+        The noisy share τ that ties leave of the variance is about three times that of values that are not the usual
+        one, if that is small. The normal law may be too light in its tails then.
+        """
+        tau, smaller = self.values[..., 3], np.minimum(*self.sizes)
+        few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW) & (self.spread == "ties")
+        sd = self.factor(*self.sizes) * np.sqrt(self._variance(*(each[..., None] for each in self.sizes))[..., 0])
+        return np.asarray(few & (self.scales[0] < sd))
 
-        1/2 is one of them if and only if `pvalue` is 1 - `confidence` or more.
+    def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
+        """Return how often an effect is found, of values that all differ, none of which is censored.
 
         Parameters
         ----------
-        confidence : float
-            Coverage.
-        shapes : {"any", "similar"}
-            ``"any"``: the variance is the largest of all pairs of laws, A(1 - A)/min(n1, n2). ``"similar"``: that
-            of two groups whose laws have one shape: the test's at 1/2, and elsewhere in proportion to Newcombe's
-            method 5.
+        rows : int
+            Number of rows, where it is private; private groups are alike in size.
+        effect : float
+            The truth.
+        alpha, alternative
+            The level, and its side.
 
         Returns
         -------
-        tuple of two ndarray, or None
-            The ends.
+        float
+            The power.
         """
-        if self.sizes is None:
-            return None
-        # The two ends first, the releases, and what is tried of each last.
-        one = np.asarray(self._effect)[..., None]
-        first, second, relative = (np.asarray(each)[..., None] for each in (*self.sizes, self.relative))
-        unit = np.asarray(self.factor)[..., None] * first * second
-        noise, null = np.asarray(self.scale)[..., None] / unit, np.asarray(self.sd)[..., None] / unit
-
-        def rejected(a: Array) -> NDArray[np.bool_]:
-            variance = _variance(a, first, second, shapes)
-            if shapes == "similar":
-                variance *= null**2 / _variance(np.array(0.5), first, second, shapes)
-            variance = variance + (a - 0.5) ** 2 * relative**2
-            sd = np.sqrt(np.maximum(variance, 1e-30))
-            return np.asarray(pvalue(one - a, sd, noise) < 1 - confidence)
-
-        # What the noise of the sizes stretches keeps its sign: where 1/2 is rejected, so is all beyond it.
-        side = np.sign(one - 0.5) * rejected(np.full_like(one, 0.5))
-        ends = np.stack([0.5 * (side > 0), 1 - 0.5 * (side < 0)])
-        tolerated = ~rejected(ends)
-        bits = 4 if one.size < _FEW_RELEASES else 1
-        parts = np.arange(1, 2**bits) / 2**bits
-        out, kept = ends, np.clip(one, 0.0, 1.0)
-        for _ in range(_BITS // bits):
-            tried = out + (kept - out) * parts
-            no = rejected(tried)
-            # How many of them are rejected, from the end inwards: the last that is, and the first that is not.
-            far = np.where(no.all(axis=-1, keepdims=True), len(parts), no.argmin(axis=-1, keepdims=True))
-            out, kept = (out + (kept - out) * at / 2**bits for at in (far, far + 1))
-        low, high = np.where(tolerated, ends, kept)[..., 0]
-        return low, high
-
-
-def _variance(a: Array, first: Array, second: Array, shapes: Shapes) -> Array:
-    """Variance of an estimate of the effect whose true value is a."""
-    if shapes == "any":  # Birnbaum and Klose
-        return a * (1 - a) / np.minimum(first, second)
-    each = (first + second) / 2 - 1  # Hanley and McNeil, both sizes alike
-    return a * (1 - a) * (1 + each * (1 - a) / (2 - a) + each * a / (1 + a)) / (first * second)
-
-
-def coarse(two: TwoGroups, tau: Array) -> NDArray[np.bool_]:
-    """Tell where nearly all values are equal and few others are in the smaller group, and no noise hides it.
-
-    Parameters
-    ----------
-    two : TwoGroups
-        Releases with sizes.
-    tau : ndarray
-        The noisy share that ties leave of the variance; about three times the share of values that are not the
-        usual one, if that is small.
-
-    Returns
-    -------
-    ndarray of bool
-        Whether the normal law may be too light in its tails.
-    """
-    if two.sizes is None:
-        return np.zeros(np.shape(tau), dtype=np.bool_)
-    smaller = np.minimum(*two.sizes)
-    few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW)
-    return np.asarray(few & (two.scale < two.sd))
-
-
-def tapers(n: int, larger: Array, c: float) -> Array:
-    """Give H(M) for every M of an array."""
-    return np.array([taper(n, int(m), c) for m in np.ravel(larger)]).reshape(np.shape(larger))
-
-
-def _largest(kind: Spread | None, spread: Array, scale: float, n: int, pairs: Array, rows: Array) -> Array:
-    """Bound the variance of D from above: N rows in both groups, n₁n₂/N² pairs, and a noisy spread among n rows."""
-    if kind == "variance":
-        bound = pairs * rows**2 * (rows + 1) / 12  # of times that all differ, none of which is censored
-        return np.minimum(bound, (np.maximum(spread, 0) + VARIANCE_SLACK * scale) * n * (n**2 - 1) / 12)
-    all_differ = rows * (rows**2 - 1) / 12
-    left = np.clip((spread + SLACK * scale) * n * (n**2 - 1) / 12, _TIES_MIN * all_differ, all_differ)
-    return np.asarray(pairs * rows / (rows - 1) * (all_differ if kind is None else left))
-
-
-def tapered(
-    values: Sequence[Array],
-    scales: Sequence[float],
-    n: int,
-    *,
-    sizes: bool,
-    complete: bool,
-    spread: Spread | None,
-) -> TwoGroups:
-    """Conclude from the coordinates of a `RankSum`: two private groups among n rows.
-
-    Parameters
-    ----------
-    values : sequence of ndarray
-        Its noisy coordinates.
-    scales : sequence of float
-        Scales of their noise.
-    n : int
-        Number of rows.
-    sizes, complete : bool
-        Whether there are the sizes of the first and of both groups.
-    spread : {"ties", "variance"} or None
-        What the last coordinate is, if it is there.
-
-    Returns
-    -------
-    TwoGroups
-        What follows.
-    """
-    f, b = np.asarray(values[0], dtype=np.float64), scales[0]
-    half = (n + 1) // 2
-    if not sizes:
-        sd = taper(n, half) * np.sqrt(n * (n + 1) * half * (n - half) / n / 12)
-        nothing = np.zeros_like(f)
-        return TwoGroups(f, nothing + b, nothing + sd, nothing + taper(n, half), None, nothing)
-    n1, b1 = values[1], scales[1]
-    both, b2 = (values[2], scales[2]) if complete else (np.full_like(f, n), 0.0)
-    # Under the null: sizes nearer to equal, and fewer ties, than the noise leaves likely.
-    larger = np.clip(np.ceil(n / 2 + np.maximum(np.abs(n1 - n / 2) - SLACK * b1, 0)), half, n - 1)
-    most, pairs = np.full_like(f, n), larger / n * (1 - larger / n)
-    if complete:
-        most = np.clip(both + SLACK * b2, 2, n)
-        apart = np.maximum(np.abs(n1 - both / 2) - SLACK * np.hypot(b1, b2 / 2), 0)
-        pairs = np.maximum(0.25 - (apart / most) ** 2, 0.0)  # n1 n2/(n1 + n2)²
-    variance = _largest(spread, values[3], scales[3], n, pairs, most)
-    sd = tapers(n, larger, SIZES) * np.sqrt(np.maximum(variance, 1e-12))
-    # The estimates.
-    low = min(_TAPER_TOO, n / 2)
-
-    def parts(of_first: Array, of_both: Array) -> tuple[Array, Array, Array]:
-        total = np.clip(of_both, 2 * low, n)
-        first = np.clip(of_first, low, total - low)
-        factor = tapers(n, np.clip(np.rint(np.maximum(first, n - first)), half, n - 1), SIZES)
-        return first, total - first, factor
-
-    def log(of_first: Array, of_both: Array) -> Array:
-        first, second, factor = parts(of_first, of_both)
-        return np.log(factor * first * second)
-
-    first, second, factor = parts(n1, both)
-    moved = [(log(n1 + d1, both + d2) - log(n1 - d1, both - d2)) / 2 for d1, d2 in _moves(b1, b2)]
-    relative = np.sqrt(sum(np.square(each) for each in moved))
-    return TwoGroups(f, np.zeros_like(f) + b, sd, factor, (first, second), relative)
-
-
-def _moves(b1: float, b2: float) -> list[tuple[float, float]]:
-    """Give standard deviations of two noisy numbers, one at a time."""
-    return [(np.sqrt(2) * b1, 0.0), (0.0, np.sqrt(2) * b2)]
-
-
-def known_groups(
-    values: Sequence[Array],
-    scales: Sequence[float],
-    rows: tuple[int, int],
-    *,
-    complete: bool,
-    spread: Spread | None,
-) -> TwoGroups:
-    """Conclude from the coordinates of a `RankSumOfKnownGroups`.
-
-    Parameters
-    ----------
-    values, scales
-        As for `tapered`.
-    rows : tuple of two int
-        Rows of each group.
-    complete : bool
-        Whether there are the rows of each group that have a value.
-    spread : {"ties", "variance"} or None
-        What the last coordinate is, if it is there.
-
-    Returns
-    -------
-    TwoGroups
-        What follows.
-    """
-    d, b = np.asarray(values[0], dtype=np.float64), scales[0]
-    n, nothing = sum(rows), np.zeros_like(d)
-    counted = zip(values[1:3], scales[1:3], strict=True) if complete else ((nothing + each, 0.0) for each in rows)
-    (n1, b1), (n2, b2) = counted
-    upper = [np.clip(each + SLACK * scale, 2, most) for each, scale, most in ((n1, b1, rows[0]), (n2, b2, rows[1]))]
-    total = upper[0] + upper[1]
-    variance = _largest(spread, values[3], scales[3], n, upper[0] * upper[1] / total**2, total)
-    sd = np.sqrt(np.maximum(variance, 1e-12))
-    sizes = tuple(np.clip(each, min(2.0, most), most) for each, most in zip((n1, n2), rows, strict=True))
-    relative = np.sqrt(2 * ((b1 / sizes[0]) ** 2 + (b2 / sizes[1]) ** 2)) + nothing
-    return TwoGroups(d, nothing + b, sd, nothing + 1, (sizes[0], sizes[1]), relative)
-
-
-def per_row(values: Sequence[Array], scales: Sequence[float], spread: Spread | None) -> TwoGroups:
-    """Conclude from the coordinates of a `RankSumPerRow`: the number of rows is private.
-
-    Parameters
-    ----------
-    values, scales, spread
-        As for `tapered`; the variance is that of D/n.
-
-    Returns
-    -------
-    TwoGroups
-        What follows.
-    """
-    (f, n1, n2, variance), (b, s, _, bv) = values, scales
-    f = np.asarray(f, dtype=np.float64)
-    n = np.maximum(n1 + n2 + _OTHER * SLACK * s, _FEWEST)
-    apart = np.clip(np.abs(n1 - n2) / 2 - SLACK * s, 0, n / 2 - 1)
-    p = 0.5 + apart / n
-    bound = (n + 1) * p * (1 - p) / 12
-    if spread == "variance":
-        bound = np.minimum(bound, np.maximum(np.maximum(variance, 0) + VARIANCE_SLACK * bv, 1e-12))
-    sd = np.sqrt(bound)
-    first, second = (np.maximum(each, 2.0) for each in (n1, n2))
-    total = first + second
-    noise = np.sqrt(2) * s  # of each size; the effect is 1/2 + f n/(n1 n2), and n/(n1 n2) = 1/n1 + 1/n2
-    relative = noise * np.sqrt((second / first) ** 2 + (first / second) ** 2) / total
-    return TwoGroups(f, np.zeros_like(f) + b, sd, 1 / total, (first, second), relative)
+        n = rows if self.n is None else self.n
+        first, second = (np.full(TABLES, float(each)) for each in self.rows or (n // 2, n - n // 2))
+        u, variance = points(5, TABLES, seed=1), first * second * (n + 1) / 12
+        rank_sum = (effect - 0.5) * first * second + np.sqrt(variance) * ndtri(u[0])
+        spread = np.ones(TABLES)
+        if self.spread == "variance":
+            spread = variance / (n**2 if self.n is None else n * (n**2 - 1) / 12)
+        third = second if self.n is None or self.rows is not None else first + second
+        exact = np.stack([self.factor(first, second) * rank_sum, first, third, spread], axis=-1)
+        added = [quantile(law, at) for law, at in zip(self.laws, u[1:], strict=True)]
+        released = replace(self, values=exact + np.transpose(added))
+        return float((released.effect(draws=_FEW_DRAWS).pvalue(0.5, alternative) <= alpha).mean())

@@ -1,7 +1,7 @@
-"""What becomes of a row: values of public features, and a public linear map of them.
+"""How far one row can move what is not linear in the rows; docs/explanation/kernel_two_sample.md has the proofs.
 
-The map is scaled so that two rows are at most √2 apart, as two rows are in the space of a kernel in [0, 1]. All
-sensitivities follow from that.
+Every bound is computed without cancellation, so that rounding changes it by some 2^-50 of itself; it is raised by
+2^-30.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import scipy
 from dfprivacy import features
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_number
-from dfprivacy_kernel.bounds import ABOVE, lift
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +28,95 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MAP_STEP", "STEP", "Embedding", "Features", "embed", "informative", "lengthscales_of", "points_of"]
+__all__ = [
+    "ABOVE",
+    "MAP_STEP",
+    "STEP",
+    "Embedding",
+    "Features",
+    "embed",
+    "lengthscales_of",
+    "lift",
+    "points_of",
+    "ridge",
+    "whitened_move",
+    "whitened_sensitivity",
+]
+
+ABOVE = 1 + 2.0**-30
+"""Above whatever rounding can make of a norm, or of a bound."""
+
+
+def lift(moved: float, longest: float, traced: float = math.inf) -> float:
+    """Bound the largest eigenvalue of aa' - bb'.
+
+    Parameters
+    ----------
+    moved : float
+        At least |a - b|.
+    longest : float
+        At least |a| and |b|.
+    traced : float
+        At least the trace, |a|² - |b|², where more is known of it.
+
+    Returns
+    -------
+    float
+        The bound; at most the square of the longest.
+    """
+    if moved >= longest:
+        return longest**2 * ABOVE
+    trace = min(traced, moved * (2 * longest - moved))
+    # The root is that of (2 longest - moved)² or more: nothing cancels.
+    return (trace + moved * math.sqrt(4 * longest**2 - 2 * trace - moved**2)) / 2 * ABOVE
+
+
+def ridge(total: int, diameter: float, part: float) -> float:
+    """Give the γ at which the diameter is a part of √(N²γ/(N-1))."""
+    return diameter**2 * (total - 1) / (total**2 * part**2)
+
+
+def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: float, clip: float) -> float:
+    """Bound how far one row's features move min(T, clip), whatever the labels are.
+
+    Parameters
+    ----------
+    n, m : int
+        Rows in each group.
+    moved, lifted : float
+        How far the row's features move, and its outer product about the mean of the others; see `lift`.
+    gamma : float
+        The ridge.
+    clip : float
+        The largest T.
+    """
+    total = n + m
+    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
+    return whitened_move(math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most)
+
+
+def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
+    """Bound how far min(√(g'W⁻¹g), most) moves.
+
+    Parameters
+    ----------
+    shifted : float
+        At least the length by which g moves.
+    lifted : float
+        At least the largest eigenvalue of what is added to W, or taken from it.
+    ridge : float
+        At most the least eigenvalue of either W.
+    most : float
+        The largest value.
+    """
+    root = math.sqrt(1 + lifted / ridge)
+    shift = shifted / math.sqrt(ridge)
+    if shift >= most:
+        return most * ABOVE
+    # most - (most - shift)/root, where nothing cancels
+    grown = lifted / ridge / (1 + root)
+    return (most * grown + shift) / root * ABOVE
+
 
 Features = Literal["nystrom", "me", "scf"]
 
@@ -108,7 +195,7 @@ class Embedding:
         Returns
         -------
         float
-            The bound; see `dfprivacy_kernel.bounds.lift`.
+            The bound; see `dfprivacy_kernel.embedding.lift`.
         """
         if self._agree(public):
             return 0.0
@@ -235,31 +322,20 @@ def _in_units(column: Column, lengthscale: float) -> float:
     return column.half / 3 * lengthscale / math.sqrt(2)
 
 
-def informative(columns: Sequence[Column], lengthscale: float, points: Array, mismatch: float = 0.5) -> bool:
-    """Tell whether points see each other: else the kernel is no more than the identity on rows like them.
-
-    The rule: they have half a neighbour each, M times the mean of the kernel of two different points ≥ 1/2.
-    """
-    gram = features.Kernel(kernel_of(columns, lengthscale, mismatch), points).features(points)
-    m = len(points)
-    return m == 1 or float(gram.sum() - np.trace(gram)) / (m - 1) >= 0.5  # noqa: PLR2004
-
-
-def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[tuple[float, ...], bool]:
-    """Read the argument `lengthscale`: the lengthscales, and whether they are to be averaged."""
+def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:
+    """Read the argument `lengthscale`: the lengthscales of kernels to be averaged."""
     usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
     if lengthscale is None:
-        return (usual,), True
+        return (usual,)
     if lengthscale == "robust":
-        return (usual, 2 * usual), True
-    given: Sequence[Any] = lengthscale if isinstance(lengthscale, list | tuple) else [lengthscale]
-    numbers = tuple(as_number(each, "lengthscale") for each in given)
-    if not numbers or min(numbers) <= 0 or len(set(numbers)) < len(numbers):
+        return usual, 2 * usual
+    number = as_number(lengthscale, "lengthscale")
+    if number <= 0:
         raise ArgumentError(
-            f"lengthscale={lengthscale!r} must be positive, and each of several given once.",
-            'Give a number of sixths of the bounds\' widths, a list of them, or "robust".',
+            f"lengthscale={lengthscale!r} must be positive.",
+            'Give a number of sixths of the bounds\' widths, or "robust".',
         )
-    return numbers, not isinstance(lengthscale, list | tuple)
+    return (number,)
 
 
 def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:

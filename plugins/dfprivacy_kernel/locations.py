@@ -13,10 +13,8 @@ import numpy as np
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.asking import check_groups, column_of
-from dfprivacy_kernel.design import Count, Design, Mismatch
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, column_of
 from dfprivacy_kernel.embedding import embed
-from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.sums import ROUNDING, mapped, totals
 
 if TYPE_CHECKING:

@@ -12,14 +12,11 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
-from dfprivacy_kernel.chi_squared import conclude_apart
-from dfprivacy_kernel.concluding import fields_of, printed_fields_of
-from dfprivacy_kernel.design import Count, Design, Mismatch
+from dfprivacy_kernel.design import Count, Design, Mismatch, can_be_missing
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.groups import can_be_missing
-from dfprivacy_kernel.moments import Party, Scales, Summaries, reach_of
+from dfprivacy_kernel.moments import Party, Scales, Summary, conclude_apart, reach_of
 from dfprivacy_kernel.printed import Printed, measure_printed
-from dfprivacy_kernel.results import KernelTest
+from dfprivacy_kernel.results import KernelTest, fields_of, printed_fields_of
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -231,8 +228,8 @@ def kernel_message(
     if variant == "nte":
         (party,) = measure_printed(curator, variant, None, embedding, features, [size], given=given).parties
         return design, party, size, nan_policy
-    summary = Summaries(None, embedding, features, [size], given)
-    (party,) = summary.read(curator.measure(summary, noise="gaussian"))
+    summary = Summary(embedding, features, size, given)
+    party = summary.read(curator.measure(summary, noise="gaussian"))
     return design, party, size, nan_policy
 
 

@@ -9,29 +9,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import chdtrc
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.groups import complete
-from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
+from dfprivacy_kernel.design import complete
+from dfprivacy_kernel.sums import ROUNDING, differences, mapped, moments_of, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dfprivacy import Column, NoisyValue
     from dfprivacy.features import Batch
+    from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.groups import Groups
 
 __all__ = [
     "COUNT_NOISE",
+    "Conclusion",
     "Contrast",
     "Differences",
     "Party",
     "Scales",
-    "Summaries",
+    "Summary",
+    "conclude",
+    "conclude_apart",
+    "conclude_paired",
     "domain_of",
     "reach_of",
     "scales",
@@ -257,8 +262,8 @@ class Differences(_OfFeatures):
         sums = totals(rows, self.embedding.steps, lambda part: members[:, part], (2, self.embedding.width))
         n, m = self.rows
         first, second = mapped(self.embedding, sums)
-        gram = gram_of(rows, self.embedding.steps, self.groups.chosen(rows), self.embedding.width)
-        moment = image_of(self.embedding, gram)[np.triu_indices(self.J)]
+        _, second_moment = moments_of(rows, self.embedding.steps, self.embedding, self.groups.chosen(rows))
+        moment = second_moment[np.triu_indices(self.J)]
         counts = [] if self.groups.sizes else [*members.sum(axis=1)]
         means = [first / n - second / m, (first + second) / (n + m), moment / (n + m), counts]
         return np.concatenate(means) * self.weights
@@ -280,68 +285,56 @@ class Differences(_OfFeatures):
         return f"differences at {self.J} locations, and second moments ({self.embedding.named})"
 
 
-class Summaries(_OfFeatures):
-    """Mean and second moment of the features of all rows, or of each of two groups; then how many are complete."""
+class Summary(_OfFeatures):
+    """Mean and second moment of the features of all rows, or of half the differences of pairs.
+
+    Such a half lies where features do. After them, where a value can be missing, comes the number of complete rows,
+    or pairs.
+    """
 
     def __init__(
         self,
-        groups: Groups | None,
         embedding: Embedding,
         kind: Features,
-        rows: Sequence[int],
+        rows: int,
         given: Sequence[Column] = (),
+        by: Column | None = None,
     ) -> None:
         domain, self.diameter = domain_of(kind, len(embedding.map))
-        self.noise = [scales_apart(domain, len(embedding.map), self.diameter, size) for size in rows]
-        self.groups, self.embedding, self.rows, self.given = groups, embedding, rows, tuple(given)
+        self.noise = scales_apart(domain, len(embedding.map), self.diameter, rows)
+        self.embedding, self.rows, self.given, self.by = embedding, rows, tuple(given), by
         self.reach = reach_of(kind, self.J)
-        self.columns = (*((groups.by,) if groups else ()), *embedding.columns)
-        self.weights = 1 / np.stack(
-            [
-                np.concatenate(
-                    [
-                        np.full(self.J, noise.difference),
-                        noise.of_second(self.J),
-                        np.full(1 if given else 0, COUNT_NOISE / size),
-                    ]
-                )
-                for noise, size in zip(self.noise, rows, strict=True)
-            ]
+        self.columns = (*((by,) if by else ()), *embedding.columns)
+        counts = np.full(1 if given else 0, COUNT_NOISE / rows)
+        self.weights = 1 / np.concatenate(
+            [np.full(self.J, self.noise.difference), self.noise.of_second(self.J), counts]
         )
         self.shape = self.weights.shape
-        self.error = sum(rows) * self.J * ROUNDING
+        self.error = 2 * rows * self.J * ROUNDING
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        present = complete(rows, self.given)[None].astype(np.float64)
-        members = present if self.groups is None else self.groups.members(rows)
-        sums = mapped(
-            self.embedding,
-            totals(rows, self.embedding.steps, lambda part: members[:, part], (len(members), self.embedding.width)),
-        )
-        of_groups = []
-        for member, total, size in zip(members, sums, self.rows, strict=True):
-            gram = gram_of(rows, self.embedding.steps, member.astype(np.bool_), self.embedding.width)
-            moment = image_of(self.embedding, gram)[np.triu_indices(self.J)]
-            counts = [member.sum()] if self.given else []
-            of_groups.append(np.concatenate([total, moment, counts]) / size)
-        return np.stack(of_groups) * self.weights
+        present, half = complete(rows, self.given), 0.5 if self.by else 1.0
+        of: tuple[Any, Callable[[Any], Array]] = rows, self.embedding.steps
+        if self.by:
+            present = np.asarray(present.reshape(2, -1).all(axis=0))
+            of = differences(rows, self.embedding, present)
+        mean, second = moments_of(*of, self.embedding, present)
+        counts = [present.sum()] if self.given else []
+        sums: Array = np.concatenate([half * mean, half**2 * second[np.triu_indices(self.J)], counts])
+        return sums / self.rows * self.weights
 
-    def read(self, measured: NoisyValue) -> list[Party]:
-        """Give what a measurement says of each group."""
-        parties = []
-        for values, spread, noise, size in zip(
-            measured.values, measured.scales, self.noise, self.rows, strict=True
-        ):
-            mean, upper, share = np.split(values, [self.J, len(values) - bool(self.given)])
-            sigma = float(spread[0]) / noise.difference
-            party = Party(mean, symmetric(upper, self.J), noise.times(sigma), float(size), reach=self.reach)
-            parties.append(party.of_complete(float(share[0]), sigma * COUNT_NOISE) if self.given else party)
-        return parties
+    def read(self, measured: NoisyValue) -> Party:
+        """Give what a measurement says."""
+        mean, upper, share = np.split(measured.values, [self.J, self.dimension - bool(self.given)])
+        sigma = float(measured.scales[0]) / self.noise.difference
+        party = Party(mean, symmetric(upper, self.J), self.noise.times(sigma), float(self.rows), reach=self.reach)
+        return party.of_complete(float(share[0]), sigma * COUNT_NOISE) if self.given else party
 
     def describe(self) -> str:
         """Name them in words."""
-        return f"means at {self.J} locations, and second moments ({self.embedding.named})"
+        of = "differences of pairs at " if self.by else ""
+        return f"means of {of}{self.J} features, and second moments ({self.embedding.named})"
 
 
 def symmetric(upper: Array, J: int) -> Array:
@@ -349,3 +342,110 @@ def symmetric(upper: Array, J: int) -> Array:
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
+
+
+_GRAINS = 2.0  # squared moves by one row that make up for means that are not normal; chosen in simulations
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A chi-squared test of differences.
+
+    Attributes
+    ----------
+    differences : ndarray of shape (J,)
+        What is tested to be 0.
+    noise : float
+        Standard deviation of the noise in each.
+    statistic, pvalue : float
+        The test.
+    covariance : ndarray of shape (J, J)
+        Of the differences, from sampling and noise together.
+    informative : bool
+        Whether numbers of complete rows stand out of their noise; if not, the p-value is 1.
+    """
+
+    differences: Array
+    noise: float
+    statistic: float
+    pvalue: float
+    covariance: Array
+    informative: bool = True
+
+    @property
+    def standard_errors(self) -> Array:
+        """Of the differences."""
+        errors: Array = np.sqrt(np.diag(self.covariance))
+        return errors
+
+
+def conclude(contrast: Contrast) -> Conclusion:
+    """Test the difference of two groups' means, with their pooled mean and second moment."""
+    noise, (n0, m0), (n, m) = contrast.noise, contrast.rows, contrast.sizes
+    J, total, h = len(contrast.difference), n + m, 1 / n + 1 / m
+    eye = np.eye(J)
+    # Sums of complete rows were divided by the number of all rows.
+    first_up, second_up, up = n0 / n, m0 / m, (n0 + m0) / total
+    by_difference = (m0 * first_up + n0 * second_up) / (n0 + m0)
+    d = by_difference * contrast.difference + (first_up - second_up) * contrast.pooled
+    u, S = up * contrast.pooled, up * contrast.second
+    variance = (by_difference * noise.difference) ** 2 + ((first_up - second_up) * noise.pooled) ** 2
+    pooled = (up * noise.pooled) ** 2
+    C = S - np.outer(u, u) + pooled * eye - n * m / total**2 * (np.outer(d, d) - variance * eye)
+    margin = h * up * max(noise.diagonal, noise.beside) * math.sqrt(J)
+    counted = contrast.count_noise**2 * (1 / n**2 + 1 / m**2) * np.outer(u, u)
+    V = h * C + counted + (variance + margin) * eye
+    grain = contrast.reach / min(n, m)
+    return _test(d, V, math.sqrt(variance), grain, informative=contrast.informative)
+
+
+def conclude_apart(first: Party, second: Party) -> Conclusion:
+    """Test the difference of two parties' means, each with its own second moment."""
+    J = len(first.mean)
+    parties = first, second
+    eye, floor = np.eye(J), sum(each.noise.difference**2 for each in parties)
+    V = floor * eye
+    for each in parties:
+        V += (each.second - np.outer(each.mean, each.mean) + each.noise.difference**2 * eye) / each.size
+        V += (each.count_noise / each.size) ** 2 * np.outer(each.mean, each.mean)
+    V += math.sqrt(J) * math.hypot(*(each.noise.diagonal / each.size for each in parties)) * eye
+    informative = all(each.informative for each in parties)
+    grain = max(each.reach / each.size for each in parties)
+    return _test(first.mean - second.mean, V, math.sqrt(floor), grain, informative=informative)
+
+
+def conclude_paired(party: Party) -> Conclusion:
+    """Test the mean of pairs' differences, of which the halves were measured."""
+    eye, floor = np.eye(len(party.mean)), party.noise.difference**2
+    C = party.second - np.outer(party.mean, party.mean) + floor * eye
+    margin = math.sqrt(len(party.mean)) * party.noise.diagonal / party.size
+    V = C / party.size + (floor + margin) * eye
+    grain = party.reach / party.size
+    half = _test(party.mean, V, party.noise.difference, grain, informative=party.informative)
+    return Conclusion(
+        2 * half.differences, 2 * half.noise, half.statistic, half.pvalue, 4 * half.covariance, half.informative
+    )
+
+
+def _test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) -> Conclusion:
+    """Compare d'V⁻¹d with chi-squared.
+
+    The eigenvalues of V are kept above those of the noise alone. Where noise is small and a group is, too, means of
+    features that few rows have are far from normal; as much is added to V as makes up for that.
+
+    Parameters
+    ----------
+    d : ndarray of shape (J,)
+        Differences.
+    V : ndarray of shape (J, J)
+        Their covariance.
+    noise : float
+        Standard deviation of the noise in each.
+    grain : float
+        How far one row of the smaller group can move one of them.
+    """
+    values, vectors = np.linalg.eigh((V + V.T) / 2)
+    values = np.maximum(values, noise**2)
+    statistic = float(np.sum((vectors.T @ d) ** 2 / (values + _GRAINS * grain**2)))
+    pvalue = float(chdtrc(len(d), statistic)) if informative else 1.0
+    return Conclusion(d, noise, statistic, pvalue, vectors * values @ vectors.T, informative)

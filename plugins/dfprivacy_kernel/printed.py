@@ -11,17 +11,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from dfprivacy.features import Given, OneHot
 from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.chi_squared import Conclusion
-from dfprivacy_kernel.groups import complete
-from dfprivacy_kernel.moments import Party, Scales, reach_of, symmetric
-from dfprivacy_kernel.sums import ROUNDING, gram_of, image_of, mapped, totals
+from dfprivacy_kernel.design import complete
+from dfprivacy_kernel.moments import Conclusion, Party, Scales, reach_of, symmetric
+from dfprivacy_kernel.sums import ROUNDING, Part, moments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
     from dfprivacy.features import Batch
+    from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.groups import Groups
 
 __all__ = ["Moment", "Printed", "Variant", "conclude_printed", "measure_printed", "weighted_chi_squared"]
 
@@ -40,7 +38,6 @@ Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
 _FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values can be had again
-_FEW = 8  # weights for which the draws are kept; they take 4 MB as a rule
 _COUNTED = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
@@ -72,26 +69,6 @@ def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[fl
     return 2 * (longest if changes == "pair" else radius), math.sqrt(2) * longest**2
 
 
-class _Gathered:
-    """Some rows of a batch in an order of their own, as features read them."""
-
-    def __init__(self, batch: Batch, places: NDArray[np.intp]) -> None:
-        self.batch, self.places, self.size = batch, places, len(places)
-        self._known: dict[Column, Any] = {}
-
-    def values(self, column: Column) -> Any:
-        """Numbers of a column."""
-        if column not in self._known:
-            self._known[column] = self.batch.values(column)[self.places]
-        return self._known[column]
-
-    def codes(self, column: Column) -> Any:
-        """Categories of a column."""
-        if column not in self._known:
-            self._known[column] = self.batch.codes(column)[self.places]
-        return self._known[column]
-
-
 class Moment(OfRows):
     """w, or the upper triangle of Λ: of pairs of rows, of each of two groups, or of all rows.
 
@@ -108,13 +85,8 @@ class Moment(OfRows):
         changes: Changes,
         given: Sequence[Column] = (),
     ) -> None:
-        self.degree, self.groups, self.embedding, self.rows, self.given = (
-            degree,
-            groups,
-            embedding,
-            rows,
-            tuple(given),
-        )
+        self.degree, self.groups, self.embedding, self.rows = degree, groups, embedding, rows
+        self.given = tuple(given)
         self.pairs = changes != "row"
         self.columns = (*((groups.by,) if groups else ()), *embedding.columns)
         self.J = J = len(embedding.map)
@@ -126,33 +98,30 @@ class Moment(OfRows):
         self.shape = self.weights.shape
         self.error = sum(rows) * J * ROUNDING
 
-    def samples(self, rows: Batch) -> list[tuple[Any, Callable[[Any], Array], NDArray[np.bool_]]]:
-        """Give rows of each sample, what makes values of them, and which of them are complete."""
+    def samples(self, rows: Batch) -> list[tuple[Callable[[Any], Array], NDArray[np.bool_]]]:
+        """Give of each sample what makes values of rows, and which rows count."""
         present, steps = complete(rows, self.given), self.embedding.steps
         if self.groups is None:
-            return [(rows, steps, present)]
+            return [(steps, present)]
         codes = rows.codes(self.groups.by)
-        places = [np.flatnonzero(codes == self.groups.by.code(value)) for value in self.groups.pair]
+        members = [codes == self.groups.by.code(value) for value in self.groups.pair]
         if not self.pairs:
-            return [(_Gathered(rows, of), steps, present[of]) for of in places]
-        first, second = (_Gathered(rows, of) for of in places)
+            return [(steps, present & each) for each in members]
+        other = np.zeros(rows.size, dtype=np.intp)
+        other[members[0]] = np.flatnonzero(members[1])
 
-        def apart(part: Any) -> Array:
-            z: Array = steps(part) - steps(replace(part, batch=second))
+        def apart(part: Part) -> Array:
+            z: Array = steps(part) - steps(Part(rows, other[part.rows]))
             return z
 
-        return [(first, apart, present[places[0]] & present[places[1]])]
+        return [(apart, members[0] & present & present[other])]
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
         of_samples = []
-        for sample, values, present in self.samples(rows):
-            if self.degree == 1:
-                sums = _total(sample, values, present, self.embedding.width)
-                of_samples.append(mapped(self.embedding, sums)[0])
-            else:
-                gram = gram_of(sample, values, present, self.embedding.width)
-                of_samples.append(image_of(self.embedding, gram)[np.triu_indices(self.J)])
+        for values, chosen in self.samples(rows):
+            mean, second = moments_of(rows, values, self.embedding, chosen)
+            of_samples.append(mean if self.degree == 1 else second[np.triu_indices(self.J)])
         counts = np.array([size - (self.degree - 1) for size in self.rows])[:, None]
         moments: Array = np.stack(of_samples) / counts * self.weights
         return moments
@@ -171,12 +140,6 @@ class Moment(OfRows):
         what = "means" if self.degree == 1 else "second moments"
         of = "differences of pairs at " if self.pairs else ""
         return f"{what} of {of}{self.J} features ({self.embedding.named})"
-
-
-def _total(sample: Any, values: Callable[[Any], Array], present: NDArray[np.bool_], width: int) -> Any:
-    """Sum the values of the complete rows of a sample, shape (1, width)."""
-    counted = present[None].astype(np.float64)
-    return totals(sample, values, lambda part: counted[:, part], (1, width))
 
 
 def measure_printed(
@@ -258,15 +221,5 @@ def _positive(S: Array) -> Array:
 
 def weighted_chi_squared(weights: Array, statistic: float) -> float:
     """Estimate the probability that a weighted sum of squared normal variables is at least this, by simulation."""
-    squares, total = (_squares if len(weights) <= _FEW else _squares.__wrapped__)(len(weights)), np.zeros(_DRAWS)
-    for weight, square in zip(weights, squares, strict=True):
-        total += weight * square
-    return float(1 + np.count_nonzero(total >= statistic)) / (1 + _DRAWS)
-
-
-@cache
-def _squares(many: int) -> Array:
-    """Draw squares of normal variables: the same in every process."""
-    squares: Array = np.random.default_rng(_DRAWS_SEED).standard_normal((many, _DRAWS)) ** 2
-    squares.flags.writeable = False
-    return squares
+    squares = np.random.default_rng(_DRAWS_SEED).standard_normal((len(weights), _DRAWS)) ** 2
+    return float(1 + np.count_nonzero(weights @ squares >= statistic)) / (1 + _DRAWS)

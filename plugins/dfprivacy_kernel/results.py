@@ -1,23 +1,200 @@
-"""What the test returns."""
+"""From what was measured to the result: pure functions of noisy values and public facts."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
 from dfprivacy.release import renamed
-from dfprivacy.schema import as_probability
-from dfprivacy.wording import clearly_some, number, sure
-from dfprivacy_kernel.mmd import Measured
+from dfprivacy.schema import UNDECLARED, as_probability
+from dfprivacy.wording import clearly_some, noise_share, number, sure
+from dfprivacy_kernel.law import Measured, MeasuredPairs, cube
+from dfprivacy_kernel.moments import Conclusion, Contrast, Party, conclude, conclude_paired
+from dfprivacy_kernel.printed import Printed, conclude_printed
 
-__all__ = ["KernelTest", "Method"]
+if TYPE_CHECKING:
+    from dfprivacy_kernel.design import Design, Groups
+
+__all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclude_test"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is public about a test.
+
+    Attributes
+    ----------
+    design : Design
+        What is compared.
+    groups : Groups
+        Which rows.
+    alpha : float
+        Level of the decision.
+    locations : tuple of tuples
+        Where the moments test looks.
+    """
+
+    design: Design
+    groups: Groups
+    alpha: float
+    locations: tuple[tuple[Any, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a permutation test says, and its p-value where that was paid for."""
+
+    whitened: bool
+    rejected: bool
+    pvalue: float | None
+
+
+Evidence: TypeAlias = Measured | Decision | Contrast | Printed | Party
+"""What was measured; a party is of pairs."""
+
+
+def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float) -> KernelTest:
+    """Compare what was measured with what one distribution would give."""
+    design, groups = comparison.design, comparison.groups
+    about: dict[str, Any] = {
+        "columns": tuple(column.name for column in design.columns),
+        "by": groups.by.name,
+        "groups": groups.pair,
+        "lengthscales": design.lengthscales,
+        "alpha": comparison.alpha,
+        "confidence": confidence,
+        "sizes": None if groups.sizes is None else tuple(map(float, groups.sizes)),
+    }
+    if isinstance(evidence, Measured):
+        result = _of_mmd(comparison, evidence, confidence)
+    elif isinstance(evidence, Decision):
+        notes = () if evidence.pvalue is not None else ("Only the decision was paid for: there is no p-value.",)
+        result = {
+            "method": "whitened" if evidence.whitened else "permutation",
+            "rejected": evidence.rejected,
+            "pvalue": evidence.pvalue,
+            "notes": notes,
+        }
+    else:
+        result = _of_moments(comparison, evidence)
+    return KernelTest(**{**about, **result, "notes": (*comparison.notes, *result["notes"])})
+
+
+def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> dict[str, Any]:
+    """Give the fields of the one-release test."""
+    informative = measured.informative
+    pvalue = measured.pvalue if informative else 1.0
+    paired = isinstance(measured, MeasuredPairs)
+    doubtful = pvalue < _SMALL and max(measured.noisy_sizes) > _UNEQUAL * min(measured.noisy_sizes)
+    low, high = measured.interval(confidence) if informative and not paired else (None, None)
+    return {
+        "method": "mmd",
+        "rejected": pvalue <= comparison.alpha,
+        "pvalue": pvalue,
+        "statistic": measured.statistic if informative else None,
+        "mmd2": measured.squared if informative else None,
+        "low": low,
+        "high": high,
+        "covers": None if low is None else "limited population",
+        "noise_standard_error": measured.noise_of(measured.noisy_sizes) if informative else None,
+        "sizes": measured.noisy_sizes,
+        "notes": (_FEW,) if not informative else (_RARE,) if doubtful else (),
+        "released": (
+            measured.separation,
+            measured.scale,
+            tuple(measured.spread.tolist()),
+            tuple(measured.spread_scales.tolist()),
+            measured.sizes,
+            measured.rows,
+        ),
+        **_missing(comparison.groups, measured.noisy_sizes, _count_noise(measured), paired=paired),
+    }
+
+
+def _of_moments(comparison: Comparison, evidence: Contrast | Printed | Party) -> dict[str, Any]:
+    """Give the fields of the moments test."""
+    if isinstance(evidence, Printed):
+        return _of_printed(comparison, evidence)
+    paired = isinstance(evidence, Party)
+    conclusion = conclude_paired(evidence) if isinstance(evidence, Party) else conclude(evidence)
+    sizes = (evidence.size, evidence.size) if isinstance(evidence, Party) else evidence.sizes
+    return {
+        **fields_of(conclusion, comparison.alpha),
+        "sizes": sizes,
+        "locations": comparison.locations,
+        **_missing(comparison.groups, sizes, evidence.count_noise, paired=paired),
+    }
+
+
+def _of_printed(comparison: Comparison, evidence: Printed) -> dict[str, Any]:
+    """Give the fields of a variant as printed. TCMC does not measure how many pairs are complete."""
+    fields = printed_fields_of(evidence, comparison.alpha)
+    if evidence.variant == "tcmc":
+        rows = comparison.groups.rows
+        return {**fields, "sizes": rows and tuple(map(float, rows)), "locations": comparison.locations}
+    first, second = evidence.parties
+    noise = math.hypot(first.count_noise, second.count_noise) / math.sqrt(2)
+    sizes = first.size, second.size
+    missing = _missing(comparison.groups, sizes, noise, paired=False)
+    return {**fields, "sizes": sizes, "locations": comparison.locations, **missing}
+
+
+def printed_fields_of(evidence: Printed, alpha: float) -> dict[str, Any]:
+    """Give what a variant says, as fields of the result."""
+    fields = fields_of(conclude_printed(evidence), alpha)
+    return {**fields, "variant": evidence.variant, "notes": (*fields["notes"], _PRINTED)}
+
+
+def fields_of(conclusion: Conclusion, alpha: float) -> dict[str, Any]:
+    """Give what a moments test says, as fields of the result."""
+    return {
+        "method": "moments",
+        "alpha": alpha,
+        "rejected": conclusion.pvalue <= alpha,
+        "pvalue": conclusion.pvalue,
+        "statistic": conclusion.statistic,
+        "differences": tuple(conclusion.differences.tolist()),
+        "standard_errors": tuple(conclusion.standard_errors.tolist()),
+        "noise_standard_error": conclusion.noise,
+        "notes": () if conclusion.informative else (_FEW,),
+    }
+
+
+def _missing(groups: Groups, sizes: tuple[float, float], count_noise: float, *, paired: bool) -> dict[str, Any]:
+    """Say how many rows, or pairs, were left out."""
+    if not groups.given or groups.rows is None:
+        return {}
+    if paired:
+        return {"missing": groups.rows[0] - sizes[0], "missing_standard_error": count_noise}
+    return {"missing": sum(groups.rows) - sum(sizes), "missing_standard_error": math.sqrt(2) * count_noise}
+
+
+def _count_noise(measured: Measured) -> float:
+    """Give the standard deviation of the noise in a number of rows."""
+    if measured.sizes:
+        return 0.0
+    return float(measured.spread_scales[0]) * cube(len(measured.spread)).standard_deviation
+
+
+_UNEQUAL, _SMALL = 10.0, 0.01
+_RARE = (
+    "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
+    "p-value below 1% may be several times too small. That of method='permutation' is exact."
+)
+_PRINTED = (
+    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
+    "method='moments' without a variant is not."
+)
+_FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"
+
 
 Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
 
@@ -35,7 +212,7 @@ class KernelTest(Release):
     pvalue : float or None
         The p-value, noise included; None where only the decision was paid for.
     statistic : float or None
-        ``"mmd"``: the noisy MMD, of one kernel. ``"moments"``: chi-squared.
+        ``"mmd"``: the noisy MMD. ``"moments"``: chi-squared.
     mmd2 : float or None
         Estimate of the squared MMD; it can be below 0 (``"mmd"``).
     low, high : float or None
@@ -57,8 +234,8 @@ class KernelTest(Release):
     notes : tuple of str
         What to know before trusting the numbers.
     released : tuple
-        What ``"mmd"`` follows from: noisy separation, its scale, noisy spread, its scales, public sizes, rows of
-        each group where these are public, and c of each kernel.
+        What ``"mmd"`` follows from: noisy separation, its scale, noisy spread, its scales, public sizes, and
+        rows of each group where these are public.
     """
 
     rejected: bool
@@ -140,17 +317,13 @@ class KernelTest(Release):
         errors = {"standard_error": self.standard_errors, "noise_standard_error": noise}
         return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
-    def confidence_interval(
-        self, confidence_level: float | None = None, *, of: Literal["populations", "samples"] = "populations"
-    ) -> ConfidenceInterval:
-        """Interval for the MMD, of the Nyström kernel, which is at most that of the kernel.
+    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
+        """Interval for the MMD of the populations, of the Nyström kernel, which is at most that of the kernel.
 
         Parameters
         ----------
         confidence_level : float, optional
             Coverage; default: the one asked for. Any other costs nothing.
-        of : {"populations", "samples"}
-            Of the populations, approximate; or of the two samples as they are, exact: there, only noise is unsure.
 
         Returns
         -------
@@ -160,64 +333,52 @@ class KernelTest(Release):
         Raises
         ------
         ArgumentError
-            If there is none: it needs two groups, and one kernel.
+            If there is none: it needs two groups.
         """
         if self.low is None:
-            raise ArgumentError("This test has no interval.", 'Use method="mmd" of groups, and one lengthscale.')
+            raise ArgumentError("This test has no interval.", 'Use method="mmd" of groups.')
         level = as_probability(
             self.confidence if confidence_level is None else confidence_level, "confidence_level"
         )
-        if of not in {"populations", "samples"}:
-            raise ArgumentError(f"of={of!r} is unknown.", 'Use "populations" or "samples".')
-        separation, scale, spread, scales, *public = self.released
+        separation, scale, spread, scales, *public = self.released[:6]
         measured = Measured(separation, scale, np.array(spread), np.array(scales), *public)
-        ends = measured.sample_interval(level) if of == "samples" else measured.interval(level)
-        return ConfidenceInterval(*ends)
+        return ConfidenceInterval(*measured.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw where two samples differ, the witness function at the locations, with its noise; else the MMD."""
-        if not self.differences:
-            return self._drawn(axes(ax, height=2.6))
-        ax = axes(ax)
-        line = len(self.columns) == 1 and len(self.locations) == len(self.differences)
-        at: Any = [location[0] for location in self.locations] if line else np.arange(len(self.differences))
-        reach = float(ndtri((1 + self.confidence) / 2))
-        for errors, color, width, label in (
-            (np.array(self.standard_errors), "tab:orange", 3, f"{self.confidence:.0%}, noise included"),
-            (np.full(len(at), self.noise_standard_error), "tab:blue", 7, "of it from noise"),
-        ):
-            ax.errorbar(at, self.differences, yerr=reach * errors, fmt="none", color=color, lw=width, label=label)
-        ax.plot(at, self.differences, "o", color=ink(ax), label="witness")
-        ax.axhline(0, color="grey", ls=":")
-        if not line:
-            ax.set_xticks(at)
-        ax.set_xlabel(self._called(*self.columns) if line else f"location among {self._called(*self.columns)}")
-        ax.set_ylabel(f"{self.groups[0]} minus {self.groups[1]}")
-        below(ax, ncols=3)
-        return ax
-
-    def _drawn(self, ax: Any) -> Any:
-        """Draw the MMD, its interval and the part of it that privacy adds, as far as the method has them."""
-        if self.low is not None and self.high is not None:
-            label = f"{self.confidence:.0%} interval, noise included"
-            ax.plot([self.low, self.high], [0, 0], color="tab:orange", lw=3, label=label)
-        if self.statistic is not None and self.method == "mmd":
-            noise = self.noise_standard_error or 0.0
-            reach = float(ndtri((1 + self.confidence) / 2)) * noise
-            ends = [max(self.statistic - reach, 0.0), self.statistic + reach]
-            ax.plot(ends, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from noise")
-            ax.plot(self.statistic, 0, "o", color=ink(ax), label="released")
-            what = "maximum mean discrepancy"
-        else:  # a decision, with a p-value at most
-            if self.pvalue is not None:
-                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-            ax.axvline(self.alpha, color="grey", ls=":", label="level")
-            ax.set_xlim(-0.02, 1.02)
-            what = "p-value"
         about = self._called(*self.columns)
+        if self.differences:
+            reach, noise = float(ndtri((1 + self.confidence) / 2)), self.noise_standard_error or 0.0
+            ends = [
+                (d, d - reach * se, d + reach * se)
+                for d, se in zip(self.differences, self.standard_errors, strict=True)
+            ]
+            parts = [noise_share(se, math.sqrt(max(se**2 - noise**2, 0.0))) for se in self.standard_errors]
+            what = f"witness of {about}: {self.groups[0]} minus {self.groups[1]}"
+            return forest(self._places, ends, what, ax, noise=parts, confidence=self.confidence)
+        ax = axes(ax)
         decided = f"alike {'is' if self.rejected else 'is not'} rejected"
         title = decided if self.pvalue is None else f"p = {self.pvalue:.3g}"
-        title = f"{self.groups[0]} and {self.groups[1]}, {title}"
-        ax.set(yticks=[], xlabel=wrapped(f"{what} of {about}"), title=title)
-        below(ax, ncols=3)
+        mmd = self.statistic is not None and self.method == "mmd"
+        what = wrapped(f"{'maximum mean discrepancy' if mmd else 'p-value'} of {about}")
+        ax.set(yticks=[], xlabel=what, title=f"{self.groups[0]} and {self.groups[1]}, {title}")
+        if mmd and self.statistic is not None:
+            low, high = (self.statistic if end is None else end for end in (self.low, self.high))
+            interval(ax, 0, self.statistic, (low, high))
+            ax.plot(self.statistic, 0, "o", color=ink(ax))
+            explained(ax, self.confidence, [None], "o")
+            return ax
+        if self.pvalue is not None:
+            ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+        ax.axvline(self.alpha, color="grey", ls=":", label="level")
+        ax.set_xlim(-0.02, 1.02)
+        below(ax)
         return ax
+
+    @property
+    def _places(self) -> list[str]:
+        """Where the differences are: locations, or numbers of frequencies."""
+        if len(self.locations) != len(self.differences):
+            return [str(at) for at in range(len(self.differences))]
+        words = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in place] for place in self.locations]
+        return [", ".join(each) for each in words]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Integers = NDArray[Any]  # int64, or Python integers of any size
     Digits = list[Array]  # whole numbers, each that of its place
 
-__all__ = ["ROUNDING", "differences", "gram_of", "image_of", "mapped", "middle", "products_of", "totals"]
+__all__ = ["ROUNDING", "Part", "differences", "image_of", "mapped", "middle", "moments_of", "products_of", "totals"]
 
 _ROWS = 1 << 10  # rows at a time: their values fit the cache
 _BLOCK = 1 << 10  # rows whose outer products are added in float64, and then
@@ -37,7 +37,7 @@ ROUNDING = 2.0**-48
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Some rows, as features read them: consecutive ones, or those at some places."""
 
     batch: Batch
@@ -45,24 +45,28 @@ class _Part:
 
     @property
     def size(self) -> int:
+        """How many."""
         return self.rows.stop - self.rows.start if isinstance(self.rows, slice) else len(self.rows)
 
-    def after(self, rows: int) -> _Part:
+    def after(self, rows: int) -> Part:
         """Give those that come so many rows later."""
         at = self.rows
-        return _Part(self.batch, slice(at.start + rows, at.stop + rows) if isinstance(at, slice) else at + rows)
+        return Part(self.batch, slice(at.start + rows, at.stop + rows) if isinstance(at, slice) else at + rows)
 
     def values(self, column: Column) -> Array:
+        """Numbers of a column."""
         values: Array = self.batch.values(column)[self.rows]
         return values
 
     def standardized(self, column: Column, unit: float = 1.0, *, out: Array | None = None) -> Array:
+        """Numbers of a column, with bounds of -1 and 1, times a unit."""
         y = np.subtract(self.values(column), column.mid, out=out)
         y /= column.half
         y *= unit
         return y
 
     def codes(self, column: Column) -> Any:
+        """Codes of a category."""
         return self.batch.codes(column)[self.rows]
 
 
@@ -96,11 +100,11 @@ def differences(
     """
     half = rows.size // 2
 
-    def values(part: _Part) -> Array:
-        difference: Array = embedding.steps(part) - embedding.steps(_Part(rows, part.rows).after(half))
+    def values(part: Part) -> Array:
+        difference: Array = embedding.steps(part) - embedding.steps(Part(rows, part.rows).after(half))
         return np.where(complete[part.rows, None], difference, 0.0)
 
-    return _Part(rows, slice(0, half)), values
+    return Part(rows, slice(0, half)), values
 
 
 def totals(
@@ -127,13 +131,16 @@ def totals(
     total = np.zeros(shape, dtype=np.int64)
     for start in range(0, rows.size, _ROWS):
         at = slice(start, min(start + _ROWS, rows.size))
-        total += (coefficients(at) @ values(_Part(rows, at))).astype(np.int64)
+        total += (coefficients(at) @ values(Part(rows, at))).astype(np.int64)
     return total
 
 
-def gram_of(rows: Batch, values: Callable[[Any], Array], chosen: NDArray[np.bool_], width: int) -> Integers:
-    """Sum the outer products of the values of the chosen rows with themselves, exactly, in squared steps."""
-    return products_of(rows, values, chosen, width)[1]
+def moments_of(
+    rows: Batch, values: Callable[[Any], Array], embedding: Embedding, chosen: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Sum the embedded values of the chosen rows, shape (F,), and their outer products with themselves, exactly."""
+    sums, products = products_of(rows, values, chosen, embedding.width)
+    return mapped(embedding, sums[None])[0], image_of(embedding, products)
 
 
 def products_of(
@@ -169,7 +176,7 @@ def products_of(
     lowest = np.zeros((width, width), dtype=np.int64)
     places = np.flatnonzero(chosen)
     for start in range(0, len(places), _BLOCK):
-        steps = values(_Part(rows, places[start : start + _BLOCK]))
+        steps = values(Part(rows, places[start : start + _BLOCK]))
         sums += steps.sum(axis=0).astype(np.int64)
         low = steps - np.rint(steps * 2.0**-_LOW) * 2.0**_LOW
         product = steps.T @ steps  # of a matrix with itself: BLAS does half the work

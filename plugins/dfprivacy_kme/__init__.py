@@ -8,19 +8,15 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_kme.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_kme.exponential import kme_exponential
 from dfprivacy_kme.fitting import absolute, shrunk, simplex
-from dfprivacy_kme.means import Expectation, Means
-from dfprivacy_kme.mechanisms import findings, kme_release
-from dfprivacy_kme.points import TwoSample, WeightedPoints
+from dfprivacy_kme.mechanisms import findings, kme_exponential, kme_release
+from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
 from dfprivacy_kme.release import KME
-from dfprivacy_kme.taylor import Taylor
 
 __all__ = [
     "KME",
     "Expectation",
     "Means",
-    "Taylor",
     "TwoSample",
     "WeightedPoints",
     "absolute",

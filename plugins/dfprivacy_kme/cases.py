@@ -35,7 +35,6 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments=subspace, bounds=bounds, delta=1e-6),
         # Algorithm 1 as printed, and below Algorithm 2.
         case(arguments={**subspace, "represent": "weights", "calibration": "classical"}, bounds=bounds, delta=1e-6),
-        case(arguments={**filled, "features": "taylor"}, bounds=bounds, delta=1e-6),
         case(arguments={**filled, "features": "fourier", "n_points": 2}, bounds=bounds, delta=1e-6),
         case(
             arguments={**filled, "features": "fourier", "n_points": 16, "represent": "l1"},

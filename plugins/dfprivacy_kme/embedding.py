@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, public_table
 from dfprivacy.features import Fourier, Nystrom, ProductKernel
 from dfprivacy.schema import as_number
-from dfprivacy_kme.taylor import Taylor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +20,7 @@ __all__ = ["Basis", "Space", "coded", "decoded"]
 
 _RIDGE = 1e-13  # beside kernel values of 1
 
-Basis: TypeAlias = Literal["subspace", "taylor", "fourier"]
+Basis: TypeAlias = Literal["subspace", "fourier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +35,12 @@ class Space:
         The kernel's lengthscale in each column with bounds.
     mismatches : dict of str to float
         What a different category leaves of the kernel.
-    basis : {"subspace", "taylor", "fourier"}
+    basis : {"subspace", "fourier"}
         Which map.
     anchors : ndarray
         Points of the subspace, or the frequencies.
     map : ndarray
         The matrix that turns kernel values at the anchors into coordinates.
-    degree : int
-        Degree of the Taylor basis.
     """
 
     columns: tuple[Column, ...]
@@ -53,7 +49,6 @@ class Space:
     basis: Basis
     anchors: NDArray[np.float64]
     map: NDArray[np.float64]
-    degree: int = 0
 
     @property
     def kernel(self) -> ProductKernel:
@@ -61,50 +56,35 @@ class Space:
         return ProductKernel(self.columns, self.lengthscales, self.mismatches)
 
     @classmethod
-    def of(cls, features: Nystrom | Taylor | Fourier, kernel: ProductKernel) -> Space:
+    def of(cls, features: Nystrom | Fourier, kernel: ProductKernel) -> Space:
         """Write down the map that was measured."""
         numbers = [kernel.columns[i].name for i in kernel.numbers]
         categories = [kernel.columns[i].name for i in kernel.categories]
-        none = np.zeros((0, 0))
-        basis: Basis
-        if isinstance(features, Nystrom):
-            basis, anchors, matrix, degree = "subspace", features.points, features.map, 0
-        elif isinstance(features, Taylor):
-            basis, anchors, matrix, degree = "taylor", none, none, features.degree
-        else:
-            basis, anchors, matrix, degree = "fourier", features.frequencies, none, 0
         return cls(
             columns=kernel.columns,
             lengthscales={n: float(v) for n, v in zip(numbers, kernel.lengthscales, strict=True)},
             # A single category never differs: any factor will do.
             mismatches={n: float(v) if v < 1 else 0.0 for n, v in zip(categories, kernel.mismatches, strict=True)},
-            basis=basis,
-            anchors=anchors,
-            map=matrix,
-            degree=degree,
+            basis="subspace" if isinstance(features, Nystrom) else "fourier",
+            anchors=features.points if isinstance(features, Nystrom) else features.frequencies,
+            map=features.map if isinstance(features, Nystrom) else np.zeros((0, 0)),
         )
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coordinates of public rows, shape (rows, F)."""
         if self.basis == "subspace":
             return self.kernel(rows, self.anchors) @ self.map.T
-        if self.basis == "taylor":
-            return Taylor(self.kernel, self.degree).features(rows)
         return Fourier(self.columns, self.anchors).features(rows)
 
     def __len__(self) -> int:
         """Give the number of coordinates."""
-        if self.basis == "subspace":
-            return len(self.anchors)
-        if self.basis == "taylor":
-            return math.comb(self.degree + len(self.columns), self.degree)
-        return 2 * len(self.anchors)
+        return len(self.anchors) * (1 if self.basis == "subspace" else 2)
 
     def common(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
         """Give a space that is part of both, and the maps of their coordinates to its own.
 
-        How many functions of a basis, or points of a subspace, are worth a coordinate depends on the noise; those
-        that both have span what both see. The maps have orthonormal rows, so noise that is alike in all directions
+        How many points of a subspace are worth a coordinate depends on the noise; those that both have span what
+        both see. The maps have orthonormal rows, so noise that is alike in all directions
         stays so.
 
         Raises
@@ -118,9 +98,6 @@ class Space:
             and self.mismatches == other.mismatches
             and self.basis == other.basis
         )
-        if alike and self.basis == "taylor":
-            smaller = min(self, other, key=len)
-            return smaller, np.eye(len(smaller), len(self)), np.eye(len(smaller), len(other))
         if alike and self.basis == "fourier":
             if np.array_equal(self.anchors, other.anchors):
                 return self, np.eye(len(self)), np.eye(len(self))
@@ -155,6 +132,10 @@ class Space:
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Space:
         """Make a space of what `plain` gave."""
+        if plain["basis"] not in get_args(Basis):
+            raise ArgumentError(
+                "This release is of an earlier version, with features that are gone.", "Use that version."
+            )
         columns = tuple(
             Column(
                 **{
@@ -165,7 +146,8 @@ class Space:
             )
             for column in plain["columns"]
         )
-        return cls(**{**plain, "columns": columns})
+        known = {name: value for name, value in plain.items() if name != "degree"}  # earlier versions had one
+        return cls(**{**known, "columns": columns})
 
 
 def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TwoSample", "WeightedPoints"]
+__all__ = ["Expectation", "Means", "TwoSample", "WeightedPoints"]
 
 _LOOSE = 2.0  # absolute weights of points, where a distribution's add up to 1
 _FEW = 12  # points, which are shown
@@ -340,34 +338,50 @@ class WeightedPoints(Release):
         ax.set(xlabel=names[x], ylabel=names[y], title="red: negative weight" if (self.weights < 0).any() else "")
         return ax
 
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file, as JSON that any program can read.
 
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        """
-        Path(path).write_text(json.dumps(self.to_dict(), allow_nan=False), encoding="utf-8")
+class Expectation(NamedTuple):
+    """An expectation over the rows, and how well it is known.
 
-    @staticmethod
-    def load(path: str | Path) -> WeightedPoints:
-        """Read what `save` wrote.
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        An interval for the mean over the rows.
+    estimable : bool
+        False if the interval is wider than half the function's range: then the release cannot tell.
+    """
 
-        Parameters
-        ----------
-        path : str or Path
-            The file.
+    value: float
+    low: float
+    high: float
+    estimable: bool
 
-        Returns
-        -------
-        WeightedPoints or KME
-            The same release.
-        """
-        try:
-            release: Release | None = Release.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (ValueError, AttributeError):
-            release = None
-        if not isinstance(release, WeightedPoints):
-            raise ArgumentError(f"{str(path)!r} is not a saved embedding.", "Give the file that save() wrote.")
-        return release
+
+class Means(dict[str, float]):
+    """Means by column, a dictionary of numbers, with an interval of each.
+
+    Attributes
+    ----------
+    intervals : dict of str to Expectation
+        The same numbers, and between which the mean over the rows lies.
+    confidence : float
+        Least coverage of each interval, over the noise.
+    """
+
+    def __init__(self, intervals: Mapping[str, Expectation], confidence: float) -> None:
+        super().__init__({name: each.value for name, each in intervals.items()})
+        self.intervals = dict(intervals)
+        self.confidence = confidence
+
+    def __reduce__(self) -> tuple[type[Means], tuple[dict[str, Expectation], float]]:
+        return Means, (self.intervals, self.confidence)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(
+            f"{name!r}: {each.value:.5g} ({each.low:.5g} to {each.high:.5g}"
+            + ("" if each.estimable else ", which tells next to nothing")
+            + ")"
+            for name, each in self.intervals.items()
+        )
+        return f"{{{listed}}}, at a confidence of {self.confidence:.0%}"

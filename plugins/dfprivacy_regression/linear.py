@@ -163,7 +163,7 @@ def ols(
         return Measured(Known.of(design, exact, sums, rows=n), "exact")
     known = Known.of(design, exact, sums, rows=n)
     first = known.estimate()
-    first = curator.settled(None if first is None or known.clarity() < _SEEN else first)
+    first = None if first is None or known.clarity() < _SEEN else first
     if first is None:
         return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube")), rows=n), "again")
     directions = design.natural()[1] @ first.inverse

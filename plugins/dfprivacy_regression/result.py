@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, ndtri, stdtrit
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
+from dfprivacy.inference.draws import redrawn
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.wording import covered, noise_share, number, sure
 from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
@@ -61,6 +64,8 @@ class Regression(Release):
         Complete rows, and the noise in their number.
     covariance : ndarray of shape (q, q)
         Of the coefficients, in the order of `params`.
+    noise_covariance : ndarray of shape (q, q)
+        The part of it that privacy adds.
     regressors : tuple of (str, float, float)
         Names and bounds of the regressors that are numbers.
     factors : tuple of (str, tuple)
@@ -91,6 +96,7 @@ class Regression(Release):
     nobs: float
     nobs_standard_error: float
     covariance: NDArray[np.float64]
+    noise_covariance: NDArray[np.float64]
     regressors: tuple[tuple[str, float, float], ...]
     factors: tuple[tuple[str, tuple[Any, ...]], ...]
     released: NDArray[np.float64]
@@ -98,6 +104,16 @@ class Regression(Release):
     informative: bool
     covers: str | None = "limited population"
     notes: tuple[str, ...] = ()
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the coefficients under draws of the noise, by the normal law of its covariance."""
+        known = [each for each in self.params.values() if each is not None]
+        if len(known) < len(self.params) or not np.isfinite(self.noise_covariance).all():
+            return super()._redrawn()  # which refuses it
+        values, vectors = np.linalg.eigh(self.noise_covariance)
+        spread, measurement = np.sqrt(np.maximum(values, 0.0)), blake2b(self.released.tobytes()).hexdigest()
+        away = vectors @ redrawn(NoiseLaw(1.0, kind="Gaussian"), spread, measurement)
+        return {"params": dict(zip(self.params, np.array(known)[:, None] + away, strict=True))}
 
     @property
     def rejected(self) -> dict[str, bool]:
@@ -462,6 +478,7 @@ def common(
         "high": named(interval[1]),
         "noise_standard_errors": named(added),
         "covariance": covariance,
+        "noise_covariance": noise,
         "regressors": tuple((column.name, column.low, column.high) for column in design.numbers),
         "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
         "nobs": float(known.moments[0]),

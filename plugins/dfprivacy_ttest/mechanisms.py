@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "estimate", "estimate_mean", "moments", "ttest", "ztest"]
+__all__ = ["check_t", "check_z", "moments", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -146,17 +146,6 @@ def _(
         queries=queries,
         nan_policy=nan_policy,
     )
-
-
-def estimate(measured: Measured, column: Column, queries: Queries = "jointly") -> float:
-    """Return the mean, or the first mean minus the second, without the test."""
-    means = moments(measured, column, queries).estimate.mean[:, 0]
-    return float(means[0] - means[1] if len(means) > 1 else means[0])
-
-
-def estimate_mean(measured: Measured, column: Column) -> float:
-    """Return the mean without the test."""
-    return estimate(measured, column)
 
 
 def check_t(

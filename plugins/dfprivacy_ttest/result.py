@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,10 +153,17 @@ class TTest(Release):
     method: Method
     nan_policy: NanPolicy
     notes: tuple[str, ...]
-    released: Mapping[str, Any]
+    released: Mapping[str, Any] = field(compare=False)
     bounds: tuple[float, float]
     queries: Queries = "jointly"
     covers: str | None = "limited population"
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the estimate and the means under draws of the noise."""
+        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        tested = parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
+        plain = sums.estimate
+        return {"estimate": tested(plain)[0][..., 0], "means": tuple(plain.mean[..., 0].T)}
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]

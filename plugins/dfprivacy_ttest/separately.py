@@ -95,4 +95,4 @@ def measure_one_by_one(
         measured.append(curator.sum(of if by is None else features.OneHot(by, groups=pair) * of, share=share))
     values = np.concatenate([each.values for each in measured], axis=-1)
     scales = np.concatenate([each.scales for each in measured], axis=-1)
-    return NoisyValue(values, scales, measured[0].noise)
+    return NoisyValue(values, scales, measured[0].noise, id=" ".join(each.id for each in measured))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROWS, COUNT = 1000, itertools.count()
-ALONG, DRAWS = 0.5, 499
+ALONG = 0.5
 
 
 def table(rng: np.random.Generator) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def odds(counts: Any) -> float:
 
 def estimates(f: Callable[..., float], *releases: Any, **named: Any) -> Any:
     """Combine the estimates of t-tests."""
-    return dp.combine(lambda *all_: f(*(each.estimate for each in all_)), *releases, draws=DRAWS, **named)
+    return dp.combine(lambda *all_: f(*(each.estimate for each in all_)), *releases, **named)
 
 
 def means(view: Any, epsilon: float) -> tuple[Any, Any]:
@@ -130,15 +130,15 @@ OF_TABLES: dict[str, tuple[float, Callable[[Any, float], Any]]] = {
     "group a - group b, of one answer by group": (0.5, by_group),
     "share(h = u) where g = a, less that where g = b": (
         0.5,
-        lambda v, e: dp.combine(lambda p: p.shares[0] - p.shares[1], shares(v, e), draws=DRAWS),
+        lambda v, e: dp.combine(lambda p: p.shares[0] - p.shares[1], shares(v, e)),
     ),
     "log odds ratio of crosstab(g, h)": (
         0.5,
-        lambda v, e: dp.combine(odds, v.crosstab("g", "h", epsilon=e), draws=DRAWS),
+        lambda v, e: dp.combine(odds, v.crosstab("g", "h", epsilon=e)),
     ),
     "slope of ols(y ~ x), two stages": (
         5.0,
-        lambda v, e: dp.combine(lambda fit: fit.params["x"], v.ols("y ~ x", epsilon=e), draws=DRAWS),
+        lambda v, e: dp.combine(lambda fit: fit.params["x"], v.ols("y ~ x", epsilon=e)),
     ),
     "refine(ttest(x)), measured twice": (0.2, lambda v, e: v.refine(v.ttest("x", epsilon=e), epsilon=e)),
 }

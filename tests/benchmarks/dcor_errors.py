@@ -104,7 +104,7 @@ def error_of_r(exact: np.ndarray, x: Any, y: Any, n: int, epsilon: float, draws:
     change = changes(x, y, n)
     scales = change / (epsilon * np.array(SHARES))
     truth = exact[0] / np.sqrt(exact[1] * exact[2])
-    fixed = ((*scales, 0.0), n, tuple(change), largest(x, y))
+    fixed = ((*scales, 0.0), n, largest(x, y))
     noisy = exact + rng.laplace(scale=scales, size=(draws, 5))
     return [abs(Numbers((*values, 1.0), *fixed).correlation - truth) for values in noisy]
 

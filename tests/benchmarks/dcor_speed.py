@@ -66,8 +66,7 @@ class Peer:
 
 def ours(seed: int, n: int, p: int) -> tuple[float, float]:
     """Seconds and value of our squared distance covariance, exact sums and grid included."""
-    from dfprivacy_dcor.points import Lines, Points, squared_covariance
-    from dfprivacy_dcor.univariate import Line, grid_bits, on_grid
+    from dfprivacy_dcor.points import Line, Lines, Points, grid_bits, on_grid, squared_covariance
 
     rng = np.random.default_rng(seed)
     x = rng.random((n, p) if p > 1 else n)

@@ -39,9 +39,8 @@ from results import recorded
 
 from dfprivacy import Column
 from dfprivacy.release import NoisyValue
-from dfprivacy_eda.choice import choose_alone
-from dfprivacy_eda.grown import Grown
-from dfprivacy_eda.layout import Layout, layout
+from dfprivacy_eda.quantiles import choose_alone
+from dfprivacy_eda.tree import Grown, Layout, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,8 +20,8 @@ from eda_tables import tables
 from results import recorded
 
 from dfprivacy import Column
-from dfprivacy_eda.choice import choose_alone
-from dfprivacy_eda.layout import intervals
+from dfprivacy_eda.quantiles import choose_alone
+from dfprivacy_eda.tree import intervals
 
 EPSILONS = (0.1, 0.5, 1.0)
 Q = np.array([0.25, 0.5, 0.75])

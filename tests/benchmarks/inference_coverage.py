@@ -12,37 +12,45 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from typing import Any
 
 import numpy as np
 from levels_ranks import Exact, private, public
 from results import recorded
 
+from dfprivacy.inference.counts import NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.engine import infer
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.wilson import combined, from_counts, of_known_rows
 
 SIZES = ((50, 50), (200, 200), (1000, 100), (5000, 5000))
 SHARES = ((0.3, 0.2), (0.05, 0.05), (0.005, 0.02), (0.95, 0.6))
 EPSILONS = (0.1, 0.5, 2.0)
+DRAWS = 256  # of the exact counts, a fourth of those of the method
+
+
+def of_two(parameter: Any) -> Any:
+    """Return a parameter of the first and the second group."""
+    return lambda each: parameter(each[0], each[1])
 
 
 def shares(runs: int) -> None:
     """Cover the truth by the 95% intervals of a share, a difference, a risk ratio and an odds ratio."""
     rng = np.random.default_rng(31)
     names = ("share", "difference", "ratio", "odds")
+    parameters = (lambda each: share(each[0]), *(of_two(each) for each in (difference, ratio, odds_ratio)))
+    backs = (share_of, np.positive, np.exp, np.exp)
     found = {}
-    for known, (n, m), (p, q), epsilon in itertools.product((False, True), SIZES, SHARES, EPSILONS):
-        b = (1 if known else 2) / epsilon
-        both = []
-        for rows, share in ((n, p), (m, q)):
-            hits = rng.binomial(rows, share, runs)
-            a, f = hits + rng.laplace(0, b, runs), rows - hits + rng.laplace(0, b, runs)
-            both.append(of_known_rows(a, rows, b) if known else from_counts(a, f, b))
+    for known, sizes, (p, q), epsilon in itertools.product((False, True), SIZES, SHARES, EPSILONS):
+        b, n = (1 if known else 2) / epsilon, np.array(sizes, dtype=float)
+        hits = rng.binomial(sizes, (p, q), (runs, 2))
+        exact = hits[..., None] if known else np.stack([hits, n - hits], axis=-1)
+        noisy = exact + rng.laplace(0, b, exact.shape)
+        sums = NoisyCounts(noisy, [NoiseLaw(b)] * exact.shape[-1], *((n, "hits") if known else (None, "counts")))
         truths = (p, p - q, p / q, p / (1 - p) * (1 - q) / q)
-        parts = (both[0], *(combined(*both, kind) for kind in ("difference", "ratio", "odds")))
-        for name, part, truth in zip(names, parts, truths, strict=True):
-            found.setdefault((known, epsilon), []).append(
-                (name, ((part.low <= truth) & (truth <= part.high)).mean())
-            )
+        for name, parameter, back, truth in zip(names, parameters, backs, truths, strict=True):
+            low, high = map(back, infer(sums, parameter, DRAWS).interval())
+            found.setdefault((known, epsilon), []).append((name, ((low <= truth) & (truth <= high)).mean()))
     with recorded("inference_shares", "groups", "ε", *names) as row:
         for (known, epsilon), every in sorted(found.items()):
             cells = ([rate for each, rate in every if each == name] for name in names)
@@ -88,7 +96,7 @@ def curves(runs: int) -> None:
                 lived = (t - edges[place]) / np.diff(edges)[place]
                 parts = (event, ~event * lived, ~event * (1 - lived))
                 exact = np.stack([np.bincount(place, each, intervals) for each in parts])
-                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), 2 / epsilon, edges)
+                curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), NoiseLaw(2 / epsilon), edges)
                 low, high = curve.bands(0.95)
                 covered[run, :4] = ((low <= truth) & (truth <= high))[at]
                 covered[run, 4:] = [
@@ -143,7 +151,7 @@ def survival(runs: int) -> None:
                 sums[:, run] = gehan(*times(rng, n, hazard), first)
             exact = Exact(sums[0], first * ones, (n - first) * ones, sums[1], (first, n - first))
             rates = [
-                (release(rng, exact, epsilon, spread="variance").pvalue() <= 0.05).mean()
+                (release(rng, exact, epsilon, spread="variance").effect().pvalue(0.5) <= 0.05).mean()
                 for release in (private, public)
             ]
             row(n, f"{share:.0%}", f"{epsilon:g}", f"{ratio:g}", *(f"{rate:.3f}" for rate in rates))

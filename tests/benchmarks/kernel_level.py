@@ -23,9 +23,9 @@ from results import recorded
 from scipy.linalg import eigh
 
 from dfprivacy import Column
-from dfprivacy_kernel import null
+from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.mmd import SHARE, Measured
+from dfprivacy_kernel.law import SHARE, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="designs whose name contains this")
     arguments = parser.parse_args()
     runs = arguments.runs
-    null._POINTS = 2**10
+    law._POINTS = 2**10
     print(f"{runs} data sets a row, each asked at every epsilon; 5% / 1%.\n")
     worst = dict.fromkeys(ACCEPTED, 0.0)
     heads = (f"ε = {epsilon:g}" for epsilon in EPSILONS)

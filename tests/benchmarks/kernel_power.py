@@ -29,12 +29,11 @@ from scipy.linalg import solve_triangular
 
 from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
-from dfprivacy_kernel import null
-from dfprivacy_kernel.bounds import ridge, whitened_sensitivity
-from dfprivacy_kernel.chi_squared import conclude, conclude_apart
+from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, scales, scales_apart
-from dfprivacy_kernel.permutations import CLIP, subset
+from dfprivacy_kernel.embedding import ridge, whitened_sensitivity
+from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales, scales_apart
+from dfprivacy_kernel.statistics import CLIP, subset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +166,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2019)
     parser.add_argument("--only", default="", help="data whose name contains this")
     arguments = parser.parse_args()
-    null._POINTS = 2**10
+    law._POINTS = 2**10
     sizes = {500: arguments.runs, 2000: -(-arguments.runs // 2), 10_000: -(-arguments.runs // 5)}
     tests = [("not private", math.inf), *((method, epsilon) for method in METHODS for epsilon in EPSILONS)]
     print("R data sets a cell: " + ", ".join(f"{runs} at n = {n}" for n, runs in sizes.items()) + ".\n")

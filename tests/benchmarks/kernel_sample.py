@@ -23,12 +23,9 @@ from results import recorded
 
 from dfprivacy import Column
 from dfprivacy._table.batch import Batch
-from dfprivacy_kernel import null
-from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.groups import Groups
-from dfprivacy_kernel.mmd import null_of
-from dfprivacy_kernel.sampling import share_of
-from dfprivacy_kernel.statistics import Spread
+from dfprivacy_kernel import law
+from dfprivacy_kernel.design import Design, Groups
+from dfprivacy_kernel.statistics import Spread, share_of
 
 ROWS, NOISES = 1 << 16, 40
 BY = Column("group", categories=("a", "b"), public=True)
@@ -60,7 +57,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=40, help="data sets a design (default: 40)")
     parser.add_argument("--only", default="", help="designs whose name contains this")
     arguments = parser.parse_args()
-    null._POINTS = 2**10
+    law._POINTS = 2**10
     failed = False
     sizes = (ROWS, ROWS)
     zeros = np.zeros(3)
@@ -72,17 +69,17 @@ def main() -> int:
             rng = np.random.default_rng([2026, place])
             embedding = Design.read(columns, "nystrom", None, 0.5, None, 200).embedding()
             groups = Groups(BY, ("a", "b"), sizes, (), sizes)
-            share = share_of(groups, [embedding], 1.0)
+            share = share_of(groups, embedding, 1.0)
             levels, rejected = [], []
             for _ in range(arguments.runs):
                 rows = batch(draw(rng, 2 * ROWS), columns)
                 spreads = []
                 for part in (1.0, share):
-                    asked = Spread(groups, (embedding,), part)
+                    asked = Spread(groups, embedding, part)
                     spreads.append(asked.value(rows) / asked.weights)
-                laws = [null_of(spread, zeros, sizes, sizes, still=True) for spread in spreads]
-                whole, sample = (float(law.quantile(0.95)[0, 0]) for law in laws)
-                levels.append(float(laws[0].moments.tail(np.array(sample**2 / laws[0].factor[0]))[0, 0]))
+                laws = [law.Measured(0.0, 0.0, spread, zeros, sizes).null(still=True) for spread in spreads]
+                whole, sample = (float(each.quantile(0.95)[0]) for each in laws)
+                levels.append(float(laws[0].moments.tail(np.array(sample**2 / laws[0].factor[0]))[0]))
                 for apart in whole * ROWS / 2 * rng.uniform(0.8, 1.4, NOISES):
                     seed = int(rng.integers(1 << 32))
                     both = [

@@ -23,6 +23,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+from expansion import Expansion
 from results import recorded
 
 import dfprivacy as dp
@@ -31,7 +32,6 @@ from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequen
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import simplex
 from dfprivacy_kme.embedding import Space
-from dfprivacy_kme.taylor import Taylor
 
 N, DELTA = 100_000, 1e-6
 EPSILONS = (0.01, 0.1, 1.0)
@@ -77,7 +77,7 @@ class Truth:
 
     def __init__(self, kernel, rows, D):
         self.kernel, self.rows = kernel, rows
-        self.basis = Taylor(kernel, DEGREE[D])
+        self.basis = Expansion(kernel, DEGREE[D])
         self.mu = mean_of(self.basis.features, rows)
 
     def of_points(self, points, weights):

@@ -26,7 +26,7 @@ from results import Parts, recorded, resumable
 from dfprivacy import Column
 from dfprivacy_dcor.inference import UNINFORMATIVE, Numbers, null_tail
 from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
+from dfprivacy_dcor.statistics import FiveNumbers, largest
 
 if TYPE_CHECKING:
     from designs import Design
@@ -101,11 +101,11 @@ def central(design: Design, runs: int, rng: np.random.Generator) -> tuple[list[i
     """Rejections at each level, coverage, and the share of results that are called uninformative."""
     n = sum(design.sizes)
     truth, noisy, scales = released(design, runs, rng)
-    most, moves = largest(*spaces(design)), changes(*spaces(design), n)
-    rejected = [int((null_tail(noisy, scales, n, most, level, "moments") <= 0.9 * level).sum()) for level in LEVELS]
+    most = largest(*spaces(design))
+    rejected = [int((null_tail(noisy, scales, n, most, level) <= 0.9 * level).sum()) for level in LEVELS]
     covered, noted = [], []
     for at in range(min(runs, 300)):
-        numbers = Numbers(tuple(noisy[at]), tuple(scales), n, tuple(moves), most)
+        numbers = Numbers(tuple(noisy[at]), tuple(scales), n, most)
         low, high = numbers.interval(CONFIDENCE)
         covariance, x, y = truth[at, :3]
         noted.append(UNINFORMATIVE in numbers.notes())

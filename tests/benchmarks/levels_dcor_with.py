@@ -27,9 +27,7 @@ from dfprivacy._table.batch import Batch, number
 from dfprivacy.local import Arc
 from dfprivacy.release import NoisyValue
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
-from dfprivacy_dcor.receiver import Compared, dcor_with
-from dfprivacy_dcor.sender import _ENOUGH, _maps, _turns
-from dfprivacy_dcor.shown import Shown
+from dfprivacy_dcor.parties import _ENOUGH, Compared, Shown, _maps, _turns, dcor_with
 from dfprivacy_dcor.spaces import ROWS_MIN, space
 from dfprivacy_dcor.statistics import Deviation
 

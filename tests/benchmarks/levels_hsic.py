@@ -25,9 +25,9 @@ from levels_dcor import grid, tables
 from results import Parts, recorded, resumable
 
 from dfprivacy import Column
-from dfprivacy_dcor.hsic import criterion
 from dfprivacy_dcor.inference import null_tail
-from dfprivacy_dcor.kernels import kernel_space
+from dfprivacy_dcor.mechanisms import criterion
+from dfprivacy_dcor.spaces import kernel_space
 from dfprivacy_dcor.statistics import FiveNumbers, largest
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def measured(
     truth = np.concatenate(parts)
     noisy = truth + rng.laplace(size=truth.shape) * scales
     most = largest(*spaces)
-    hits = [int((null_tail(noisy, scales, n, most, level, "moments") <= 0.9 * level).sum()) for level in LEVELS]
+    hits = [int((null_tail(noisy, scales, n, most, level) <= 0.9 * level).sum()) for level in LEVELS]
     held = []
     for exactly, told in zip(truth, noisy, strict=True):
         complete = exactly[5]

@@ -27,12 +27,11 @@ from scipy.special import bdtrc
 
 from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
-from dfprivacy_kernel import null
-from dfprivacy_kernel.chi_squared import conclude
+from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design as Kernel
-from dfprivacy_kernel.groups import Groups
-from dfprivacy_kernel.mmd import SHARE, Measured, share_interval
-from dfprivacy_kernel.moments import COUNT_NOISE, Contrast, Differences
+from dfprivacy_kernel.design import Groups
+from dfprivacy_kernel.law import SHARE, Measured, share_interval
+from dfprivacy_kernel.moments import COUNT_NOISE, Contrast, Differences, conclude
 from dfprivacy_kernel.statistics import Spread
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Asked:
             sigma = gaussian_scale(2**60, 1, Fraction(design.epsilon), DELTA) / 2**30
             self.scales, self.reach, self.sigma = sums.noise.times(sigma), sums.reach, sigma
         else:
-            spread = Spread(self.groups, (self.embedding,))
+            spread = Spread(self.groups, self.embedding)
             share = float(Fraction(SHARE))
             self.spread_scales = np.full(5, spread.sensitivity("replace_one", math.inf, frozenset()))
             self.spread_scales = self.spread_scales / spread.weights / (share * self.epsilon)
@@ -157,7 +156,7 @@ def main() -> int:
     resumable(parser)
     arguments = parser.parse_args()
     parts = Parts(arguments.resume)
-    null._POINTS = 2**10
+    law._POINTS = 2**10
     worst: list[tuple[float, str]] = []
     failed = False
     heads = ("columns", "data", "designs", "answers", "uninformative", *(f"{a:.1%}" for a in LEVELS))

@@ -17,7 +17,6 @@ import math
 import sys
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from designs import DATA, LEVELS, Design, designs, exceeds
@@ -25,13 +24,9 @@ from results import Parts, recorded, resumable
 
 from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
-from dfprivacy.features import ProductKernel
-from dfprivacy_kme import release
+from dfprivacy.features import Nystrom, ProductKernel, spread
+from dfprivacy_kme import KME, release
 from dfprivacy_kme.mechanisms import Measured, _concluded
-from dfprivacy_kme.taylor import Taylor
-
-if TYPE_CHECKING:
-    from dfprivacy_kme import KME
 
 DELTA = Fraction(1, 10**6)
 GRID = 1e-6  # of a function's range: the library sees its values on a grid of public points
@@ -46,7 +41,7 @@ class Released:
         self.rng, self.design = rng, design
         column = Column("x", bounds=(design.low, design.high), fill=design.low)
         self.kernel = ProductKernel([column], {"x": 2 * column.half * math.sqrt(1 / 8)})
-        self.basis = Taylor(self.kernel, 14)
+        self.basis = Nystrom(self.kernel, spread([column], 256), 1e-10)
         moved = max(self.basis.diameter(2, frozenset()), math.hypot(self.basis.radius(2), 1.0))
         self.sigma = moved * gaussian_scale(2**60, 1, Fraction(design.epsilon), DELTA) / 2**30
 

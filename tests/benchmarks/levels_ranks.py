@@ -24,13 +24,14 @@ from designs import LEVELS, Design, designs, exceeds
 from results import recorded
 from scipy.stats import norm, rankdata
 
-from dfprivacy_inference import k_groups, two_groups
-from dfprivacy_inference.laws import pvalue
-from dfprivacy_inference.pairs import sign_pvalue, signed_rank_sd
+from dfprivacy.inference.counts import NoisyCounts
+from dfprivacy.laws import NoiseLaw
+from dfprivacy_inference.k_groups import SHARE, SeveralGroups
 from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
+from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.statistics import COUNTED
 from dfprivacy_inference.taper import taper
-from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, SLACK, TIES, TwoGroups
+from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, TIES, TwoGroups
 
 BINS = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
 SYMMETRIC = ("normal", "uniform", "t3", "coin", "constant")
@@ -78,7 +79,7 @@ def private(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: S
     scales = [b, b / SIZES, b / COMPLETE, MOVES[spread] * b / (TIES * (n + 1))]
     values = [factor * exact.rank_sum, exact.first, exact.first + exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.tapered(noisy, scales, n, sizes=on, complete=on, spread=spread if on else None)
+    return TwoGroups(np.stack(noisy, axis=-1), scales, n, sized=on, complete=on, spread=spread if on else None)
 
 
 def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Spread = "ties") -> TwoGroups:
@@ -89,7 +90,9 @@ def public(rng: np.random.Generator, exact: Exact, epsilon: float, *, spread: Sp
     scales = [b * most, 2 * b, 2 * b, MOVES[spread] * b / (TIES * (n + 1))]
     values = [exact.rank_sum, exact.first, exact.second, exact.tau]
     noisy = [value + rng.laplace(0, scale, runs) for value, scale in zip(values, scales, strict=True)]
-    return two_groups.known_groups(noisy, scales, exact.sizes, complete=True, spread=spread if on else None)
+    return TwoGroups(
+        np.stack(noisy, axis=-1), scales, n, rows=exact.sizes, complete=True, spread=spread if on else None
+    )
 
 
 def added(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
@@ -98,7 +101,7 @@ def added(rng: np.random.Generator, exact: Exact, epsilon: float) -> TwoGroups:
     scales = [scale, scale / COUNTED, scale / COUNTED, 0.0]
     values = [exact.rank_sum / np.maximum(exact.first + exact.second, 1), exact.first, exact.second, 0.0]
     noisy = [value + rng.laplace(0, each, runs) for value, each in zip(values, scales, strict=True)]
-    return two_groups.per_row(noisy, scales, None)
+    return TwoGroups(np.stack(noisy, axis=-1), scales, None)
 
 
 def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tuple[np.ndarray, float]]:
@@ -108,18 +111,19 @@ def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tu
     found = {}
     for name, release in ways.items():
         two = release(rng, exact, design.epsilon)
-        ends = two.interval(0.95)
-        covers = float("nan") if ends is None else float(((ends[0] <= 0.5) & (ends[1] >= 0.5)).mean())
-        noted = two_groups.coarse(two, exact.tau) & (name != "add_remove")
-        found[f"mannwhitneyu, {name}"] = np.where(noted, 1.0, two.pvalue()), covers
-        found[f"mannwhitneyu, {name}, greater"] = np.where(noted, 1.0, two.pvalue("greater")), float("nan")
+        effect, low, high = two.effect(), *two.effect().interval(0.95)
+        covers = float("nan") if two.unsized else float(((low <= 0.5) & (high >= 0.5)).mean())
+        for side, cover in (("two-sided", covers), ("greater", float("nan"))):
+            p = np.where(two.coarse, 1.0, effect.pvalue(0.5, side))
+            found[f"mannwhitneyu, {name}" + ", greater" * (side == "greater")] = p, cover
     if design.data in SYMMETRIC:
         n, scale = design.sizes[0], 2 / design.epsilon
-        most = np.clip(rows + rng.laplace(0, scale, runs) + SLACK * scale, 2, n)
-        noisy = signed + rng.laplace(0, n * scale, runs)
-        found["wilcoxon, ranks"] = pvalue(noisy, signed_rank_sd(most), n * scale), float("nan")
-        noisy = signs + rng.laplace(0, scale, runs)
-        each = [sign_pvalue(s, m, scale) for s, m in zip(noisy, most, strict=True)]
+        exact, scales = np.stack([signed, rows], axis=-1), np.array([n * scale, scale])
+        noisy = Differences(exact + rng.laplace(size=exact.shape) * scales, scales, ranks=True, n=n, gaps=True)
+        found["wilcoxon, ranks"] = noisy.effect().pvalue(0.5), float("nan")
+        halves = np.stack([signs, rows], axis=-1) / 2 + rng.laplace(0, scale / 2, (runs, 2))
+        laws, known = [NoiseLaw(scale / 2)] * 2, np.array([float(n)])
+        each = [sign_pvalue(NoisyCounts(half[None], laws, known, "halves")) for half in halves]
         found["wilcoxon, signs"] = np.array(each), float("nan")
     return found
 
@@ -186,7 +190,7 @@ def power(runs: int, seed: int) -> int:
             ones = np.ones(runs)
             exact = Exact(a[:, :first].sum(axis=1), first * ones, (n - first) * ones, ones, sizes)
             z = np.abs(exact.rank_sum) / np.sqrt(first * (n - first) * (n + 1) / 12)
-            both = [(release(rng, exact, 1.0).pvalue() <= 0.05).mean() for release in (private, public)]
+            both = [(release(rng, exact, 1.0).effect().pvalue(0.5) <= 0.05).mean() for release in (private, public)]
             row(
                 f"{shift:g} sd",
                 f"{share:.0%}",
@@ -249,7 +253,7 @@ def _several(
     tau = 12 * (a @ a) / (n * (n * n - 1))
     counts = np.bincount(group[there], minlength=k)
     on = n * epsilon >= ENOUGH
-    share = k_groups.SHARE * on
+    share = SHARE * on
     if way == "add_remove":
         b = (0.5 + COUNTED) / epsilon
         scales, exact, rows, size = [b, *[b / COUNTED] * k, 1.0], [t / there.sum(), *counts, 0.0], None, None
@@ -261,9 +265,7 @@ def _several(
         scales = [b * most, *[each] * k, 3 * b / (max(share, 1e-9) * (n + 1))]
         exact, rows, size, told, ties = [t, *counts, tau], tuple(sizes) if known else None, n, known or on, on
     values = [value + rng.laplace(0, scale) for value, scale in zip(exact, scales, strict=True)]
-    whole, parts, left, *_ = k_groups.known_sizes(values, scales, k, size, rows, sizes=told, ties=ties)
-    times = whole if size is None else 1.0
-    return k_groups.pvalue_of_t(values[0] * times, scales[0] * times, whole, parts, left)
+    return SeveralGroups(values, scales, size, rows, told, ties).pvalue()
 
 
 def main() -> int:

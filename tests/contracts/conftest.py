@@ -225,8 +225,8 @@ PRIVATE_GROUPS = "test_no_public_columns test_a_secret_sample"
 SINGLE = (
     "agg anova chi2_unitcircle chi2_many corr cov crosstab dcor dcor_message dcor_screen dcor_with describe "
     "find_bounds find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations "
-    "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mannwhitneyu mcnemar moments ols "
-    "profile proportions quantile report survival_test value_counts wilcoxon"
+    "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mcnemar moments ols "
+    "profile proportions quantile report value_counts wilcoxon"
 )
 NO_TEST = (
     "agg chi2_many corr count cov crosstab dcor dcor_message dcor_screen dcor_with describe find_bounds "
@@ -308,12 +308,6 @@ REFUSED: list[tuple[str, str, list[str]]] = [
 ]
 # What is not asked of those that are not refused, and why.
 LEFT_OUT: list[tuple[str, str, list[str]]] = [
-    (
-        "a defect: as the noise falls, one group costs more than another, and the call is charged for nothing",
-        "test_by_private_groups",
-        ["kernel_two_sample by='g' public"],
-    ),
-    ("the same defect", "test_by_public_groups", ["kernel_two_sample 'omit' locations by='g' public"]),
     (
         "this summary is as statsmodels prints it",
         "test_a_page_says_what_was_asked_and_how_private_it_is",

@@ -30,7 +30,8 @@ def test_numbers_are_the_same_on_every_frame(question, frames):
         with seeded_noise(3):
             plain = question.of(frame=frame)().to_dict()
         plain["privacy"].pop("at")
-        seen.add(re.sub(r"contract \d+", "", json.dumps(plain, sort_keys=True)))
+        text = json.dumps(plain, sort_keys=True)
+        seen.add(re.sub(r"contract \d+|[0-9a-f]{16}", "", text))  # names of tables, and ids of measurements
 
     assert len(seen) == 1
 

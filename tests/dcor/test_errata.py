@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dfprivacy_dcor.paper import kenthapadi
-from dfprivacy_dcor.univariate import Line, covariance_u
+from dfprivacy_dcor.points import Line, covariance_u
 
 PHI = NormalDist()
 

@@ -15,10 +15,9 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_dcor.hsic import criterion
-from dfprivacy_dcor.kernels import Induced, kernel_space, unit
+from dfprivacy_dcor.mechanisms import criterion
 from dfprivacy_dcor.points import five_numbers
-from dfprivacy_dcor.spaces import error
+from dfprivacy_dcor.spaces import Induced, error, kernel_space, unit
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, changes
 
 NOTHING: frozenset[str] = frozenset()
@@ -290,7 +289,7 @@ def test_it_is_drawn():
     view = protect({"x": np.linspace(0, 1, 50)})
     found = view.hsic("x", epsilon=10)
 
-    interval, estimate = found.plot().lines
+    interval, estimate, *_ = found.plot().lines
 
     assert [found.low, found.high] == list(interval.get_xdata())
     assert [found.hsic] == list(estimate.get_xdata())

@@ -15,22 +15,19 @@ from dfprivacy_dcor.inference import Numbers
 
 def numbers(values, scale=1e-3, rows=1000):
     """Noisy s_xy, s_x, s_y, m_x and m_y of complete rows, with noise of one scale."""
-    change = 2 * (rows - 1) / rows**2
     below = [value - 1 for value in values[3:]]
-    return Numbers((*values[:3], *below, 1.0), (*(scale,) * 5, 0.0), rows, (change,) * 5, (0.5,) * 4)
+    return Numbers((*values[:3], *below, 1.0), (*(scale,) * 5, 0.0), rows, (0.5,) * 4)
 
 
 @pytest.mark.parametrize(
     "values", [[0] * 5, [-1e9] * 5, [1e9] * 5, [1e9, -1e9, -1e9, -1e9, -1e9], [-5, 5, 5, 0, 0]]
 )
-@pytest.mark.parametrize("null", ["moments", "chi2"])
-def test_any_numbers_have_a_sensible_conclusion(values, null):
+def test_any_numbers_have_a_sensible_conclusion(values):
     """Whatever the noise is, correlation, interval and p-value are finite and within 0 and 1."""
     found = numbers(values)
 
     low, high = found.interval(0.95)
-    wide = found.interval(0.95, "population")
-    answers = [found.correlation, found.corrected, found.pvalue(null), low, high, *wide]
+    answers = [found.correlation, found.corrected, found.pvalue(), low, high]
 
     assert all(0 <= answer <= 1 for answer in answers)
     assert low <= high

@@ -242,7 +242,6 @@ def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
     [
         ("dcor", {"x": "x", "y": "x"}, "both sides"),
         ("dcor", {"x": "x", "y": "y", "method": "magic"}, "unknown"),
-        ("dcor", {"x": "x", "y": "y", "null": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "metric": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "alpha": 0}, "between 0 and 1"),
         ("dcor", {"x": "x", "y": "y", "nan_policy": "raise"}, "would tell whether"),

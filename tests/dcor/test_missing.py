@@ -19,12 +19,10 @@ from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, Angles, best_reach
 from dfprivacy_dcor.cases import _message
-from dfprivacy_dcor.kernels import kernel_space
-from dfprivacy_dcor.points import Labels, Lines, five_numbers
-from dfprivacy_dcor.shown import Shown
-from dfprivacy_dcor.spaces import space
+from dfprivacy_dcor.parties import Shown
+from dfprivacy_dcor.points import Labels, Line, Lines, five_numbers
+from dfprivacy_dcor.spaces import kernel_space, space
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, first_return
-from dfprivacy_dcor.univariate import Line
 
 COUNT = itertools.count()
 NOTHING: frozenset[str] = frozenset()

@@ -22,8 +22,8 @@ from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor import DistanceMessage, ProjectionMessage, load_message
 from dfprivacy_dcor.message import checked
 from dfprivacy_dcor.paper import Projections, kenthapadi
+from dfprivacy_dcor.points import Line, covariance_u, on_grid
 from dfprivacy_dcor.spaces import unit_vectors
-from dfprivacy_dcor.univariate import Line, covariance_u, on_grid
 
 COUNT = itertools.count()
 ASKED = {"columns": "x", "epsilon": 3}
@@ -460,7 +460,7 @@ def test_what_is_shown_is_drawn():
     alice, bob = both(100)
     found = bob.dcor_with(alice, "y", asked=ASKED, epsilon=2)
 
-    interval, estimate = found.plot().lines
+    interval, estimate, *_ = found.plot().lines
 
     assert [found.low, found.high] == list(interval.get_xdata())
     assert [found.squared] == list(estimate.get_xdata())

@@ -19,8 +19,16 @@ from dfprivacy._privacy import calibrate
 from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach
-from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers, squared_covariance
-from dfprivacy_dcor.univariate import Line, covariance, covariance_u
+from dfprivacy_dcor.points import (
+    Labels,
+    Line,
+    Lines,
+    Points,
+    covariance,
+    covariance_u,
+    five_numbers,
+    squared_covariance,
+)
 
 COUNT = itertools.count()
 FOLDER = Path(os.environ.get("DFPRIVACY_TEST_DATA", ""))

@@ -13,11 +13,10 @@ import pytest
 import dfprivacy as dp
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
-from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers, squared_covariance
-from dfprivacy_dcor.shown import Shown
+from dfprivacy_dcor.parties import Shown
+from dfprivacy_dcor.points import Labels, Line, Lines, Points, five_numbers, squared_covariance
 from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, changes
-from dfprivacy_dcor.univariate import Line
 
 NOTHING: frozenset[str] = frozenset()
 UNIT = {name: dp.Column(name, bounds=(0.0, 1.0), fill=0.5) for name in ("x", "w", "y", "z")}

@@ -15,8 +15,8 @@ from dfprivacy import ArgumentError, Column, protect
 from dfprivacy_dcor.cases import _message
 from dfprivacy_dcor.message import checked
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
+from dfprivacy_dcor.parties import Shown
 from dfprivacy_dcor.points import Points, five_numbers
-from dfprivacy_dcor.shown import Shown
 from dfprivacy_dcor.spaces import error, space
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores
 

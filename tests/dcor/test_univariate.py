@@ -10,10 +10,19 @@ import math
 import numpy as np
 import pytest
 
-from dfprivacy_dcor import univariate
-from dfprivacy_dcor.points import Labels, Lines, Points, five_numbers
+from dfprivacy_dcor import points
+from dfprivacy_dcor.points import (
+    Labels,
+    Line,
+    Lines,
+    Points,
+    covariance,
+    covariance_u,
+    five_numbers,
+    grid_bits,
+    on_grid,
+)
 from dfprivacy_dcor.spaces import sphere_constant
-from dfprivacy_dcor.univariate import Line, covariance, covariance_u, grid_bits, on_grid
 
 
 def exactly(values, bits=50):
@@ -73,11 +82,11 @@ def test_a_table_of_two_binary_columns():
     assert 0.4923659639173329 == pytest.approx(math.sqrt(v / math.sqrt(x.variance * y.variance)), rel=1e-12)
 
 
-@pytest.mark.parametrize("few", [0, univariate._FEW])
+@pytest.mark.parametrize("few", [0, points._FEW])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9, 33, 128, 129, 500])
 def test_int64_agrees_with_all_pairs(n, few, monkeypatch):
     """The passes over bits, and all pairs of few rows at once, agree with the definition, ties included."""
-    monkeypatch.setattr(univariate, "_FEW", few)
+    monkeypatch.setattr(points, "_FEW", few)
     rng = np.random.default_rng(n)
     bits = grid_bits(n)
     x = Line(on_grid(np.round(rng.random(n) * 7) / 7, bits), bits)

@@ -10,7 +10,7 @@ import pytest
 
 from dfprivacy import Column
 from dfprivacy._table.batch import Batch, number
-from dfprivacy_eda.centred import Centred, Spread, Total
+from dfprivacy_eda.moments import Centred, Spread, Total
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 GRID = [-3.0, -2.0, -0.75, 0.0, 0.6, 1.5, math.nan]

@@ -234,4 +234,4 @@ def test_runs_of_empty_intervals_do_not_pass():
     assert np.any(passed, axis=0).sum() <= 25
     assert 0 == reached(noise[0], limits)
     assert (np.diff(limits) > 0).all()
-    assert (0, 7) == (rows_beyond(np.array([-50.0]), 1.0, 7), rows_beyond(np.array([50.0]), 1.0, 7))
+    assert (1.645, 7) == (rows_beyond(np.array([-50.0]), 1.0, 7), rows_beyond(np.array([50.0]), 1.0, 7))

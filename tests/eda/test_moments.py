@@ -115,7 +115,7 @@ def test_sensitivities():
 @pytest.mark.parametrize(
     ("neighbors", "scales"),
     [
-        ("replace_one", {"mean": [28, 14 / 13], "var": [20, 10 / 9], "sum": [1], "count": [1]}),
+        ("replace_one", {"mean": [32, 16 / 15], "var": [20, 10 / 9], "sum": [1], "count": [1]}),
         ("add_remove", {"mean": [1], "std": [1.5], "sum": [1], "count": [1]}),
     ],
 )

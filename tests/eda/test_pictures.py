@@ -33,11 +33,13 @@ def test_a_number_is_drawn_with_its_interval(plt, protect):
     """The interval is a line from its low to its high end, and the legend says what it is for."""
     found = protect().mean("age", confidence=0.9, epsilon=1)
 
-    interval, dot = found.plot().get_lines()
+    ax = found.plot()
 
+    interval, dot, *_ = ax.get_lines()
     assert [found.low, found.high] == list(interval.get_xdata())
     assert found.value == dot.get_xdata()[0]
-    assert interval.get_label() == "90% interval, all noise, for the table"
+    assert "90% interval, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "for the table" in ax.get_xlabel()
 
 
 def test_a_number_without_an_interval_says_so(plt, protect):
@@ -47,17 +49,18 @@ def test_a_number_without_an_interval_says_so(plt, protect):
     assert "notes" in dot.get_label()
 
 
-def test_bars_have_intervals(plt, protect):
-    """Each category has a bar of its count, a line along its interval, and an axis of shares if they were asked."""
-    found = protect().value_counts("region", normalize=True, epsilon=1)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_bars_have_intervals(plt, protect, normalize):
+    """Each category has a bar of its count, or of its share if these were asked, and a line along its interval."""
+    found = protect().value_counts("region", normalize=normalize, epsilon=1)
 
     ax = found.plot()
 
+    every = found.total if normalize else 1.0
     ends, _ = segments(ax.collections[0])
-    assert found.counts.tolist() == [bar.get_width() for bar in ax.patches]
-    assert np.column_stack(found.intervals).tolist() == ends.tolist()
-    assert ax.get_xlabel() == "rows"
-    assert ax.child_axes[0].get_xlabel() == "share of rows"
+    assert (found.counts / every).tolist() == pytest.approx([bar.get_width() for bar in ax.patches])
+    assert (np.column_stack(found.intervals) / every).tolist() == pytest.approx(ends)
+    assert ax.get_xlabel() == ("share of rows" if normalize else "rows")
     ax.figure.canvas.draw()
 
 
@@ -73,30 +76,18 @@ def test_bins_of_several_widths_have_heights_per_unit(plt, protect):
     assert protect().histogram("age", 5, epsilon=1).plot().get_ylabel() == "rows"
 
 
-@pytest.mark.parametrize("columns", [("sex", "region"), ("region", "many")])
-def test_combinations_are_drawn(plt, protect, columns):
-    """A table of few cells is drawn in bars, one of many as a map that says how sure its numbers are."""
-    rng = np.random.default_rng(1)
-    many = [f"c{at}" for at in range(12)]
-    data = {
-        "sex": rng.choice(["f", "m"], 900),
-        "region": rng.choice(["n", "e"], 900),
-        "many": rng.choice(many, 900),
-    }
-    view = protect(
-        pd.DataFrame(data), bounds={}, categories={"sex": ["f", "m"], "region": ["n", "e"], "many": many}
-    )
-    found = view.crosstab(*columns, epsilon=1)
+@pytest.mark.parametrize("normalize", [False, "index"])
+def test_combinations_are_drawn(plt, protect, normalize):
+    """Each number, or share, stands on a square, and the picture says how sure the numbers are."""
+    found = protect().crosstab("sex", "region", normalize=normalize, epsilon=1)
 
     ax = found.plot()
 
     ax.figure.canvas.draw()
-    if "many" in columns:
-        assert "±" in ax.figure.axes[1].get_ylabel()
-        assert found.raw.size == len(ax.texts)
-    else:
-        assert sorted(found.counts.ravel()) == sorted(bar.get_height() for bar in ax.patches)
-        assert len(columns) == len(ax.collections)  # the intervals of each of the second column's categories
+    assert "±" in ax.figure.axes[1].get_ylabel()
+    assert found.raw.size == len(ax.texts)
+    first = found.table[0, 0]
+    assert ax.texts[0].get_text() == (f"{first:.1%}" if normalize else f"{first:,.0f}")
 
 
 def test_quantiles_are_drawn_with_a_band(plt, protect):
@@ -121,7 +112,7 @@ def test_a_description_has_a_panel_for_each_column_of_numbers(plt, protect):
     ax.figure.canvas.draw()
     panels = ax.child_axes
     assert given is ax
-    assert [panel.get_yticklabels()[0].get_text() for panel in panels] == ["age", "visits", "income"]
+    assert [panel.get_xlabel().partition(" ")[0] for panel in panels] == ["age", "visits", "income"]
     row = found.statistics.index("mean")
     assert all(
         [found.lows[at][row], found.highs[at][row]] in [list(line.get_xdata()) for line in panel.get_lines()]
@@ -201,19 +192,6 @@ def test_a_crosstab_says_what_its_shares_are_of(protect):
     assert "All" in repr(view.crosstab("sex", "region", margins=True, epsilon=1))
 
 
-def test_a_crosstab_is_drawn_as_it_was_asked_for(plt, protect):
-    """Bars are shares where these were asked for, and their intervals are wider than those of a known sum."""
-    found = protect().crosstab("sex", "region", normalize="index", epsilon=1)
-
-    ax = found.plot()
-
-    heights = sorted(bar.get_height() for bar in ax.patches)
-    assert heights == sorted((found.counts / found.counts.sum(axis=1, keepdims=True)).ravel())
-    assert ax.get_ylabel() == "share within sex"
-    _, ends = segments(ax.collections[0])
-    assert ends[0, 1] - ends[0, 0] > np.diff(np.array(found.intervals)[:, 0, 0])[0] / found.counts[0].sum() - 1e-9
-
-
 def test_whole_numbers_have_steps(plt, protect):
     """Where quantiles are of whole numbers, the share rises at each of them and stays until the next."""
     found = protect().quantile("age", [0.5], step=1, covers="table", epsilon=5)
@@ -247,17 +225,6 @@ def test_found_values_are_drawn_by_column(plt, protect):
     assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
     assert found["region"].counts.tolist() == [bar.get_width() for bar in panels[1].patches]
     assert len(alone.patches) == len(panels[0].patches)
-
-
-def test_many_names_are_slanted(plt, protect):
-    """Names below the bars of a crosstab do not run into each other."""
-    names = [f"category {at}" for at in range(12)]
-    frame = pd.DataFrame({"a": names * 20, "b": ["x", "y"] * 120})
-    found = protect(frame, bounds={}, categories={"a": names, "b": ["x", "y"]}).crosstab("a", "b", epsilon=5)
-
-    labels = found.plot().get_xticklabels()
-
-    assert {45.0} == {label.get_rotation() for label in labels}
 
 
 def test_a_report_has_the_picture_of_its_description(plt, protect):

@@ -14,8 +14,8 @@ import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_eda.choice import RankOfLeaf
-from dfprivacy_eda.layout import layout
+from dfprivacy_eda.quantiles import RankOfLeaf
+from dfprivacy_eda.tree import layout
 
 X = Column("x", bounds=(0.0, 4.0), fill=2.0)
 RELATIONS = ["replace_one", "add_remove"]

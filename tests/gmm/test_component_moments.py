@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, Column
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import Given
 from dfprivacy.features.base import enforced
-from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.polish import MixtureMoments
 
 NOBODY: frozenset[str] = frozenset()
 BOUNDS = {

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfprivacy_gmm.estimates import differ, estimates
-from dfprivacy_gmm.repair import nearest, repaired
+from dfprivacy_gmm.estimates import differ, estimates, nearest, repaired
 from dfprivacy_gmm.sums import Sums
 
 NOISE = np.full((2, 2), 0.1)

@@ -189,17 +189,6 @@ def test_standard_errors_hold():
     assert (found[0].standard_errors()[0] > means).all()
 
 
-@pytest.mark.statistical
-def test_the_expected_error_is_about_the_error():
-    """It is within .02 of the error on fresh rows, with the noise and without."""
-    found = fit(*drawn(3, 10_000), epsilon=0.5)
-    error = 1 - found.score(*drawn(3, 50_000, seed=9))
-
-    assert found.expected_error(random_state=1) == pytest.approx(error, abs=0.02)
-    assert found.expected_error(replicates=0) == pytest.approx(error, abs=0.02)
-    assert found.expected_error(rows=500, random_state=3) == found.expected_error(rows=500, random_state=3)
-
-
 # It is a release, and a classifier.
 
 

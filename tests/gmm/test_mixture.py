@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 import dfprivacy as dp
-from dfprivacy_gmm.characteristic import Family, Sketch, local_jacobian
-from dfprivacy_gmm.choice import choose
-from dfprivacy_gmm.component_moments import MixtureMoments
-from dfprivacy_gmm.fit import Fit
-from dfprivacy_gmm.polish import Moments, polished, scores
-from dfprivacy_gmm.search import Search
-from dfprivacy_gmm.sketch import draw_frequencies, whitening
+from dfprivacy_gmm.fit import Fit, Search, choose
+from dfprivacy_gmm.polish import MixtureMoments, Moments, polished, scores
+from dfprivacy_gmm.sketch import Family, Sketch, draw_frequencies, local_jacobian, whitening
 from dfprivacy_gmm.sums import Sums
 
 W = np.array([[0.5, -1], [1, 0.25], [0, 2]])

@@ -10,7 +10,7 @@ import pytest
 
 from dfprivacy import Column, features
 from dfprivacy.features import Batch, Given, number
-from dfprivacy_gmm.component_moments import MixtureMoments
+from dfprivacy_gmm.polish import MixtureMoments
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 KNOWN = Column("k", bounds=(-8e307, 8e307), fill=0.0, public=True)

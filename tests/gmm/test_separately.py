@@ -14,7 +14,7 @@ import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
-from dfprivacy_gmm.scalars import Entry
+from dfprivacy_gmm.sums import Entry
 
 NAMES = (f"one-by-one-{number}" for number in itertools.count())
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)

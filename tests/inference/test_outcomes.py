@@ -9,21 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from scipy.special import ndtr
 from statsmodels.stats.contingency_tables import Table2x2, mcnemar
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 import dfprivacy as dp
 from dfprivacy import Column
+from dfprivacy.inference.counts import EVEN, NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.outcomes import Discordant, Outcome
-from dfprivacy_inference.wilson import combined, from_counts, from_halves, of_known_rows
 
 COUNT = itertools.count()
-ROUNDED = 2 * ndtr(1.959964) - 1  # the coverage of a rounded quantile
 TERMS = {
     "bounds": {"x": (0.0, 10.0)},
     "categories": {"g": ["a", "b", "c"], "ill": ["no", "yes"], "well": ["no", "yes"]},
@@ -49,73 +48,104 @@ def protect(frame, **terms):
     return dp.protect(frame, f"outcomes {next(COUNT)}", **{**TERMS, "epsilon": 10**6, **terms})
 
 
-def test_reference_intervals_of_shares():
-    """Wilson's interval with noise in both counts, or in one."""
-    one, other = from_counts(31.7, 70.2, 2.0, ROUNDED), from_counts(18.3, 83.9, 2.0, ROUNDED)
-    known = of_known_rows(31.7, 100, 1.0, ROUNDED)
-
-    assert (one.low, one.high, one.estimate) == pytest.approx(
-        (0.219423356057, 0.414392244745, 0.311089303238), abs=1e-9
-    )
-    assert (other.low, other.high) == pytest.approx((0.102515513900, 0.275330038430), abs=1e-9)
-    assert (known.low, known.high) == pytest.approx((0.229987084155, 0.417552536395), abs=1e-9)
+def released_counts(rng, sizes, shares, scale, form, runs):
+    """Releases of groups, without rows that have no value."""
+    n = np.array(sizes, dtype=float)
+    hits = rng.binomial(sizes, shares, (runs, len(sizes)))
+    exact = {"hits": (hits,), "counts": (hits, n - hits), "halves": (hits - n / 2, n / 2 + 0 * hits)}[form]
+    values = np.stack(exact, axis=-1) + rng.laplace(0, scale, (runs, len(sizes), len(exact)))
+    return NoisyCounts(values, [NoiseLaw(scale)] * len(exact), None if form == "counts" else n, form)
 
 
-@pytest.mark.parametrize(
-    ("kind", "ends"),
-    [
-        ("difference", (-0.000901562092, 0.260600244136)),
-        ("ratio", (-0.001690005460, 1.179457273147)),
-        ("odds", (-0.002153500963, 1.515220553106)),
-    ],
-)
-def test_reference_intervals_of_two_shares(kind, ends):
-    """Their difference, and the logarithms of their ratio and odds ratio."""
-    found = combined(from_counts(31.7, 70.2, 2.0, ROUNDED), from_counts(18.3, 83.9, 2.0, ROUNDED), kind)
-
-    low, high = (found.low, found.high) if kind == "difference" else (np.log(found.low), np.log(found.high))
-    assert (low, high) == pytest.approx(ends, abs=1e-9)
+def of_two(parameter):
+    """A parameter of the first and the second group."""
+    return lambda exact: parameter(exact[0], exact[1])
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("form", ["counts", "halves", "hits"])
-def test_intervals_of_shares_cover(form):
-    """20,000 times, 120 rows of which 10% have the outcome, at the noise of ε = 0.5."""
-    rng, runs, n = np.random.default_rng(5), 20_000, 120
-    hits = rng.binomial(n, 0.1, runs)
+@pytest.mark.parametrize(
+    ("sizes", "p", "q"), [((120, 120), 0.1, 0.3), ((50, 400), 0.02, 0.05), ((2000, 2000), 0.5, 0.45)]
+)
+def test_intervals_of_shares_cover(form, sizes, p, q):
+    """Of 1,000 releases at the noise of ε = 0.5: a share, a difference, a ratio, and an odds ratio."""
+    sums = released_counts(np.random.default_rng(5), sizes, (p, q), 4.0 if form == "counts" else 2.0, form, 1000)
+    truths = (p, p - q, np.log(p / q), np.log(p / (1 - p) * (1 - q) / q))
+    parameters = (lambda exact: share(exact[0]), of_two(difference), of_two(ratio), of_two(odds_ratio))
 
-    def noise(scale):
-        return rng.laplace(0, scale, runs)
+    for parameter, truth in zip(parameters, truths, strict=True):
+        low, high = infer(sums, parameter, 256).interval()
+        low, high = (share_of(low), share_of(high)) if truth == p else (low, high)
+        assert scipy.stats.binom.ppf(1e-4, 1000, 0.94) <= ((low <= truth) & (truth <= high)).sum()
 
-    share = {
-        "counts": lambda: from_counts(hits + noise(4), n - hits + noise(4), 4.0),
-        "halves": lambda: from_halves(hits - n / 2 + noise(2), n / 2 + noise(2), 2.0),
-        "hits": lambda: of_known_rows(hits + noise(2), np.full(runs, n), 2.0),
-    }[form]()
 
-    assert 0.93 <= ((share.low <= 0.1) & (share.high >= 0.1)).mean() <= 0.97
+@pytest.mark.statistical
+@pytest.mark.parametrize("form", ["counts", "halves"])
+@pytest.mark.parametrize(("n", "scale"), [(10, 5.0), (16, 0.02), (50, 1.0), (200, 5.0)])
+def test_level_and_power_of_an_even_share(form, n, scale):
+    """Of 3,000 releases of discordant rows as many are rejected as should be, with few rows and with much noise."""
+    rng = np.random.default_rng(8)
+    even, uneven = (released_counts(rng, (n,), (p,), scale, form, 3000) for p in (0.5, 0.75))
+
+    p = infer(even, lambda exact: share(exact[0]), 256).pvalue(EVEN)
+    found = infer(uneven, lambda exact: share(exact[0]), 256).pvalue(EVEN)
+
+    most = 0.08 if scale < 1 else 0.06  # without noise the normal law has the steps of the binomial one
+    assert (p <= 0.05).sum() <= scipy.stats.binom.isf(1e-4, 3000, most)
+    assert (found <= 0.05).mean() >= {10: 0.04, 16: 0.4, 50: 0.8, 200: 0.9}[n]
 
 
 def test_void_counts_say_nothing():
-    """Where the noise is larger than the counts, the interval is all there is."""
-    share = from_counts(0.3, -2.0, 20.0)
+    """Where the noise is larger than the counts, the interval is nearly all there is, and ratios are finite."""
+    sums = NoisyCounts(np.array([[0.3, -2.0], [-4.0, 3.0]]), [NoiseLaw(20.0)] * 2)
 
-    assert (float(share.low), float(share.high)) == (0.0, 1.0)
+    low, high = (share_of(end) for end in infer(sums, share).interval())
+    ends = infer(sums, of_two(odds_ratio)).interval()
+
+    assert (low < 0.02).all()
+    assert (high > 0.98).all()
+    assert ends[0] < -3
+    assert 3 < ends[1] < 20
 
 
-def test_hardly_any_noise_gives_wilsons_interval_and_woolfs_ratio():
-    """Shares as statsmodels has them, and the odds ratio of the table."""
+def test_hits_are_no_more_than_the_rows():
+    """Counts that cannot be are moved to what is possible, of what was released and of draws."""
+    sums = NoisyCounts(np.array([[-3.0], [55.0]]), [NoiseLaw(2.0)], np.array([50.0, 50.0]), "hits")
+
+    exact, weights = sums.draws()
+
+    assert sums.estimate.share[:, 0].tolist() == [0.0, 1.0]
+    assert (exact.n == 50).all()
+    assert exact.hits.min() == 0
+    assert exact.hits.max() == 50
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_hardly_any_noise_gives_the_usual_intervals():
+    """Shares as by Anscombe's angle, near Wilson's; differences and odds ratios as statsmodels has them."""
     frame = table()
     two = frame[frame.g != "c"]
     counts = pd.crosstab(two.g, two.ill)[["yes", "no"]]
+    hits, rows = counts["yes"], counts.sum(axis=1)
+    its = Table2x2(counts.to_numpy(), shift_zeros=False)
 
     found = protect(frame).proportions("ill", "g", success="yes", groups=["a", "b"], epsilon=10**5)
 
     for at, group in enumerate("ab"):
-        expected = proportion_confint(counts.loc[group, "yes"], counts.loc[group].sum(), method="wilson")
+        middle, error = (
+            np.arcsin(np.sqrt((hits[group] + 0.375) / (rows[group] + 0.75))),
+            (4 * rows[group] + 2) ** -0.5,
+        )
+        expected = [np.sin(middle + z * error) ** 2 for z in (-1.959964, 1.959964)]
         assert (found.lows[at], found.highs[at]) == pytest.approx(expected, abs=1e-4)
-    assert found.odds_ratio[0] == pytest.approx(Table2x2(counts.to_numpy()).oddsratio, abs=1e-3)
-    assert found.risk_ratio[0] == pytest.approx(Table2x2(counts.to_numpy()).riskratio, abs=1e-3)
+        wilson = proportion_confint(hits[group], rows[group], method="wilson")
+        assert (found.lows[at], found.highs[at]) == pytest.approx(wilson, abs=5e-3)
+    agresti = confint_proportions_2indep(hits["a"], rows["a"], hits["b"], rows["b"], method="agresti-caffo")
+    halves = Table2x2(counts.to_numpy() + 0.5)
+    assert found.difference[1] == pytest.approx(agresti, abs=1e-4)
+    assert found.odds_ratio[1] == pytest.approx(halves.oddsratio_confint(), rel=1e-3)
+    assert found.odds_ratio[0] == pytest.approx(its.oddsratio, abs=1e-3)
+    assert found.risk_ratio[0] == pytest.approx(its.riskratio, abs=1e-3)
     assert found.difference[0] == pytest.approx(found.shares[0] - found.shares[1], abs=1e-12)
 
 

@@ -14,11 +14,8 @@ from dfprivacy_inference.scores import GehanScores, MidRanks
 from dfprivacy_inference.statistics import (
     GroupRankSums,
     RankSum,
-    RankSumOfKnownGroups,
-    RankSumPerRow,
     Shifts,
-    SignedRankSum,
-    Signs,
+    SignedSum,
 )
 
 X = Column("x", bounds=(0.0, 5.0), fill=2.0)
@@ -123,7 +120,7 @@ def test_public_groups(complete):
 
     def make(rows):
         sizes = tuple(max(sum(row[1] == code for row in rows), 1) for code in (0, 1))
-        return RankSumOfKnownGroups(scores, TWO, (0, 1), sizes, complete=complete, ties=0.1)
+        return RankSum(scores, TWO, (0, 1), sum(sizes), sizes, complete=complete, ties=0.1)
 
     found = most(make, (X, TWO), every, 4, public=frozenset("g"), fixed=1)
 
@@ -134,7 +131,7 @@ def test_public_groups(complete):
 def test_private_number_of_rows(relation):
     """D/n, and T/n, move by 1/2 if a row comes or goes, by 1 if it changes."""
     two = most(
-        lambda _: RankSumPerRow(MidRanks(X, (X,)), TWO, (0, 1)),
+        lambda _: RankSum(MidRanks(X, (X,)), TWO, (0, 1), None),
         (X, TWO),
         cells([*range(4), GONE], range(2)),
         4,
@@ -190,7 +187,7 @@ def test_censored_times_of_a_private_number_of_rows(relation, ties):
     """A variance per row moves by an eighth if a row comes or goes."""
     scores = GehanScores(X, EVENT, (X,))
 
-    found = most(lambda _: RankSumPerRow(scores, TWO, (0, 1), ties=ties), (X, TWO, EVENT), CENSORED, 4, relation)
+    found = most(lambda _: RankSum(scores, TWO, (0, 1), None, ties=ties), (X, TWO, EVENT), CENSORED, 4, relation)
 
     assert 0.3 < found <= 1 + 1e-9
 
@@ -200,7 +197,7 @@ def test_censored_times_of_public_groups():
 
     def make(rows):
         sizes = tuple(max(sum(row[1] == code for row in rows), 1) for code in (0, 1))
-        return RankSumOfKnownGroups(GehanScores(X, EVENT, (X,)), TWO, (0, 1), sizes, complete=True, ties=0.5)
+        return RankSum(GehanScores(X, EVENT, (X,)), TWO, (0, 1), sum(sizes), sizes, complete=1.0, ties=0.5)
 
     found = most(make, (X, TWO, EVENT), CENSORED, 4, public=frozenset("g"), fixed=1)
 
@@ -220,16 +217,16 @@ def test_shifts(relation):
     assert 0.5 < found <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("kind", [SignedRankSum, Signs])
+@pytest.mark.parametrize("ranks", [True, False])
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("n", [4, None])
-def test_differences(kind, relation, n):
+def test_differences(ranks, relation, n):
     """Signed ranks and signs move by what is claimed, rows without a value included."""
     if n is not None and relation == "add_remove":
-        assert kind(X, Y, 0.0, (X, Y), n).sensitivity(relation, 1, frozenset()) == math.inf
+        assert SignedSum(X, Y, 0.0, (X, Y), n, ranks=ranks).sensitivity(relation, 1, frozenset()) == math.inf
         return
     every = [(d, 0.0) for d in (-4, -3, -2, -1, 0, 1, 2, 3, 4)] + [(GONE, 0.0)]
 
-    found = most(lambda _: kind(X, Y, 0.0, (X, Y), n), (X, Y), every, 4, relation)
+    found = most(lambda _: SignedSum(X, Y, 0.0, (X, Y), n, ranks=ranks), (X, Y), every, 4, relation)
 
     assert 0.5 < found <= 1 + 1e-9

@@ -9,9 +9,9 @@ import pytest
 from scipy.linalg import eigh
 
 from dfprivacy.schema import Column
-from dfprivacy_kernel import null
+from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.mmd import Measured, MeasuredPairs
+from dfprivacy_kernel.law import Measured, MeasuredPairs
 
 pytestmark = pytest.mark.statistical
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.statistical
 @pytest.fixture(autouse=True)
 def _coarse(monkeypatch):
     """P-values as integrals over fewer points, which moves them by a few thousandths."""
-    monkeypatch.setattr(null, "_POINTS", 2**9)
-    null.cube_noise.cache_clear()  # else the points are those of whoever asked first
+    monkeypatch.setattr(law, "_POINTS", 2**9)
+    law.cube_noise.cache_clear()  # else the points are those of whoever asked first
     yield
-    null.cube_noise.cache_clear()
+    law.cube_noise.cache_clear()
 
 
 def columns(d, reach=3.0):

@@ -11,9 +11,8 @@ import pytest
 
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.schema import Column
-from dfprivacy_kernel.chi_squared import conclude, conclude_apart
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, scales, scales_apart
+from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales, scales_apart
 
 SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
 

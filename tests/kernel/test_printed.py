@@ -230,7 +230,6 @@ def test_gaps_are_no_difference(variant):
 REFUSED = {
     "another method": {"variant": "tcmc", "method": "mmd"},
     "other features": {"variant": "nte", "features": "nystrom"},
-    "a curator of two": {"variant": "tcmc", "local": True},
     "a name": {"variant": "tcs"},
     "a ridge": {"gamma": 0.1},
     "no ridge": {"method": "whitened", "gamma": 0},
@@ -257,7 +256,7 @@ def test_rows_of_unequal_groups_are_no_pairs():
 
 def test_the_ridge_of_the_whitened_statistic_may_be_given():
     """More of it, less noise: the sensitivity falls with gamma."""
-    from dfprivacy_kernel.bounds import whitened_sensitivity
+    from dfprivacy_kernel.embedding import whitened_sensitivity
 
     view, _ = protect(3000, 3000, shift=0.5)
     moved = [whitened_sensitivity(3000, 3000, math.sqrt(2), 2.0, gamma, 8.0) for gamma in (1e-4, 1e-2, 1.0)]

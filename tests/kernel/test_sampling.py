@@ -13,10 +13,9 @@ import dfprivacy as dp
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel import sums
+from dfprivacy_kernel.design import Groups
 from dfprivacy_kernel.embedding import embed, points_of
-from dfprivacy_kernel.groups import Groups
-from dfprivacy_kernel.sampling import _copies, drawn, share_of
-from dfprivacy_kernel.statistics import Spread
+from dfprivacy_kernel.statistics import Spread, _copies, drawn, share_of
 
 BY = Column("g", categories=("a", "b"), public=True)
 PLANE = tuple(Column(name, bounds=(-3.0, 3.0), fill=0.0) for name in "xy")
@@ -116,7 +115,7 @@ def test_as_many_rows_are_drawn_as_tell_enough(rows, epsilon, expected):
     """Up to 2^15 rows all count, of more as many, times 1/epsilon; and all where their number is private."""
     embedding = embed("nystrom", PLANE, [1.4], points_of(PLANE, None, 40))
 
-    assert expected == share_of(Groups(BY, ("a", "b"), rows, (), rows), (embedding,), epsilon)
+    assert expected == share_of(Groups(BY, ("a", "b"), rows, (), rows), embedding, epsilon)
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -125,7 +124,7 @@ def test_neighbours_stay_within_the_sensitivity_of_a_sampled_spread(private):
     rng = np.random.default_rng(4)
     embedding = embed("nystrom", PLANE, [0.5], points_of(PLANE, None, 40))
     sizes = None if private else (6, 6)
-    spread = Spread(Groups(BY, ("a", "b"), sizes, (), (6, 6)), (embedding,), 0.5)
+    spread = Spread(Groups(BY, ("a", "b"), sizes, (), (6, 6)), embedding, 0.5)
     bound = spread.sensitivity("replace_one", math.inf, frozenset({"g"}))
     largest = 0.0
     for _ in range(300):
@@ -144,7 +143,7 @@ def test_public_rows_are_free_and_private_ones_have_no_less_sensitivity_in_a_sam
     columns = (Column("x", bounds=(-3.0, 3.0), fill=0.0, public=True), MIXED[1])
     embedding = embed("nystrom", columns, [1.4], points_of(columns, None, 40))
     groups = Groups(BY, ("a", "b"), (6, 6), (), (6, 6))
-    whole, part = Spread(groups, (embedding,)), Spread(groups, (embedding,), 0.5)
+    whole, part = Spread(groups, embedding), Spread(groups, embedding, 0.5)
     asked = "replace_one", math.inf
 
     assert part.sensitivity(*asked, frozenset({"g", "x", "z"})) == 0
@@ -158,7 +157,7 @@ def test_the_sample_tells_the_spread_of_all_rows():
     rows = batch(rng.normal(size=(n, 2)).clip(-3, 3))
     embedding = embed("nystrom", PLANE, [1.4], points_of(PLANE, None, 40))
     groups = Groups(BY, ("a", "b"), (n // 2, n // 2))
-    whole, part = (Spread(groups, (embedding,), share) for share in (1.0, 0.5))
+    whole, part = (Spread(groups, embedding, share) for share in (1.0, 0.5))
 
     assert part.value(rows) / part.weights == pytest.approx(whole.value(rows) / whole.weights, rel=0.03)
 

@@ -17,14 +17,20 @@ import pytest
 
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
+from dfprivacy_kernel.design import Groups
 from dfprivacy_kernel.embedding import embed, points_of
-from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.locations import Witness
-from dfprivacy_kernel.moments import Differences, Summaries
-from dfprivacy_kernel.pairs import Flipped, PairedSeparation, PairedSpread, PairedSummary
-from dfprivacy_kernel.permutations import Rearranged, Whitened
+from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.printed import Moment
-from dfprivacy_kernel.statistics import Separation, Spread
+from dfprivacy_kernel.statistics import (
+    Flipped,
+    PairedSeparation,
+    PairedSpread,
+    Rearranged,
+    Separation,
+    Spread,
+    Whitened,
+)
 
 SEARCHES = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
 ATOMS = 3
@@ -223,8 +229,8 @@ def questions(mixture, sizes):
     embedding, total = mixture.embedding(), sum(sizes)
     known = Groups(BY["public"], ("a", "b"), sizes)
     asked = {
-        "separation": (Separation(known, (embedding,), np.zeros(1)), 1, "public"),
-        "spread": (Spread(known, (embedding,)), math.inf, "public"),
+        "separation": (Separation(known, embedding), 1, "public"),
+        "spread": (Spread(known, embedding), math.inf, "public"),
         "permutation": (Rearranged(known, embedding, 5), math.inf, "public"),
         "whitened": (Whitened(known, embedding, 5, 1.0), math.inf, "public"),
         "separation of pairs": (PairedSeparation(BY["public"], embedding, total), 1, "pairs"),
@@ -233,25 +239,25 @@ def questions(mixture, sizes):
     }
     for grouped in ("private", "add_remove"):
         hidden = Groups(BY[grouped], ("a", "b"), None)
-        asked[f"separation, {grouped}"] = Separation(hidden, (embedding,), np.zeros(1)), 1, grouped
-        asked[f"spread, {grouped}"] = Spread(hidden, (embedding,)), math.inf, grouped
+        asked[f"separation, {grouped}"] = Separation(hidden, embedding), 1, grouped
+        asked[f"spread, {grouped}"] = Spread(hidden, embedding), math.inf, grouped
     asked["separation, private complete"] = (
-        Separation(Groups(BY["private"], ("a", "b"), None, mixture.columns), (embedding,), np.zeros(1)),
+        Separation(Groups(BY["private"], ("a", "b"), None, mixture.columns), embedding),
         1,
         "private",
     )
     asked["spread, private complete"] = (
-        Spread(Groups(BY["private"], ("a", "b"), None, mixture.columns), (embedding,)),
+        Spread(Groups(BY["private"], ("a", "b"), None, mixture.columns), embedding),
         math.inf,
         "private",
     )
     gaps = Groups(BY["public"], ("a", "b"), None, mixture.columns, sizes)
     for low, high in ((0.0, 1.0), (0.4, 0.5), (0.02, 0.05), (0.9, 1.0)):
-        held = Separation(gaps, (embedding,), np.zeros(1), (low, high))
+        held = Separation(gaps, embedding, (low, high))
         asked[f"separation, complete, {low} to {high}"] = held, 1, "complete"
     by_pair = BY["public"], embedding, total
     asked |= {
-        "spread, complete": (Spread(gaps, (embedding,)), math.inf, "complete"),
+        "spread, complete": (Spread(gaps, embedding), math.inf, "complete"),
         "permutation, complete": (Rearranged(gaps, embedding, 5), math.inf, "complete"),
         "whitened, complete": (Whitened(gaps, embedding, 5, 1.0), math.inf, "complete"),
         "separation of complete pairs": (PairedSeparation(*by_pair, mixture.columns), 1, "complete pairs"),
@@ -261,11 +267,9 @@ def questions(mixture, sizes):
     if len(mixture.lengthscales) == 1:
         located = replace(mixture, points=3).embedding(mapped=False)
         asked["differences"] = Differences(known, located, mixture.kind), 2, "public"
-        asked["summaries"] = Summaries(known, located, mixture.kind, sizes), 2, "public"
         asked["differences, complete"] = Differences(gaps, located, mixture.kind), 2, "complete"
         given = mixture.columns
-        asked["summaries, complete"] = Summaries(gaps, located, mixture.kind, sizes, given), 2, "complete"
-        asked["summary, complete"] = Summaries(None, located, mixture.kind, [total], given), 2, "one table"
+        asked["summary, complete"] = Summary(located, mixture.kind, total, given), 2, "one table"
         if mixture.kind == "me":
             asked["witness"] = Witness(known, located), math.inf, "public"
             asked["witness, complete"] = Witness(gaps, located), math.inf, "complete"
@@ -283,9 +287,9 @@ def questions(mixture, sizes):
                 if sizes[0] == sizes[1]:
                     of_a_pair = Moment(degree, gaps, plain, mixture.kind, sizes[:1], "row of a pair", given)
                     asked[f"printed {degree} of a row of a pair"] = of_a_pair, 2, "complete"
-            of_pairs = PairedSummary(BY["public"], located, total, mixture.kind, given)
+            of_pairs = Summary(located, mixture.kind, total, given, BY["public"])
             asked["summary of complete pairs"] = of_pairs, 2, "complete pairs"
-            asked["summary of pairs"] = PairedSummary(BY["public"], located, total, mixture.kind), 2, "pairs"
+            asked["summary of pairs"] = Summary(located, mixture.kind, total, (), BY["public"]), 2, "pairs"
     return asked
 
 
@@ -321,7 +325,7 @@ def test_no_tables_move_more_than_is_claimed(name):
         ("spread of pairs", "public number, category", (3, 120), 4, 0.95),
         ("flipped", "two kernels", (3, 120), 2, 0.8),
         ("differences", "waves", (300, 300), 1, 0.8),
-        ("summaries", "waves", (300, 300), 1, 0.8),
+        ("summary, complete", "waves", (300, 300), 1, 0.5),
         ("summary of pairs", "waves", (2, 2), 4, 0.5),
         ("witness, complete", "locations", (300, 300), 1, 0.8),
         ("printed 1, complete", "waves", (3, 120), 1, 0.6),

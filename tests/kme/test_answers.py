@@ -153,7 +153,6 @@ def test_releases_of_other_kernels_are_not_compared():
         {"features": "subspace", "points": {"x": [0.2, 0.8], "y": [0.3, 0.4]}},
         {"features": "fourier", "n_points": 8},
         {"features": "fourier", "n_points": 9},
-        {"features": "taylor"},
     ]
 
     releases = [view.kme_release(["x", "y"], epsilon=1, delta=1e-6, **each) for each in asked]

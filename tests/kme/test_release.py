@@ -18,9 +18,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_kme.embedding import Space
-from dfprivacy_kme.taylor import Taylor
 
 NAMES = (f"kme-{number}" for number in itertools.count())
 ROWS = 20_000
@@ -48,10 +46,10 @@ def found():
     return released()
 
 
-def distance(release, kernel=None):
+def distance(release, expansion):
     """Distance of the points from the rows in the kernel's space, in an exact basis."""
     columns = [dp.Column(name, bounds=(0.0, 200.0)) for name in "xy"]
-    basis = Taylor(ProductKernel(columns, 100.0), 20)
+    basis = expansion(ProductKernel(columns, 100.0), 20)
     alpha = basis.features(np.column_stack([X, Y])).mean(axis=0)
     return float(np.linalg.norm(release.weights @ basis.features(release.locations) - alpha))
 
@@ -68,9 +66,9 @@ def distance(release, kernel=None):
         ({"points": PUBLIC}, 1e-3),
     ],
 )
-def test_the_points_are_close_to_the_rows(asked, most):
+def test_the_points_are_close_to_the_rows(expansion, asked, most):
     """Each feature map and each fit is as close as its noise allows."""
-    assert distance(released(lengthscale=100, **asked)) < most
+    assert distance(released(lengthscale=100, **asked), expansion) < most
 
 
 def test_gamma_is_a_lengthscale():
@@ -290,18 +288,17 @@ def test_numbers_with_categories():
 def test_marginals_and_conditionals(found):
     """A marginal keeps the weights; a conditional moves the mean along the correlation."""
     marginal = found.marginal(["y"])
-    conditional = found.conditional({"x": (125, 200)})
+    conditional = found.conditional({"x": (115, 200)})
 
     assert {"y": found.mean()["y"]} == pytest.approx(marginal.mean())
     assert conditional.mean()["y"] > found.mean()["y"]
     assert conditional.notes == ()
 
 
-def test_saved_and_loaded(found, tmp_path):
-    """What is saved is plain JSON, and what is loaded is the same release."""
-    found.save(tmp_path / "release.json")
-    plain = json.loads((tmp_path / "release.json").read_text())
-    again = KME.load(tmp_path / "release.json")
+def test_written_down_and_read(found):
+    """What is written is plain JSON, and what is read is the same release."""
+    plain = json.loads(found.to_json())
+    again = dp.Release.from_json(found.to_json())
 
     assert "dfprivacy_kme.release:KME" == plain["type"]
     assert found == again
@@ -374,7 +371,7 @@ def test_a_wide_kernel_is_not_free():
     assert found.noise_standard_error >= 200 / 1e8 / 0.1 / len(X)
 
 
-@pytest.mark.parametrize("features", ["subspace", "taylor", "fourier"])
+@pytest.mark.parametrize("features", ["subspace", "fourier"])
 def test_a_kernel_that_sees_no_difference_says_so(features):
     """A kernel far wider than the bounds is refused, whatever the features: it would tell nothing."""
     with pytest.raises(dp.ArgumentError, match="all rows are alike"):
@@ -397,7 +394,6 @@ def test_duplicates_are_left_out():
         {"gamma": 1e-4, "lengthscale": 3.0},
         {"features": "haar"},
         {"represent": "nearest"},
-        {"features": "taylor", "represent": "weights"},
         {"features": "fourier", "represent": "weights"},
         {"calibration": "classic"},
         {"represent": "bayes"},
@@ -408,9 +404,8 @@ def test_duplicates_are_left_out():
         {"points": {"x": [float("nan")], "y": [1.0]}},
         {"points": {"x": [], "y": []}},
         {"points": PUBLIC, "n_points": 8},
-        {"features": "taylor", "categories": ["g"]},
         {"features": "fourier", "categories": ["g"]},
-        {"features": "taylor", "lengthscale": 1.0},
+        {"features": "taylor"},
         {"mismatch": 1.0, "categories": ["g"]},
     ],
 )
@@ -470,14 +465,6 @@ def test_misuse_of_a_release(found):
     for ask in refused:
         with pytest.raises(dp.DPError):
             ask()
-
-
-def test_only_a_saved_release_is_loaded(tmp_path):
-    """Another file is refused."""
-    (tmp_path / "other.json").write_text("{}")
-
-    with pytest.raises(dp.ArgumentError):
-        WeightedPoints.load(tmp_path / "other.json")
 
 
 def test_an_explanation_costs_nothing():

@@ -8,7 +8,6 @@ import pytest
 
 from dfprivacy import Column
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
-from dfprivacy_kme.taylor import Taylor
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 PUBLIC_X = replace(X, public=True)
@@ -34,8 +33,6 @@ def maps(columns, width):
     yield Nystrom(kernel, spread(kernel.columns, 24), 1e-10)
     if len(numbers) == len(columns):
         yield Fourier(columns, gaussian_frequencies(kernel.lengthscales, 16))
-        if width >= 1:
-            yield Taylor(kernel, 12)
 
 
 @pytest.mark.parametrize("width", [0.3, 1.0, 30.0])

@@ -29,7 +29,7 @@ from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kme import absolute
-from dfprivacy_kme.classical import classical_scale
+from dfprivacy_kme.mechanisms import classical_scale
 
 PICTURE = Path(__file__).parents[3] / "docs/pictures/papers/balog2018_rates.svg"
 WIDTH = 0.2  # lengthscale of the kernel on the unit cube, where the rows are uniform
@@ -287,7 +287,7 @@ def apart(kernel, x, points, w):
 
 def best(kernel, x):
     """Least distance of any table of 3 rows of the 12 points."""
-    from dfprivacy_kme.exponential import Closeness
+    from dfprivacy_kme.mechanisms import Closeness
 
     points = spread(kernel.columns, 12)
     places = Closeness(Nystrom(kernel, points), points, 3, ()).places

@@ -34,9 +34,8 @@ from results import recorded
 from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import printed
-from dfprivacy_kernel.chi_squared import conclude
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, Scales, scales
+from dfprivacy_kernel.moments import Contrast, Party, Scales, conclude, scales
 from dfprivacy_kernel.printed import Printed, conclude_printed, reaches
 
 DELTA, EPSILONS = 1e-5, (0.5, 1.0, 2.5)
@@ -187,8 +186,8 @@ def whitened(rng, phi, n, epsilon, gamma):
     """The decision of method="whitened" with this ridge."""
     from scipy.linalg import solve_triangular
 
-    from dfprivacy_kernel.bounds import whitened_sensitivity
-    from dfprivacy_kernel.permutations import CLIP, subset
+    from dfprivacy_kernel.embedding import whitened_sensitivity
+    from dfprivacy_kernel.statistics import CLIP, subset
 
     labels = np.stack([np.arange(2 * n) < n, *(subset(n, 2 * n, rng) for _ in range(99))]) * 2.0 - 1
     L = np.linalg.cholesky(np.cov(phi.T, bias=True) + gamma * np.eye(phi.shape[1]))

@@ -35,10 +35,10 @@ from dfprivacy.local import Arc
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
 from dfprivacy_dcor.inference import Numbers
 from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi
+from dfprivacy_dcor.parties import _maps, _turns
 from dfprivacy_dcor.points import Points, five_numbers
-from dfprivacy_dcor.sender import _maps, _turns
 from dfprivacy_dcor.spaces import space, unit_vectors
-from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
+from dfprivacy_dcor.statistics import FiveNumbers, largest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,12 +191,12 @@ def central(x: NDArray[np.float64], y: NDArray[np.float64], five: NDArray[np.flo
     n = len(x)
     weights = FiveNumbers(one, other, n).weights
     values = five - [0, 0, 0, one.diameter, other.diameter]
-    terms = tuple(changes(one, other, n)), largest(one, other)
+    most = largest(one, other)
 
     def estimate(epsilon: float, rng: np.random.Generator) -> float:
         scales = 1 / (weights * epsilon)
         noisy = values + rng.laplace(size=5) * scales
-        return Numbers((*noisy, 1.0), (*scales, 0.0), n, *terms).corrected
+        return Numbers((*noisy, 1.0), (*scales, 0.0), n, most).corrected
 
     return estimate
 

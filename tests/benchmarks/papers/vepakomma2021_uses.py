@@ -29,10 +29,9 @@ from results import recorded
 import dfprivacy as dp
 from dfprivacy import Column
 from dfprivacy_dcor.inference import Numbers, null_tail
-from dfprivacy_dcor.points import Lines, five_numbers
+from dfprivacy_dcor.points import Line, Lines, five_numbers, grid_bits, on_grid
 from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import FiveNumbers, changes, largest
-from dfprivacy_dcor.univariate import Line, grid_bits, on_grid
+from dfprivacy_dcor.statistics import FiveNumbers, largest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +74,7 @@ def samples(runs: int) -> None:
                 for epsilon in epsilons:
                     scales = np.array([*(1 / (weights * epsilon)), 0.0])
                     noisy = truth + rng.laplace(size=truth.shape) * scales
-                    shares.append(float((null_tail(noisy, scales, n, most, 0.05, "moments") <= 0.045).mean()))
+                    shares.append(float((null_tail(noisy, scales, n, most, 0.05) <= 0.045).mean()))
                 row(", ".join(map(str, sizes)), kind, *(f"{share:.3f}" for share in shares))
 
 
@@ -88,7 +87,7 @@ def released(x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng
     lines = (Lines((Line(on_grid(np.clip(z, 0, 1), bits), bits),), (1.0,)) for z in (x, y))
     scales = 1 / (FiveNumbers(X, Y, n).weights * epsilon)
     noisy = five_numbers(*lines) - [0, 0, 0, 1, 1] + rng.laplace(size=5) * scales
-    return Numbers((*noisy, 1.0), (*scales, 0.0), n, tuple(changes(X, Y, n)), largest(X, Y))
+    return Numbers((*noisy, 1.0), (*scales, 0.0), n, largest(X, Y))
 
 
 @dataclass(frozen=True)
