@@ -247,7 +247,15 @@ def chi2(
     many have X = 1, averaged over what that number may be by the release; where it was not measured, at a share of
     1/2. ``"table"`` weighs each direction of the table by the part of its variance that is sampling, and takes the
     law of 2,047 tables without association, drawn from margins that the release leaves possible; beyond the 40
-    largest the tail is extended.
+    largest the tail is extended. Noisy counts were first tested so in [1]_; the interval of a difference counts one
+    row more of each kind [2]_.
+
+    References
+    ----------
+    .. [1] M. Gaboardi, H. Lim, R. Rogers, S. Vadhan (2016). Differentially private chi-squared hypothesis testing:
+       goodness of fit and independence testing. ICML.
+    .. [2] A. Agresti, B. Caffo (2000). Simple and effective confidence intervals for proportions and differences of
+       proportions result from adding two successes and two failures. The American Statistician 54.
 
     Examples
     --------

@@ -34,7 +34,6 @@ from dfprivacy_chi2.tables import (
     chi2_statistic,
     paper_sensitivity,
     signed_distance,
-    signed_distances,
     tight_sensitivity,
     unit_circle_norm,
 )
@@ -157,12 +156,11 @@ def algorithm4(runs: int) -> None:
         "circle": tight_sensitivity(ROWS, ROWS, tau),
         "χ²": chi2_sensitivity(ROWS, ROWS),
     }
-    away = signed_distances(ROWS, ROWS, tau)
 
     def scores(c11: np.ndarray, c10: np.ndarray) -> dict[str, np.ndarray]:
         return {
             "difference": np.abs(c11 - c10) / ROWS / unit["difference"],
-            "distance": away[c11, c10].astype(float),
+            "distance": signed_distance(c11, c10, ROWS, ROWS, tau).astype(float),
             "circle": unit_circle_norm(c11, c10, ROWS, ROWS, tau) / unit["circle"],
             "χ²": chi2_statistic(c11, c10, ROWS, ROWS) / unit["χ²"],
         }
