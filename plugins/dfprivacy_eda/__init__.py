@@ -58,9 +58,8 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     """Offer the methods."""
     mean, std = moments.mean, moments.std
     var = moments.var.checks(moments.var_asked)
-    for each in (mean, var, std):
+    for each in (mean, var, std, moments.total):
         register(each.plans(planning.of_moments(each.name)))
-    register(moments.total.plans(planning.of_total))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))

@@ -59,7 +59,7 @@ class Aggregates(Statistics):
     notes: tuple[str, ...]
 
     @cached_property
-    def _told(self) -> list[Told]:
+    def _each(self) -> list[Told]:
         each = zip(self.names, self._of_columns, self.statistics, strict=True)
         return [Told(name, column, statistic, *known) for name, (column, *known), statistic in each]
 
@@ -77,7 +77,7 @@ class Aggregates(Statistics):
     def _sentence(self) -> str:
         """Say the first numbers, in the words of their columns."""
         told = []
-        for each in self._told[:_TOLD]:
+        for each in self._each[:_TOLD]:
             own = each.name == f"{each.column}_{each.statistic}"
             told.append(self._says(each, f"the {said(self, each.statistic, each.column) if own else each.name}"))
         more = [f"{len(self.names) - _TOLD} more are below"] if len(self.names) > _TOLD else []
@@ -92,7 +92,7 @@ class Aggregates(Statistics):
                 at_bound(each.value, each.error, each.ends),
                 "" if each.low is None or each.high is None else between(each.low, each.high, bounds=each.ends),
             )
-            for each in self._told
+            for each in self._each
         ]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
 

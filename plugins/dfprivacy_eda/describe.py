@@ -23,7 +23,8 @@ from dfprivacy_eda.wording import at_bound, covers_of, said
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
-_PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
+_PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
+_TOGETHER = range(2, 101)  # columns whose correlations are measured
 _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
@@ -63,7 +64,7 @@ class Description(Statistics, Framed):
     """
 
     @cached_property
-    def _told(self) -> list[Told]:
+    def _each(self) -> list[Told]:
         return [
             Told(f"{statistic} of {column}", column, statistic, bounds, plain, *each)
             for column, bounds, plain, *cells in self._of_columns
@@ -109,7 +110,7 @@ class Description(Statistics, Framed):
         """Name the columns, and say the mean, or the most frequent value, of the first."""
         many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
         every = f"{many} described: {self._noun(*self.columns)}."
-        known = [each for each in self._told if each.statistic in {"mean", "freq"} and each.low is not None]
+        known = [each for each in self._each if each.statistic in {"mean", "freq"} and each.low is not None]
         if not known:
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
@@ -118,16 +119,16 @@ class Description(Statistics, Framed):
         return f"{every} {told}."
 
     def _grid(self) -> Grid:
-        told = ["" if each.value is None else at_bound(each.value, each.error, each.ends) for each in self._told]
+        told = ["" if each.value is None else at_bound(each.value, each.error, each.ends) for each in self._each]
         return Grid(("", *self.columns), [*zip(self.statistics, *self._shaped(told), strict=True)])
 
     def _notes(self) -> list[str]:
         """Say which numbers were not possible, and which means are less certain than one row's value."""
-        moved = [each.name for each in self._told if each.statistic in ROWS and each.value != each.raw]
+        moved = [each.name for each in self._each if each.statistic in ROWS and each.value != each.raw]
         spread = {
-            each.column: each.value for each in self._told if each.statistic == "std" and each.value is not None
+            each.column: each.value for each in self._each if each.statistic == "std" and each.value is not None
         }
-        means = [each for each in self._told if each.statistic == "mean" and each.column in spread]
+        means = [each for each in self._each if each.statistic == "mean" and each.column in spread]
         weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
         few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
         return [*([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
@@ -231,10 +232,11 @@ def measured_of(
     return measure(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
 
 
-def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
-    """Split the budget among what there is to measure."""
-    parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
-    parts = {name: part for name, part in parts.items() if part}
+def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bool = False) -> dict[str, Fraction]:
+    """Split the budget among what there is to measure of numbers and categories; correlations are of numbers."""
+    counts = {"moments": numbers, "quartiles": numbers, "categories": labels}
+    counts["correlations"] = numbers * (together and numbers in _TOGETHER)
+    parts = {name: _PARTS[name] * count for name, count in counts.items() if count}
     if focus is not None and focus not in parts:
         raise ArgumentError(
             f"focus={focus!r}, and no column that is described has them.", f"Use one of {[*parts]!r}."

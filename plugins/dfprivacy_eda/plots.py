@@ -130,7 +130,7 @@ def categories(releases: Sequence[Counts], ax: Any) -> Any:
 
 def numbers(release: Aggregates, ax: Any) -> Any:
     """Draw a line for each number, of a scale of its own: itself, and its interval."""
-    told = [each for each in release._told if each.low is not None]  # noqa: SLF001 - of our own kind
+    told = [each for each in release._each if each.low is not None]  # noqa: SLF001 - of our own kind
     names = [wrapped(named(release, each.name, each.column, each.statistic), _LONG) for each in told]
     return panels(ax, [_panel([name], [each], "") for name, each in zip(names, told, strict=True)])
 
@@ -138,7 +138,7 @@ def numbers(release: Aggregates, ax: Any) -> Any:
 def description(release: Description, ax: Any) -> Any:
     """Draw a panel for each column of numbers: its mean and its quartiles, each with an interval."""
     shown, words = ("mean", "25%", "50%", "75%"), _interval(release.confidence)
-    told = [each for each in release._told if each.statistic in shown and each.value is not None]  # noqa: SLF001
+    told = [each for each in release._each if each.statistic in shown and each.value is not None]  # noqa: SLF001
     columns = groupby(told, key=lambda each: each.column)
     return panels(ax, [_panel(shown, [*of], f"{called(release, name)} ({words})") for name, of in columns])
 

@@ -261,7 +261,7 @@ class Statistics(Tabled):
     released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
     @cached_property
-    def _told(self) -> list[Told]:
+    def _each(self) -> list[Told]:
         """The statistics one by one."""
         raise NotImplementedError
 
@@ -278,25 +278,25 @@ class Statistics(Tabled):
 
     def _redrawn(self) -> Mapping[str, Any]:
         """Give the numbers that follow from sums under draws of the noise; others are None."""
-        raw = [each.redrawn for each in self._told]
+        raw = [each.redrawn for each in self._each]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
-        values = [None if one.statistic in ROWS else each for one, each in zip(self._told, raw, strict=True)]
+        values = [None if one.statistic in ROWS else each for one, each in zip(self._each, raw, strict=True)]
         return {"raw": self._shaped(raw), "values": self._shaped(values)}
 
     def _columns(self) -> dict[str, list[Any]]:
         """State each statistic; a category is no number, and has a column of its own."""
-        texts = [each.value if isinstance(each.value, str) else None for each in self._told]
-        named = {
-            "name": [each.name for each in self._told],
-            "column": [each.column for each in self._told],
-            "statistic": [each.statistic for each in self._told],
-            "value": [None if isinstance(each.value, str) else each.value for each in self._told],
+        texts = [each.value if isinstance(each.value, str) else None for each in self._each]
+        named: dict[str, list[Any]] = {
+            "name": [each.name for each in self._each],
+            "column": [each.column for each in self._each],
+            "statistic": [each.statistic for each in self._each],
+            "value": [None if isinstance(each.value, str) else each.value for each in self._each],
             **({"category": texts} if any(texts) else {}),
-            "standard_error": [each.error for each in self._told],
-            "low": [each.low for each in self._told],
-            "high": [each.high for each in self._told],
+            "standard_error": [each.error for each in self._each],
+            "low": [each.low for each in self._each],
+            "high": [each.high for each in self._each],
         }
-        covers = [None if each.low is None else covers_of(each.statistic) for each in self._told]
+        covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
         return {**named, "covers": covers}
 
     def _says(self, one: Told, what: str, **how: Any) -> str:
