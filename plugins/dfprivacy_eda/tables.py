@@ -239,7 +239,7 @@ class Counts(_OfColumn):
         return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each category, with its interval."""
+        """Draw the number of each category, with its interval."""
         return plots.counts(self, ax)
 
 
