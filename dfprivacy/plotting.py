@@ -229,7 +229,7 @@ def forest(
     for at, ((value, low, high), part) in enumerate(zip(values, parts, strict=True)):
         interval(ax, at, value, (low, high), noise=part)
         ax.plot(value, at, "s", color=ink(ax), ms=5)
-    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(len(labels) - 0.5, -0.5))
+    ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(max(len(labels), 1) - 0.5, -0.5))
     ax.set_xlabel(wrapped(what, 60))
     explained(ax, confidence, parts)
     return ax
