@@ -313,11 +313,6 @@ LEFT_OUT: list[tuple[str, str, list[str]]] = [
         "test_a_page_says_what_was_asked_and_how_private_it_is",
         ["ols -summary", "logit -summary"],
     ),
-    (
-        "a defect: of two tables the labels are lost",
-        "test_a_picture_has_the_labels_of_columns",
-        ["kernel_two_sample view"],
-    ),
 ]
 
 
