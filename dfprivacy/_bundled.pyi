@@ -58,11 +58,8 @@ class BundledMethods:
         x: str,
         by: str,
         *,
-        method: Literal[
-            "auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"
-        ] = "auto",
+        method: Literal["auto", "signed", "table"] = "auto",
         groups: Sequence[Any] | None = None,
-        rate: Any = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         alpha: float = 0.05,
         confidence: float = 0.95,
@@ -812,11 +809,8 @@ class BundledGroups:
         x: str,
         by: str,
         *,
-        method: Literal[
-            "auto", "calibrated", "signed", "table", "difference", "distance", "spread", "association"
-        ] = "auto",
+        method: Literal["auto", "signed", "table"] = "auto",
         groups: Sequence[Any] | None = None,
-        rate: Any = None,
         nan_policy: Literal["omit", "fill", "raise"] = "omit",
         alpha: float = 0.05,
         confidence: float = 0.95,

@@ -6,6 +6,7 @@ A column is taken to have a standard deviation of a sixth of its range, and a pr
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from dfprivacy_eda.sums import SD, Sums, statistic
 from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dfprivacy import Column, Curator, Release
     from dfprivacy_eda.correlation import Products
@@ -105,7 +106,7 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
             statistics = ["std"] * len(columns)
         every = list(zip(columns, statistics, held, strict=False))
     for of, statistic_, plain in every:
-        if of == column.name and statistic_ in told and plain is not None:
+        if of == column.name and statistic_ in told and isinstance(plain, Mapping) and "map" in plain:
             return Sums.of_release(plain, column)
     return None
 

@@ -290,9 +290,9 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ),
     ("the answer has no one number", "test_arithmetic_is_free test_refining_costs_its_price", SINGLE.split()),
     (
-        "the noise of a choice cannot be drawn again",
+        "the noise of a choice cannot be drawn again, nor that of a law of its own",
         "test_arithmetic_is_free test_refining_costs_its_price",
-        ["median"],
+        ["median", "chi2"],
     ),
     (
         "it is for another party, or says where to look",
