@@ -11,7 +11,7 @@ from dfprivacy import ArgumentError, NanPolicy, Range, features, mechanism
 from dfprivacy_gmm.classes import GaussianClasses
 from dfprivacy_gmm.estimates import Method, Repair
 from dfprivacy_gmm.fit import BATCHES, Components, check_components, rows_needed
-from dfprivacy_gmm.fourier import FourierSketch
+from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
 from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening
 from dfprivacy_gmm.sums import MeasuredSums, Queries, Sums, complete_rows, free_count, left_out, measure_sums
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy import Column, Curator
-    from dfprivacy_gmm.fourier import GaussianMixture
 
 __all__ = [
     "check_by",
@@ -251,7 +250,7 @@ def _(
     columns: Sequence[Column],
     label: Column | None,
     *,
-    n_components: Components | Literal["auto"] | None,
+    n_components: Any,  # one of both, as `check_fit` sees to
     queries: Queries,
     covariance_type: Shape = "full",
     restarts: Annotated[int, Range(1)] = BATCHES,
