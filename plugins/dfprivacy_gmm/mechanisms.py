@@ -171,9 +171,8 @@ def gmm_fit(
         Of a mixture: the shape of its covariances.
     restarts : int
         Of a mixture: most batches of starts. They cost time, and no privacy.
-    method : {"lda", "qda", "auto"}
-        One covariance for all classes, one for each, or one for each if they differ by more than the noise and
-        no note would doubt them.
+    method : {"lda", "qda"}
+        One covariance for all classes, or one for each.
     repair : {"noise_aware", "shrink", "paper", "clip"}
         How a noisy matrix is made a covariance. ``"noise_aware"``: the nearest one, in standard deviations of the
         noise, that has no less variance in any direction than the noise could hide. ``"shrink"``: the same after
