@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category
 
-__all__ = ["Case", "Row", "candidates", "cases_of", "few", "shapes", "tables"]
+__all__ = ["Case", "Row", "candidates", "cases_of", "distant", "few", "shapes", "tables"]
 
 Row = dict[str, object]
 _CELLS = 8  # combinations of categories that a table has rows of
@@ -292,6 +292,41 @@ def _missing(case: Case) -> list[str]:
 
 def _numbers(case: Case) -> list[str]:
     return [name for name in case.bounds if name not in case.categories]
+
+
+def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Make tables as far from one as its public part allows.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+    rows : sequence of dict
+        The table.
+
+    Returns
+    -------
+    dict
+        Rows by what they are; empty if all columns are public.
+    """
+    ends: dict[str, tuple[Any, Any]] = {**case.bounds}
+    ends |= {name: (values[0], values[-1]) for name, values in case.categories.items()}
+    ends = {name: end for name, end in ends.items() if name not in case.public}
+    if not ends:
+        return {}
+
+    def filled(at: Callable[[int, tuple[Any, Any]], Any]) -> list[Row]:
+        return [{**row, **{name: at(place, end) for name, end in ends.items()}} for place, row in enumerate(rows)]
+
+    tables = {
+        "highest": filled(lambda _, end: end[1]),
+        "lowest": filled(lambda _, end: end[0]),
+        "halves": filled(lambda place, end: end[place % 2]),
+        "missing": filled(lambda *_: None),
+    }
+    if case.neighbors == "add_remove":
+        tables |= {"one row": [*rows[:1]], "many rows": [*rows] * 5}
+    return tables
 
 
 def candidates(case: Case, count: int = 8) -> list[Row]:

@@ -14,6 +14,7 @@ import logging
 import math
 import random
 import sys
+import uuid
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._call.target import Target
+from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy import response
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Answer
+    from dfprivacy._ledger.accounts import Account, Answer
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
@@ -134,10 +136,6 @@ class MemoryFrame:
         self._batch = batch
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
-
-    def changed(self, rows: Sequence[Row], more: Sequence[str] = ()) -> MemoryFrame:
-        """Make the same of other rows, with more columns, and without a log."""
-        return MemoryFrame([*self.columns, *more], rows, [], public=self._public, batch=self._batch)
 
     def rows(self) -> int:
         """Count the rows."""
@@ -534,7 +532,7 @@ class Harness:
         """Make a view of each table."""
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
-    def schema(self, frame: Frame) -> Schema:
+    def schema(self, frame: Frame, **promised: Any) -> Schema:
         """Say what the case makes public of a table."""
         case = self.case
         return read_schema(
@@ -544,12 +542,16 @@ class Harness:
             public=tuple(case.public),
             missing=case.missing,
             neighbors=case.neighbors,
+            **promised,
         )
+
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of all rows."""
+        return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
         """Make the view that the case describes."""
-        case = self.case
-        view = PrivateFrame(Target(account, Table(frame, self.schema(frame))))
+        case, view = self.case, self.whole(frame, account)
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(*case.grouped) if case.grouped else view
 
@@ -625,6 +627,22 @@ class Harness:
             opaque=sampler.opaque,
             second=tuple(accounts_of[1].charges) if self.case.other else None,
         )
+
+
+def ledger_accounts(stage: Harness) -> list[Account]:
+    """Open accounts of a real ledger that can pay for all of an audit, and know nothing."""
+    case = stage.case
+    return [
+        open_ledger("memory:").open_account(
+            f"{till.name} {uuid.uuid4().hex}",
+            epsilon=Fraction(10**6),
+            delta=min(exact(case.delta) * 1000, Fraction(1, 2)),
+            accounting="basic",
+            neighbors=case.neighbors,
+            public=tuple(sorted(case.public)),
+        )
+        for till in stage.accounts_of([])
+    ]
 
 
 @contextmanager

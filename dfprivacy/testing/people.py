@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.target import Target
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table.declare import read_schema
 from dfprivacy.schema import Unit
 from dfprivacy.testing.cases import few
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.testing.cases import Row
     from dfprivacy.testing.harness import Recording
-    from dfprivacy.view import GroupedView
 
 __all__ = ["people_stand_together"]
 
@@ -51,34 +49,23 @@ class _OfPeople(Harness):
         account.whose, account.key = (_UNIT.column, _UNIT.max_rows, _UNIT.missing), _KEY.hex()
         return [account]
 
-    def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
-        """Make the view that the case describes, of rows or of people."""
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of all rows, or of people."""
         case = self.case
-        schema = read_schema(
-            frame,
-            bounds=case.bounds,
-            categories=case.categories,
-            public=(),
-            missing=case.missing,
-            neighbors=case.neighbors,
-            unit=_UNIT,
-            size=self.people if case.neighbors == "replace_one" else None,
-        )
+        schema = self.schema(frame, unit=_UNIT, size=self.people if case.neighbors == "replace_one" else None)
         view = PrivateFrame(Target(account, Table(frame, schema, key=_KEY)))
-        if self.per:
-            view = view.per(_WHO).agg(
-                {name: "last" if name in case.categories else "mean" for name in case.columns}
-            )
-        view = view.where(dict(case.where)) if case.where else view
-        return view.group_by(*case.grouped) if case.grouped else view
+        kinds = {name: "last" if name in case.categories else "mean" for name in case.columns}
+        return view.per(_WHO).agg(kinds) if self.per else view
 
 
 def people_stand_together(audit: Audit) -> str:
-    """Ask of tables that differ in all rows of one person, and of such people with one row each."""
+    """Catch too little noise for all rows of a person: in several groups, more than count, or without a name.
+
+    Ask of tables that differ in all rows of one person, and of such people with one row each.
+    """
     if audit.case.other is not None:
         raise Skipped("two tables are asked together only with one row a person")
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    audit.answered()
     case = replace(audit.case, public=())
     others = [{**row, _WHO: f"{at // 2}"} for at, row in enumerate(audit.rows)]
     people = len({row[_WHO] for row in others}) + 1

@@ -11,8 +11,6 @@ from unittest import mock
 
 import numpy as np
 
-from dfprivacy._call.target import Target
-from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy.amplification import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
@@ -21,7 +19,6 @@ from dfprivacy.testing.cases import few
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 from dfprivacy.testing.exact import distance, loss_between
 from dfprivacy.testing.harness import Harness, with_first
-from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.testing.cases import Row
     from dfprivacy.testing.exact import Loss
     from dfprivacy.testing.harness import Recording
-    from dfprivacy.view import GroupedView
+    from dfprivacy.view import PrivateFrame
 
 __all__ = ["samples_stand_alone"]
 
@@ -42,20 +39,19 @@ _CORNERS = 3
 class _OfSample(Harness):
     """A mechanism asked of a secret sample of which the first half of the rows is drawn."""
 
-    def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
-        """Make the view that the case describes, of a sample."""
-        case = self.case
-        view = PrivateFrame(Target(account, Table(frame, self.schema(frame)))).sample(_SHARE)
-        view = view.where(dict(case.where)) if case.where else view
-        return view.group_by(*case.grouped) if case.grouped else view
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of a sample."""
+        return super().whole(frame, account).sample(_SHARE)
 
 
 def samples_stand_alone(audit: Audit) -> str:
-    """Ask of samples: what a row of one may cost there, that others have no influence, and what is charged."""
+    """Catch a secret sample of two questions, or of rows that are not drawn, and a price that it does not cover.
+
+    Ask of samples: what a row of one may cost there, that others have no influence, and what is charged.
+    """
     if audit.case.other is not None:
         raise Skipped("two tables are asked together only as a whole")
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    audit.answered()
     rows = audit.rows[: len(audit.rows) - (len(audit.rows) + 1) % 2]  # of an odd number, one less moves no other
     stage = _OfSample(audit.mechanism, audit.case)
     with _first_half() as drawn:
