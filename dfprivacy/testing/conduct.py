@@ -17,8 +17,7 @@ from dfprivacy.testing import diameters, overheard, world
 from dfprivacy.testing.cases import candidates
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 from dfprivacy.testing.harness import Replay, fixed_chance, listening, with_first
-from dfprivacy.testing.insides import difference, insides
-from dfprivacy.testing.shown import shown
+from dfprivacy.testing.insides import difference, insides, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere, people, reuse, sample
+from dfprivacy.testing import conduct, discipline, elsewhere, reuse
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -23,7 +23,7 @@ SAMPLES = 100_000
 
 CHECKS: dict[str, Callable[[Audit], str]] = {
     name: check
-    for room in (discipline, elsewhere, people, sample, reuse, conduct)
+    for room in (discipline, elsewhere, reuse, conduct)
     for name, check in vars(room).items()
     if inspect.isfunction(check) and check.__module__ == room.__name__ and not name.startswith("_")
 }

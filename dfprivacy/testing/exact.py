@@ -23,7 +23,6 @@ So the audit is a search for two rows that move the sums most.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,16 @@ from scipy import stats
 
 from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
-from dfprivacy.testing.harness import DISCOVERY, SPARSE, SURVEY, Harness, Recording, public_part, with_first
+from dfprivacy.testing.harness import (
+    DISCOVERY,
+    SPARSE,
+    SURVEY,
+    Harness,
+    Recording,
+    neighboring,
+    public_part,
+    with_first,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -180,16 +188,7 @@ class Family:
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """Give neighbouring tables: those with a row and without, or those that agree on the public columns."""
-        case = self.stage.case
-        if case.neighbors == "add_remove":
-            ((none, without),) = [member for member in self.members if member[0] is None]
-            yield from (((none, without), member) for member in self.members if member[0] is not None)
-            return
-        by_class: dict[tuple[object, ...], list[tuple[Row | None, Recording]]] = {}
-        for member in self.members:
-            by_class.setdefault(public_part(case, member[0]), []).append(member)
-        for members in by_class.values():
-            yield from itertools.combinations(members, 2)
+        return neighboring(self.stage.case, self.members)
 
 
 def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:

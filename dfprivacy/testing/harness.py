@@ -9,6 +9,7 @@ are what the closed form of the privacy loss is about.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import math
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -82,6 +83,8 @@ SPARSE = "sparse"
 
 SURVEY = "survey"
 """The same with Gaussian noise, of several keys a row."""
+
+T = TypeVar("T")
 
 _HOUSE = (
     "dfprivacy._table.frames",
@@ -728,6 +731,16 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     if row is None or case.neighbors == "add_remove":
         return ()
     return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
+
+
+def neighboring(case: Case, members: Sequence[tuple[Row | None, T]]) -> Iterator[tuple[tuple[Row | None, T], ...]]:
+    """Pair what rows in place of the first lead to: with a row and without, or of one public class."""
+    of_class: dict[tuple[object, ...], list[tuple[Row | None, T]]] = {}
+    for member in members:
+        of_class.setdefault(public_part(case, member[0]), []).append(member)
+    for each in of_class.values():
+        pairs = itertools.combinations(sorted(each, key=lambda member: member[0] is not None), 2)
+        yield from (pair for pair in pairs if case.neighbors == "replace_one" or pair[0][0] is None)
 
 
 def _missing(value: object) -> bool:

@@ -15,10 +15,10 @@ import numpy as np
 
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.errors import LedgerError
+from dfprivacy.testing.cases import variants_among
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 from dfprivacy.testing.harness import Harness, Replay, fixed_chance, ledger_accounts, listening
 from dfprivacy.testing.overheard import overhearing
-from dfprivacy.testing.variants import variants_among
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
