@@ -34,7 +34,7 @@ _ODD = 8  # rows that features are shown one by one
 
 
 def shows_noise_alone(audit: Audit) -> str:
-    """Catch attributes that are no field, pictures, texts, the order of keys, or a pickle that tell more."""
+    """Catch hidden attributes, pictures, texts, the order of keys, or a pickle that tell what is exact."""
     first = audit.answered()
     if not first.replayable:
         raise Skipped("it draws what is no noise added to values, and cannot be replayed")

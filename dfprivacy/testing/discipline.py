@@ -163,7 +163,7 @@ def _closed_form(audit: Audit) -> None:
 
 
 def loss_within_charge(audit: Audit) -> str:
-    """Catch too little noise: a sensitivity that is too small, rows counted twice, a move charged once."""
+    """Catch too little noise: too small a sensitivity, rows counted twice, changes of group charged once."""
     _closed_form(audit)
     loss = audit.loss
     if loss.exceeds:

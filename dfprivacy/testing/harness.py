@@ -733,7 +733,9 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
 
 
-def neighboring(case: Case, members: Sequence[tuple[Row | None, T]]) -> Iterator[tuple[tuple[Row | None, T], ...]]:
+def neighboring(
+    case: Case, members: Sequence[tuple[Row | None, T]]
+) -> Iterator[tuple[tuple[Row | None, T], tuple[Row | None, T]]]:
     """Pair what rows in place of the first lead to: with a row and without, or of one public class."""
     of_class: dict[tuple[object, ...], list[tuple[Row | None, T]]] = {}
     for member in members:
