@@ -134,24 +134,7 @@ class RankTest(Estimate):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MannWhitney(RankTest):
-    """Result of a private Mann-Whitney U test, as `RankTest`.
-
-    Attributes
-    ----------
-    shift : float or None
-        Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
-    """
-
-    shift: float | None
-
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (*(("shift",) if self.shift is not None else ()), *super()._shown)
-
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test, and the shift if it was asked for."""
-        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
-        return [*super()._tidy(), *shift]
+    """Result of a private Mann-Whitney U test, as `RankTest`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
