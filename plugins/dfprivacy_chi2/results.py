@@ -12,7 +12,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, as_probability
-from dfprivacy.wording import clearly_some, number, sure
+from dfprivacy.wording import number, sure
 from dfprivacy_chi2.circle import Circle
 from dfprivacy_chi2.signed import SignedDifference
 from dfprivacy_chi2.table import NoisyTable
@@ -114,12 +114,10 @@ class Chi2(Release):
     guarantee: str = ""
     notes: tuple[str, ...] = ()
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        names = ["statistic", "pvalue", "rejected", "direction", "effect", "estimate", "low", "high"]
-        names += ["missing"] * clearly_some(self.missing, self.missing_standard_error)
-        names += ["method", "sizes", "guarantee", "notes"]
-        return tuple(name for name in names if getattr(self, name) not in {None, ""})
+    _shown = (
+        *("statistic", "pvalue", "rejected", "direction", "effect", "estimate", "low", "high", "missing"),
+        *("method", "sizes", "guarantee", "notes"),
+    )
 
     def _grid(self) -> Grid | None:
         """Show the share of each category in each group."""

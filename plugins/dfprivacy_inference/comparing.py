@@ -23,7 +23,7 @@ _NOISY = 2.0  # times the error of sampling
 _ROWS_FOR_COMPLETE = 13  # from which on counting complete rows is free, by the proof
 
 
-def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, Any]) -> TwoGroups:
+def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
     """Measure the rank sum of the first of two groups.
 
     Parameters
@@ -72,7 +72,7 @@ def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, A
 def conclude_two(
     two: TwoGroups,
     by: Column,
-    pair: tuple[Any, Any],
+    pair: tuple[Any, ...],
     alternative: Alternative,
     alpha: float,
     confidence: float,

@@ -7,7 +7,8 @@ from typing import Any
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy.inference.engine import Alternative
-from dfprivacy_inference.asking import check_apart, pair_of
+from dfprivacy.schema import chosen_groups
+from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.comparing import conclude_two, measure_two
 from dfprivacy_inference.rank_results import MannWhitney
 from dfprivacy_inference.scores import MidRanks
@@ -96,7 +97,7 @@ def mannwhitneyu(
     >>> view.mannwhitneyu("wage", by="union", epsilon=1).pvalue < 0.001
     True
     """
-    pair = pair_of(by, groups)
+    pair = chosen_groups(by, groups)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
     return measure_two(curator, scores, by, pair)
 
@@ -115,7 +116,7 @@ def _(
     shapes: Shapes = "similar",
 ) -> MannWhitney:
     """Conclude from the noisy rank sum."""
-    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, shapes)
+    told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
     first, second = measured.sizes
     return MannWhitney(
         column=column.name,
@@ -129,4 +130,4 @@ def _(
 def check_two(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Refuse what cannot be compared, before anything is paid."""
     check_apart(column, by)
-    pair_of(by, groups)
+    chosen_groups(by, groups)
