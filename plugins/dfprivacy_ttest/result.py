@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dfprivacy.estimates import Estimate
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
+from dfprivacy.plotting import axes, below, ink
 from dfprivacy.wording import limited, number, sure
 from dfprivacy_ttest.parameters import Method, parameter, textbook
 from dfprivacy_ttest.separately import Queries
@@ -188,6 +191,18 @@ class TTest(Estimate):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that privacy adds."""
-        ax = super().plot(ax)
-        ax.set(xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
+        ax = axes(ax)
+        low, high = self.bounds
+        reach = (low, high) if self.by is None else (low - high, high - low)  # what an estimate can be at all
+        ends = np.clip([self.low, self.high], *reach)
+        sampling = self.standard_error
+        if self.method != "naive":
+            sampling = math.sqrt(max(0.0, sampling**2 - self.noise_standard_error**2))
+            ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
+        inner = self.estimate + (ends - self.estimate) * (sampling / self.standard_error)
+        ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
+        ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
+        ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
+        ax.set(yticks=[], xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
+        below(ax)
         return ax
