@@ -67,6 +67,7 @@ class Called:
     own: Called | None = None
     exact: bool = False
     conclusion: Callable[..., Any] | None = None
+    reader: Callable[..., tuple[float, Any] | None] | None = None
     check: Callable[..., object] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""

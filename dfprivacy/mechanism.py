@@ -58,6 +58,8 @@ class Mechanism(Called):
         ``conclusion(measured, ...) -> Release``: a pure function of what the function measured, and of arguments.
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
+    reader : callable or None
+        ``reader(curator, release, ...) -> (float, measured) or None``: what another answer tells of this one.
     renamed : mapping of str to str
         Names that parameters had before, each with that of today: a caller who gives one is warned.
     origin : str
@@ -144,6 +146,24 @@ class Mechanism(Called):
             The mechanism to register.
         """
         return replace(self, planner=planner)
+
+    def reads(self, reader: Callable[..., tuple[float, Any] | None]) -> Mechanism:
+        """Return the same mechanism with a reader of kept answers, which may answer it at no charge.
+
+        Parameters
+        ----------
+        reader : callable
+            ``reader(curator, release, ...)`` with the same arguments as both halves, of a release about the same
+            rows, and of columns as they are declared. The curator has planned the measurement, ``curator.planned``.
+            It returns what the second half would conclude from and its standard error, if that is no larger than
+            the one to expect of the measurement; else None. Both are functions of what is public or released.
+
+        Returns
+        -------
+        Mechanism
+            The mechanism to register.
+        """
+        return replace(self, reader=reader)
 
     def assumes(
         self, maker: Callable[..., Mapping[str, Any]], finder: Callable[[Any], Any] | None = None

@@ -407,9 +407,12 @@ class Account:
         with self.ledger.decoding():
             return read_steps(rows[0][0])
 
-    def answers(self) -> list[Answer]:
-        """Return every answer kept, oldest first."""
-        (rows,) = self.ledger.rows(statements.answers(one=False), {"account": self.name})
+    def answers(self, newest: int | None = None) -> list[Answer]:
+        """Return every answer kept, oldest first; or some of the newest, these first."""
+        query = statements.answers(one=False)
+        if newest is not None:
+            query = query.order_by(None).order_by(query.selected_columns.id.desc()).limit(newest)
+        (rows,) = self.ledger.rows(query, {"account": self.name})
         with self.ledger.decoding():
             return [_answer(*row) for row in rows]
 

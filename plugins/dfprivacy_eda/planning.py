@@ -16,18 +16,19 @@ from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.quantiles import choice_error, choose_alone
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.sums import SD, statistic
+from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.sums import SD, Sums, statistic
 from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfprivacy import Column, Curator
+    from dfprivacy import Column, Curator, Release
     from dfprivacy_eda.correlation import Products
     from dfprivacy_eda.joint import Measured
-    from dfprivacy_eda.sums import Sums
 
 __all__ = [
+    "known_moments",
     "of_agg",
     "of_bounds",
     "of_counts",
@@ -90,6 +91,37 @@ def of_moments(name: str) -> Any:
         return {_given(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return findings
+
+
+def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
+    """Return the noisy sums of a column that a release holds, if they tell a statistic."""
+    if isinstance(release, ColumnStatistic):  # the first step to a variance may tell no mean
+        told = {"mean"} if name == "mean" else {"var", "std"}
+        every = [(release.column, release.statistic, release.released)]
+    else:
+        told = {"mean", "sum", "var", "std"} if name == "mean" else {"var", "std"}
+        columns, statistics, held = (getattr(release, each, ()) for each in ("columns", "statistics", "released"))
+        if len(statistics) != len(columns):  # a description has all of each column
+            statistics = ["std"] * len(columns)
+        every = list(zip(columns, statistics, held, strict=False))
+    for of, statistic_, plain in every:
+        if of == column.name and statistic_ in told and plain is not None:
+            return Sums.of_release(plain, column)
+    return None
+
+
+def known_moments(name: str) -> Any:
+    """Make the reader of answers that tell a mean, a variance or a standard deviation."""
+
+    def reader(curator: Curator, release: Release, column: Column, **asked: Any) -> tuple[float, Sums] | None:
+        sums = _known_sums(release, column, name)
+        if sums is None or asked.get("covers") == "population":
+            return None
+        rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
+        error = float(infer(sums, statistic(name)).noise_standard_error)
+        return (error, sums) if error <= _expected(curator.planned, name, rows)[0] else None
+
+    return reader
 
 
 def of_total(curator: Curator, column: Column, **_: Any) -> Findings:

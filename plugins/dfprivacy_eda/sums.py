@@ -163,7 +163,7 @@ class Sums:
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
-        return {**plain, "start": tuple(self.start.tolist()), "about": self.about}
+        return {**plain, "start": tuple(self.start.tolist()), "counted": self.counted, "about": self.about}
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
@@ -171,7 +171,7 @@ class Sums:
         laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
-        return cls(column, values, laws, map_, start, counted=True, ids=ids, about=plain["about"])
+        return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"])
 
     @property
     def redrawn(self) -> Drawn:

@@ -115,12 +115,12 @@ class RankTest(Estimate):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MannWhitney(RankTest):
-    """Result of a private Mann-Whitney U test, as `RankTest`."""
+    """Result of a private Mann-Whitney U test, as ``RankTest``."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SurvivalTest(RankTest):
-    """Result of a private Gehan-Wilcoxon test of two survival curves, as `RankTest` of times.
+    """Result of a private Gehan-Wilcoxon test of two survival curves, as ``RankTest`` of times.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class KruskalWallis(_Test):
     sizes : tuple of float or None
         Rows with a value in each group; noisy where they are private. None where they were not measured.
     missing, missing_standard_error
-        As for `RankTest`.
+        As for ``RankTest``.
     column, by, groups, nan_policy
         What was asked.
     notes : tuple of str
@@ -245,7 +245,7 @@ class Wilcoxon(_Test):
     rows : float
         Rows with a value; noisy where their number is private.
     missing, missing_standard_error
-        As for `RankTest`.
+        As for ``RankTest``.
     column, other, popmean, alternative, nan_policy
         What was asked.
     notes : tuple of str
