@@ -23,7 +23,7 @@ QUESTIONS = {
     "an outcome without bounds": (("ols", "g ~ x"), "no bounds"),
     "an outcome without categories": (("logit", "x ~ z"), "no categories"),
     "three outcomes": (("logit", "three ~ x"), "3 categories"),
-    "one group": (("mannwhitneyu", "x", {"by": "one"}), "2 groups"),
+    "one group": (("mannwhitneyu", "x", {"by": "one"}), "two groups"),
     "one group of several": (("kruskal", "x", {"by": "g", "groups": ["a"]}), "2 groups"),
     "an unknown group": (("anova", "x", {"by": "g", "groups": ["a", "q"]}), "'q' is not a category"),
     "a group of one, ranks": (("mannwhitneyu", "x", {"by": "solo"}), "has 1 rows"),
