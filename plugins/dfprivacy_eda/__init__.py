@@ -60,7 +60,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     var = moments.var.checks(moments.var_asked)
     for each in (mean, var, std):
         register(each.plans(planning.of_moments(each.name)).reads(planning.known_moments(each.name)))
-    register(moments.total.plans(planning.of_total))
+    register(moments.total.plans(planning.of_moments("sum")))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from dfprivacy import ArgumentError, Curator, Probability, Release, mechanism
+from dfprivacy import ArgumentError, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
-from dfprivacy.wording import between, beyond, limited, number, sure
+from dfprivacy.wording import between, limited
 from dfprivacy_eda import plots, reading
-from dfprivacy_eda.joint import ROWS, Measured, cell, measure, split
-from dfprivacy_eda.possible import Cell, note
+from dfprivacy_eda.joint import Measured, cell, measure, split
+from dfprivacy_eda.possible import ROWS, Cell, note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import possible_cells, redrawn_cells
-from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
+from dfprivacy_eda.results import Statistics, Told
+from dfprivacy_eda.wording import at_bound, covers_of, said
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
 
@@ -24,7 +25,7 @@ _TOLD = 3  # numbers in a sentence
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Aggregates(Release):
+class Aggregates(Statistics):
     """Statistics of columns, by name; ``found["age_mean"]`` is a number.
 
     Attributes
@@ -55,23 +56,12 @@ class Aggregates(Release):
     """
 
     names: tuple[str, ...]
-    columns: tuple[str, ...]
-    statistics: tuple[str, ...]
-    values: tuple[Any, ...]
-    standard_errors: tuple[float | None, ...]
-    lows: tuple[float | None, ...]
-    highs: tuple[float | None, ...]
-    raw: tuple[Any, ...]
-    confidence: float
-    shares: dict[str, float]
     notes: tuple[str, ...]
-    bounds: tuple[tuple[float, float] | None, ...] = ()
-    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
-    def _redrawn(self) -> Mapping[str, Any]:
-        """Give the numbers that follow from sums under draws of the noise; others are None."""
-        raw = redrawn_cells([*zip(self.columns, self.bounds, self.released, self.statistics, strict=True)])
-        return {"raw": raw, "values": possible_cells(self.statistics, raw)}
+    @cached_property
+    def _each(self) -> list[Told]:
+        each = zip(self.names, self._of_columns, self.statistics, strict=True)
+        return [Told(name, column, statistic, *known) for name, (column, *known), statistic in each]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
@@ -84,63 +74,30 @@ class Aggregates(Release):
             raise ArgumentError("No number was asked for.", "Draw value_counts(...) of a column.")
         return plots.numbers(self, ax)
 
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State each statistic; a category is no number, and has a column of its own."""
-        texts = [isinstance(value, str) for value in self.values]
-        numbers = [None if text else value for value, text in zip(self.values, texts, strict=True)]
-        named = [value if text else None for value, text in zip(self.values, texts, strict=True)]
-        return [
-            {
-                "name": self.names,
-                "column": self.columns,
-                "statistic": self.statistics,
-                "value": numbers,
-                **({"category": named} if any(texts) else {}),
-                "standard_error": self.standard_errors,
-                "low": self.lows,
-                "high": self.highs,
-                "covers": [
-                    None if low is None else covers_of(statistic)
-                    for low, statistic in zip(self.lows, self.statistics, strict=True)
-                ],
-            }
-        ]
-
     def _sentence(self) -> str:
         """Say the first numbers, in the words of their columns."""
         told = []
-        for at, (name, column, statistic) in enumerate(zip(self.names, self.columns, self.statistics, strict=True)):
-            low, high, unit = self.lows[at], self.highs[at], unit_of(self, statistic, column)
-            error = None if low is None or high is None else (high - low) / 4
-            what = said(self, statistic, column) if name == f"{column}_{statistic}" else name
-            how = sure(low, high, self.confidence, unit=unit, bounds=self._ends(at))
-            value = f"{number(self.values[at], error)} {unit}".rstrip() + beyond(self.values[at], self._ends(at))
-            told.append(f"the {what} is {value}{how}")
-        more = [f"{len(told) - _TOLD} more are below"] if len(told) > _TOLD else []
+        for each in self._each[:_TOLD]:
+            own = each.name == f"{each.column}_{each.statistic}"
+            told.append(self._says(each, f"the {said(self, each.statistic, each.column) if own else each.name}"))
+        more = [f"{len(self.names) - _TOLD} more are below"] if len(self.names) > _TOLD else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
         limits = f", of values{limited(self.covers)}" if limited(self.covers) else ""
-        return f"Of {about}: {'; '.join([*told[:_TOLD], *more])}. {_WHOSE}{limits}."
-
-    def _ends(self, at: int) -> tuple[float, float] | None:
-        """Return the bounds of the column, where the statistic is a quantile."""
-        return self.bounds[at] if self.bounds and is_quantile(self.statistics[at]) else None
+        return f"Of {about}: {'; '.join([*told, *more])}. {_WHOSE}{limits}."
 
     def _grid(self) -> Grid:
-        cells = zip(self.names, self.values, self.standard_errors, self.lows, self.highs, strict=True)
         rows = [
             (
-                name,
-                at_bound(value, error, self._ends(at)),
-                "" if low is None or high is None else between(low, high, bounds=self._ends(at)),
+                each.name,
+                at_bound(each.value, each.error, each.ends),
+                "" if each.low is None or each.high is None else between(each.low, each.high, bounds=each.ends),
             )
-            for at, (name, value, error, low, high) in enumerate(cells)
+            for each in self._each
         ]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
 
-    def _rows(self) -> list[tuple[str, str]]:
-        spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
-        return [*rows, *(("note", note) for note in self.notes)]
+    def _notes(self) -> tuple[str, ...]:
+        return self.notes
 
 
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
@@ -259,7 +216,6 @@ def _(
     few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
         names=tuple(each.name for each in wanted),
-        columns=tuple(each.column for each in wanted),
         statistics=tuple(each.statistic for each in wanted),
         values=values,
         standard_errors=errors,
@@ -267,15 +223,9 @@ def _(
         highs=highs,
         raw=raw,
         confidence=confidence,
-        shares=measured.shares,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
         covers="limited table" if any(covers_of(each.statistic) != "table" for each in wanted) else "table",
-        bounds=tuple(
-            measured.columns[each.column].bounds if each.column in measured.sums else None for each in wanted
-        ),
-        released=tuple(
-            measured.sums[each.column].released if each.column in measured.sums else None for each in wanted
-        ),
+        **measured.about([each.column for each in wanted]),
     )
 
 

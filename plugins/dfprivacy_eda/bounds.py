@@ -26,6 +26,7 @@ __all__ = [
     "rows_beyond",
     "sums_exceeded",
     "threshold",
+    "widened",
 ]
 
 _POWERS = 2.0 ** np.arange(-10, 32)
@@ -165,6 +166,14 @@ def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> 
     return min(most, math.inf if rows is None else rows)
 
 
+def widened(
+    counts: NDArray[np.float64], first: int, last: int, limits: NDArray[np.float64], error: float, rows: int | None
+) -> tuple[int, int, float]:
+    """Move the first interval and the last to where no more rows are clearly held, and bound those beyond."""
+    first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
+    return first, last, rows_beyond(np.append(counts[:first], counts[last:]), error, rows)
+
+
 @dataclass(frozen=True)
 class Found:
     """Noisy counts of the intervals of each column, the scale of their noise, and all rows if they are public."""
@@ -241,10 +250,8 @@ def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
         if not len(passed):
             ends.append((None, None, None))
             continue
-        first, last = int(passed[0]), int(passed[-1]) + 1
-        first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
-        error = math.sqrt(2) * measured.scale
-        outside = rows_beyond(np.append(counts[:first], counts[last:]), error, measured.size)
+        around = int(passed[0]), int(passed[-1]) + 1
+        first, last, outside = widened(counts, *around, limits, math.sqrt(2) * measured.scale, measured.size)
         ends.append((float(EDGES[first]), float(EDGES[last]), outside))
     low, high, beyond = zip(*ends, strict=True)
     notes = [BEYOND]

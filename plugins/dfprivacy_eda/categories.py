@@ -214,7 +214,7 @@ class FoundCategories(Release):
         return f"Of values that at least about {min(self.thresholds):,} rows hold, {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each value of each column, with its interval."""
+        """Draw the number of each value of each column, with its interval."""
         return plots.categories([replace(self[name], column_words=self.column_words) for name in self.columns], ax)
 
     @property

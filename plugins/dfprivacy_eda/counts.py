@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,6 +55,18 @@ class Cells:
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
         return cls(raw, law, size, left, left[0] is not None, measured.id)
+
+    def about(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
+        """Give what a release of some of the counts says of all of them."""
+        return {
+            "noise_scale": self.law.scale,
+            "noise_step": self.law.step,
+            "confidence": confidence,
+            "normalize": normalize,
+            "missing": self.missing[0],
+            "missing_standard_error": self.missing[1],
+            "released": (self.id, tuple(places)),
+        }
 
     def total(self) -> float:
         """Rows in the cells, as counts that are not negative have them.
@@ -195,16 +207,10 @@ def _(
     return Histogram(
         raw=measured.raw[inner],
         total=float(counts[inner].sum()),
-        noise_scale=measured.law.scale,
-        noise_step=measured.law.step,
-        confidence=confidence,
-        normalize=normalize,
-        missing=measured.missing[0],
-        missing_standard_error=measured.missing[1],
         column=column.name,
         edges=edges[inner.start : inner.stop + 1],
         bounds=(column.low, column.high),
-        released=(measured.id, tuple(range(inner.start, inner.stop))),
+        **measured.about(confidence, normalize=normalize, places=range(inner.start, inner.stop)),
     )
 
 
@@ -333,15 +339,9 @@ def _(
     return Counts(
         raw=measured.raw[order],
         total=measured.total(),
-        noise_scale=measured.law.scale,
-        noise_step=measured.law.step,
-        confidence=confidence,
-        normalize=normalize,
-        missing=measured.missing[0],
-        missing_standard_error=measured.missing[1],
         column=column.name,
         categories=tuple(known[at] for at in order.tolist()),
-        released=(measured.id, tuple(order.tolist())),
+        **measured.about(confidence, normalize=normalize, places=order.tolist()),
     )
 
 
@@ -431,15 +431,9 @@ def _(
     return Crosstab(
         raw=measured.raw,
         total=measured.total(),
-        noise_scale=measured.law.scale,
-        noise_step=measured.law.step,
-        confidence=confidence,
-        normalize=by is not None,
-        missing=measured.missing[0],
-        missing_standard_error=measured.missing[1],
         columns=(a.name, b.name),
         categories=(a.categories or (), b.categories or ()),
         by=by,
         margins=margins,
-        released=(measured.id, tuple(places.ravel().tolist())),
+        **measured.about(confidence, normalize=by is not None, places=places.ravel().tolist()),
     )

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
-from dfprivacy.wording import limited, number, sure
+from dfprivacy.wording import limited
 from dfprivacy_eda import plots
-from dfprivacy_eda.joint import ROWS, Measured, cell, measure
-from dfprivacy_eda.possible import note
+from dfprivacy_eda.joint import Measured, cell, measure
+from dfprivacy_eda.possible import ROWS, note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Framed, possible_cells, redrawn_cells
-from dfprivacy_eda.wording import at_bound, covers_of, is_quantile, said, unit_of
+from dfprivacy_eda.results import Framed, Statistics, Told
+from dfprivacy_eda.wording import at_bound, covers_of, said
 
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
 
 Focus = Literal["moments", "quartiles", "categories"]
-_PARTS = {"moments": 1, "quartiles": 2, "categories": 1}  # of the budget, for each column
+_PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
+_TOGETHER = range(2, 101)  # columns whose correlations are measured
 _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
@@ -30,7 +32,7 @@ _LABELS = ("top", "freq")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Description(Framed):
+class Description(Statistics, Framed):
     """What a dataframe's ``describe`` says of each column, with the standard error of every number.
 
     ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
@@ -61,26 +63,16 @@ class Description(Framed):
         Of each column of numbers the noisy sums.
     """
 
-    columns: tuple[str, ...]
-    statistics: tuple[str, ...]
-    values: tuple[tuple[Any, ...], ...]
-    standard_errors: tuple[tuple[float | None, ...], ...]
-    lows: tuple[tuple[float | None, ...], ...]
-    highs: tuple[tuple[float | None, ...], ...]
-    raw: tuple[tuple[Any, ...], ...]
-    confidence: float
-    shares: dict[str, float]
-    bounds: tuple[tuple[float, float] | None, ...] = ()
-    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
+    @cached_property
+    def _each(self) -> list[Told]:
+        return [
+            Told(f"{statistic} of {column}", column, statistic, bounds, plain, *each)
+            for column, bounds, plain, *cells in self._of_columns
+            for statistic, *each in zip(self.statistics, *cells, strict=True)
+        ]
 
-    def _redrawn(self) -> Mapping[str, Any]:
-        """Give the numbers that follow from sums under draws of the noise; others are None."""
-        columns = zip(self.columns, self.bounds, self.released, strict=True)
-        raw = tuple(
-            redrawn_cells([(name, bounds, plain, each) for each in self.statistics])
-            for name, bounds, plain in columns
-        )
-        return {"raw": raw, "values": tuple(possible_cells(self.statistics, each) for each in raw)}
+    def _shaped(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(zip(*[iter(cells)] * len(self.statistics), strict=True))
 
     _named = ("statistic", "statistics")
 
@@ -108,76 +100,38 @@ class Description(Framed):
         return named
 
     def _columns(self) -> dict[str, list[Any]]:
-        cells = [
-            (column, statistic, *(table[at][row] for table in (self.values, self.standard_errors)),
-             *(ends[at][row] for ends in (self.lows, self.highs)))
-            for at, column in enumerate(self.columns)
-            for row, statistic in enumerate(self.statistics)
-            if isinstance(self.values[at][row], int | float)
-        ]  # fmt: skip
-        names = ("column", "statistic", "value", "standard_error", "low", "high")
-        columns = {name: [cell[at] for cell in cells] for at, name in enumerate(names)}
-        return {**columns, "covers": [covers_of(str(statistic)) for statistic in columns["statistic"]]}
-
-    def _ends(self, column: int, row: int) -> tuple[float, float] | None:
-        """Return the bounds of the column, where the statistic is a quantile."""
-        return self.bounds[column] if self.bounds and is_quantile(self.statistics[row]) else None
+        columns = super()._columns()
+        kept = [at for at, value in enumerate(columns["value"]) if value is not None]
+        return {
+            name: [cells[at] for at in kept] for name, cells in columns.items() if name not in {"name", "category"}
+        }
 
     def _sentence(self) -> str:
         """Name the columns, and say the mean, or the most frequent value, of the first."""
         many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
-        names, about = self._noun(*self.columns), f"{many} described: "
-        for statistic in ("mean", "freq"):
-            if statistic not in self.statistics:
-                continue
-            row = self.statistics.index(statistic)
-            for at, column in enumerate(self.columns):
-                value, low, high = (table[at][row] for table in (self.values, self.lows, self.highs))
-                if value is None or low is None or high is None:
-                    continue
-                unit = unit_of(self, statistic, column)
-                told = f"{number(value, (high - low) / 4)} {unit}".rstrip()
-                how = sure(low, high, self.confidence, unit=unit, whose="the table's own", noise=1.0)
-                what = said(self, statistic, column)
-                what += limited(covers_of(statistic), self.bounds[at] if self.bounds else None)
-                return f"{about}{names}. The {what} is {told}{how}."
-        return f"{about}{names}."
+        every = f"{many} described: {self._noun(*self.columns)}."
+        known = [each for each in self._each if each.statistic in {"mean", "freq"} and each.low is not None]
+        if not known:
+            return every
+        one = min(known, key=lambda each: each.statistic != "mean")
+        what = f"The {said(self, one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
+        told = self._says(one, what, whose="the table's own", noise=1.0)
+        return f"{every} {told}."
 
     def _grid(self) -> Grid:
-        columns = [
-            [
-                "" if value is None else at_bound(value, error, self._ends(at, row))
-                for row, (value, error) in enumerate(zip(values, errors, strict=True))
-            ]
-            for at, (values, errors) in enumerate(zip(self.values, self.standard_errors, strict=True))
-        ]
-        return Grid(("", *self.columns), [*zip(self.statistics, *columns, strict=True)])
-
-    def _rows(self) -> list[tuple[str, str]]:
-        spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
-        return [*rows, *(("note", note) for note in self._notes())]
+        told = ["" if each.value is None else at_bound(each.value, each.error, each.ends) for each in self._each]
+        return Grid(("", *self.columns), [*zip(self.statistics, *self._shaped(told), strict=True)])
 
     def _notes(self) -> list[str]:
         """Say which numbers were not possible, and which means are less certain than one row's value."""
-        every_cell = zip(self.columns, self.values, self.raw, strict=True)
-        moved = [
-            f"{statistic} of {name}"
-            for name, values, raw in every_cell
-            for statistic, value, noisy in zip(self.statistics, values, raw, strict=True)
-            if statistic in ROWS and value != noisy
-        ]
-        beyond = [note(moved, "unbiased")] if moved else []
-        at = {name: place for place, name in enumerate(self.statistics)}
-        if "mean" not in at:
-            return beyond
-        every = zip(self.columns, self.values, self.standard_errors, strict=True)
-        weak = [
-            name
-            for name, values, errors in every
-            if values[at["std"]] is not None and (errors[at["mean"]] or 0) >= values[at["std"]]
-        ]
-        return [*beyond, f"Uninformative: too little data for this epsilon: {', '.join(weak)}."] if weak else beyond
+        moved = [each.name for each in self._each if each.statistic in ROWS and each.value != each.raw]
+        spread = {
+            each.column: each.value for each in self._each if each.statistic == "std" and each.value is not None
+        }
+        means = [each for each in self._each if each.statistic == "mean" and each.column in spread]
+        weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
+        few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
+        return [*([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals."""
@@ -278,10 +232,11 @@ def measured_of(
     return measure(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
 
 
-def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]:
-    """Split the budget among what there is to measure."""
-    parts = {name: part * (labels if name == "categories" else numbers) for name, part in _PARTS.items()}
-    parts = {name: part for name, part in parts.items() if part}
+def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bool = False) -> dict[str, Fraction]:
+    """Split the budget among what there is to measure of numbers and categories; correlations are of numbers."""
+    counts = {"moments": numbers, "quartiles": numbers, "categories": labels}
+    counts["correlations"] = numbers * (together and numbers in _TOGETHER)
+    parts = {name: _PARTS[name] * count for name, count in counts.items() if count}
     if focus is not None and focus not in parts:
         raise ArgumentError(
             f"focus={focus!r}, and no column that is described has them.", f"Use one of {[*parts]!r}."
@@ -296,13 +251,10 @@ def split(numbers: int, labels: int, focus: Focus | None) -> dict[str, Fraction]
 def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
-    asked = [[Aggregation(name, column, name) for name in names] for column in measured.columns]
-    found = [[cell(measured, one, confidence) for one in of] for of in asked]
-    values, errors, lows, highs, raw = (
-        tuple(tuple(each[at] for each in cells) for cells in found) for at in range(5)
-    )
+    asked = [Aggregation(name, column, name) for column in measured.columns for name in names]
+    found = zip(*(cell(measured, one, confidence) for one in asked), strict=True)
+    values, errors, lows, highs, raw = (tuple(zip(*[iter(each)] * len(names), strict=True)) for each in found)
     return Description(
-        columns=tuple(measured.columns),
         statistics=names,
         values=values,
         standard_errors=errors,
@@ -310,12 +262,6 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
         highs=highs,
         raw=raw,
         confidence=confidence,
-        shares=measured.shares,
         covers="limited table" if measured.sums else "table",
-        bounds=tuple(
-            column.bounds if column.name in measured.sums else None for column in measured.columns.values()
-        ),
-        released=tuple(
-            measured.sums[name].released if name in measured.sums else None for name in measured.columns
-        ),
+        **measured.about([*measured.columns]),
     )

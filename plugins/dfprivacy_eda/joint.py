@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from dfprivacy import Column, Curator, features
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.possible import project, within
+from dfprivacy_eda.possible import ROWS, project, within
 from dfprivacy_eda.sums import SD, STATISTICS, Sums
 from dfprivacy_eda.tree import Grown, Planned
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.possible import Cell, Noisy
     from dfprivacy_eda.reading import Aggregation
 
-__all__ = ["ROWS", "Measured", "Summed", "cell", "measure", "split"]
+__all__ = ["Measured", "Summed", "cell", "measure", "split"]
 
 
 def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Noisy]:
@@ -48,8 +48,6 @@ def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, N
     cells["freq"] = (shown, error, max(min(raw - reach, shown), 0.0), max(raw, shown) + reach)
     return cells
 
-
-ROWS = ("count", "missing")  # between none and all
 
 _RANKS = (
     26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
@@ -199,6 +197,16 @@ class Measured:
     cells: dict[str, Cells]
     shares: dict[str, float]
     size: int | None
+
+    def about(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Give the names, bounds and noisy sums of some columns, and how the budget was split, for a release."""
+        sums = [self.sums.get(name) for name in columns]
+        return {
+            "columns": tuple(columns),
+            "bounds": tuple(None if each is None else each.column.bounds for each in sums),
+            "released": tuple(None if each is None else each.released for each in sums),
+            "shares": self.shares,
+        }
 
 
 def measure(

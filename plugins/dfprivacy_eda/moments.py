@@ -195,11 +195,13 @@ Covers = Literal["table", "population"]
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
 
 
-def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[float, float]) -> ColumnStatistic:
+def _concluded(name: str, measured: Sums, confidence: float) -> ColumnStatistic:
     """Give a number, with the interval in which the table's own lies."""
     value, error, low, high = measured.cell(name, confidence)
     left, left_error = measured.missing
-    column = measured.column
+    column, rows = measured.column, measured.known("count")
+    known = bool(rows or measured.map[0].any())
+    least, most = measured.most(name) or ((column.low * rows, column.high * rows) if known else (-np.inf, np.inf))
     return ColumnStatistic(
         value=value,
         low=low,
@@ -208,12 +210,12 @@ def _concluded(name: str, measured: Sums, confidence: float, possible: tuple[flo
         noise_standard_error=error,
         statistic=name,
         column=column.name,
-        count=measured.known("count") + min(left or 0.0, 0.0),  # none are missing if fewer than none are
+        count=rows + min(left or 0.0, 0.0) if known else None,  # none are missing if fewer than none are
         missing=None if left is None else max(left, 0.0),
         missing_standard_error=left_error,
         covers=covers_of(name),
         bounds=(column.low, column.high),
-        notes=_notes(low, high, possible),
+        notes=_notes(low, high, (least, most)),
         released=measured.released,
     )
 
@@ -291,7 +293,7 @@ def _(
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
     bounds = (column.low, column.high)
-    release = _concluded("mean", measured, confidence, bounds)
+    release = _concluded("mean", measured, confidence)
     if covers == "table":
         return release
     if (release.low, release.high) == bounds:
@@ -356,9 +358,9 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 
 @var.concludes
-def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("var", measured, confidence, (0.0, column.half * column.half))
+    return _concluded("var", measured, confidence)
 
 
 def var_asked(column: Column, **_: Any) -> None:
@@ -424,13 +426,13 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 
 @std.concludes
-def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("std", measured, confidence, (0.0, column.half))
+    return _concluded("std", measured, confidence)
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> tuple[Sums, int | None]:
+def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
     """Give the sum of a column.
 
     Parameters
@@ -477,30 +479,13 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     """
     statistic = Total(column, curator.gaps([column], nan_policy))
     noisy = curator.measure(statistic)
-    unit = statistic.most / column.half  # as the sum of y, of no rows
+    unit, n = statistic.most / column.half, float(curator.size or 0)  # as the sum of y, and that of the middles
     law, map_ = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0), np.array([[0.0], [1], [0], [0]])
-    sums = Sums(column, noisy.values * unit, (law,), map_, np.zeros(4), counted=False, ids=ids_of(noisy))
-    return sums, curator.size
+    start = np.array([n, -n * column.mid / column.half, 0.0, 0.0])
+    return Sums(column, noisy.values * unit, (law,), map_, start, counted=False, ids=ids_of(noisy))
 
 
 @total.concludes
-def _(measured: tuple[Sums, int | None], column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Add what the noise may be."""
-    sums, rows = measured
-    value, law = sums.known("sum"), replace(sums.laws[0], scale=sums.laws[0].scale * column.half)
-    reach = law.reach(confidence)
-    possible = (-math.inf, math.inf) if rows is None else (column.low * rows, column.high * rows)
-    return ColumnStatistic(
-        value=value,
-        low=value - reach,
-        high=value + reach,
-        confidence=confidence,
-        noise_standard_error=law.standard_deviation,
-        statistic="sum",
-        column=column.name,
-        count=None if rows is None else float(rows),
-        covers=covers_of("sum"),
-        bounds=(column.low, column.high),
-        notes=_notes(value - reach, value + reach, possible),
-        released=sums.released,
-    )
+    return _concluded("sum", measured, confidence)

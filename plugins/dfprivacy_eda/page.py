@@ -147,9 +147,8 @@ def _paid(report: Report) -> str:
 def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
     """Write what is known of a column: what it is, its counts in bars, and its statistics with their intervals."""
     described, bounds = report.description, report.bounds[at]
-    tables = (described.values[at], described.standard_errors[at], described.lows[at], described.highs[at])
-    named = zip(described.statistics, zip(*tables, strict=True), strict=True)
-    cells = {name: cell for name, cell in named if cell[0] is not None}
+    of = described._each[at * len(described.statistics) :][: len(described.statistics)]  # noqa: SLF001 - of our kind
+    cells = {each.statistic: (each.value, each.error, each.low, each.high) for each in of if each.value is not None}
     column = report.column_words.get(picture.column, picture.column)
     text = f"{picture.raw.size:,} categories."
     if bounds is not None:

@@ -6,7 +6,6 @@ A column is taken to have a standard deviation of a sixth of its range, and a pr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.quantiles import choice_error, choose_alone
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.results import ColumnStatistic, Statistics, Told
 from dfprivacy_eda.sums import SD, Sums, statistic
 from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dfprivacy import Column, Curator, Release
     from dfprivacy_eda.correlation import Products
@@ -42,7 +41,6 @@ __all__ = [
     "of_quantiles",
     "of_report",
     "of_rows",
-    "of_total",
 ]
 
 RELATIVE = "expected relative error"
@@ -88,7 +86,7 @@ def of_moments(name: str) -> Any:
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
         error, relative = _expected(curator.planned, name, rows_of(curator))
-        assumed = [] if name == "mean" else [f"the standard deviation is {SD * column.half:.4g}"]
+        assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
         return {_given(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return findings
@@ -96,18 +94,13 @@ def of_moments(name: str) -> Any:
 
 def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column that a release holds, if they tell a statistic."""
-    if isinstance(release, ColumnStatistic):  # the first step to a variance may tell no mean
-        told = {"mean"} if name == "mean" else {"var", "std"}
-        every = [(release.column, release.statistic, release.released)]
-    else:
-        told = {"mean", "sum", "var", "std"} if name == "mean" else {"var", "std"}
-        columns, statistics, held = (getattr(release, each, ()) for each in ("columns", "statistics", "released"))
-        if len(statistics) != len(columns):  # a description has all of each column
-            statistics = ["std"] * len(columns)
-        every = list(zip(columns, statistics, held, strict=False))
-    for of, statistic_, plain in every:
-        if of == column.name and statistic_ in told and isinstance(plain, Mapping) and "map" in plain:
-            return Sums.of_release(plain, column)
+    every = release._each if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
+    told = {"mean"} if name == "mean" else {"var", "std"}
+    if name == "mean" and isinstance(release, Statistics):  # alone, the first step to a variance may tell none
+        told |= {"sum", "var", "std"}
+    for each in every:
+        if isinstance(each, Told | ColumnStatistic) and each.column == column.name and each.statistic in told:
+            return None if each.released is None else Sums.of_release(each.released, column)
     return None
 
 
@@ -125,36 +118,35 @@ def known_moments(name: str) -> Any:
     return reader
 
 
-def of_total(curator: Curator, column: Column, **_: Any) -> Findings:
-    """Plan a sum."""
-    error = curator.planned[0].laws[0].standard_deviation * column.half
-    return {_given(curator, "the sum"): error, RELATIVE: error / (rows_of(curator) * SD * column.half)}
+def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
+    """Make the planner of noisy numbers: relative to all rows over what `of` gives."""
 
-
-def of_number(what: str, *, typical: int = 1) -> Any:
-    """Make the planner of noisy numbers: relative to all rows, or to one of so many values in each search."""
-
-    def findings(curator: Curator, **_: Any) -> Findings:
-        error, searches = laplace(curator), len(curator.measured) if typical > 1 else 1
+    def findings(curator: Curator, **asked: Any) -> Findings:
+        measured = [each for each in curator.measured if each.epsilon or each.reused]
+        error = measured[at].law.standard_deviation if measured else 0.0
+        named = what.format("bin's count" if "bins" in asked else "count")
         return {
-            f"expected standard error of {what}": error,
-            RELATIVE: error * typical * searches / rows_of(curator),
+            f"expected standard error of {named}": error,
+            RELATIVE: error * of(curator, **asked) / rows_of(curator),
         }
 
     return findings
 
 
-of_rows = of_number("the number of rows")
-of_keys = of_number("each count", typical=_TYPICAL)
+of_rows = _noise("the number of rows")
+of_keys = _noise("each count", lambda curator, **_: _TYPICAL * len(curator.measured))
+of_profile = _noise("each number of rows", lambda *_, **__: _TYPICAL, at=0)
+of_nunique = _noise(
+    "the number of different values",
+    lambda curator, column, **_: rows_of(curator) / len(column.categories or range(_TYPICAL)),
+)
+_of_cells = _noise("each {}", lambda curator, **_: curator.planned.raw.size)
 
 
 def of_counts(curator: Curator, **asked: Any) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
-    if asked.get("categories") == "discover" or asked.get("domain") is not None:
-        return dict(of_keys(curator))
-    error, what = laplace(curator), "bin's count" if "bins" in asked else "count"
-    cells = curator.planned.raw.size
-    return {f"expected standard error of each {what}": error, RELATIVE: error * cells / rows_of(curator)}
+    found = asked.get("categories") == "discover" or asked.get("domain") is not None
+    return dict((of_keys if found else _of_cells)(curator, **asked))
 
 
 def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
@@ -164,12 +156,6 @@ def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findin
         "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
         RELATIVE: error * _TYPICAL / rows_of(curator),
     }
-
-
-def of_profile(curator: Curator, **_: Any) -> Findings:
-    """Plan a profile: relative to one of ten values."""
-    error = curator.measured[0].scale
-    return {"expected standard error of each number of rows": error, RELATIVE: error * _TYPICAL / rows_of(curator)}
 
 
 def of_quantiles(
@@ -234,15 +220,6 @@ def _correlated(curator: Curator, products: Products, name: str) -> Findings:
     error = products.expected(rows_of(curator), name)
     told = "not known" if error is None else error
     return {_given(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
-
-
-def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
-    """Plan the number of different values: relative to that of the categories, or to ten."""
-    error = laplace(curator)
-    return {
-        "expected standard error of the number of different values": error,
-        RELATIVE: error / len(column.categories or range(_TYPICAL)),
-    }
 
 
 def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:

@@ -7,11 +7,12 @@ colours can be told apart by people who see fewer of them, and in grey.
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.plotting import axes, below, explained, ink, interval, panels, stacked, wrapped
+from dfprivacy.plotting import axes, below, forest, ink, panels, stacked, wrapped
 from dfprivacy.wording import number
 from dfprivacy_eda.wording import called, named, stated
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.describe import Description
     from dfprivacy_eda.profile import Profile
     from dfprivacy_eda.quantiles import Quantiles
-    from dfprivacy_eda.results import ColumnStatistic
+    from dfprivacy_eda.results import ColumnStatistic, Told
     from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 __all__ = [
@@ -44,10 +45,9 @@ __all__ = [
 ]
 
 BAR, SURE = "#9ec3e6", "#d95f02"
-_NONE = "#d0d0d0"
 _TWO_SIDES = 1.96  # standard errors of a 95% interval
 _SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")
-_MOST_BARS, _MOST_WRITTEN = 40, 240
+_MOST_ROWS, _MOST_WRITTEN = 40, 240
 _DARK = 0.65  # of the largest number, from which its square is too dark for black
 _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 _ROW = 0.28  # inches of a row
@@ -78,11 +78,9 @@ def statistic(release: ColumnStatistic, ax: Any) -> Any:
         ax.plot(release.value, 0, "o", color=ink(ax), label="released; its notes say how sure it is")
         below(ax)
         return ax
+    values = [(release.value, release.low, release.high)]
     part = release._noise_part  # noqa: SLF001 - of our own kind
-    interval(ax, 0, release.value, (release.low, release.high), noise=part)
-    ax.plot(release.value, 0, "o", color=ink(ax))
-    explained(ax, release.confidence, [part], "o")
-    return ax
+    return forest([""], values, ax.get_xlabel(), ax, noise=[part], confidence=release.confidence)
 
 
 def histogram(release: Histogram, ax: Any) -> Any:
@@ -111,20 +109,13 @@ def _counted_in(release: Histogram | Counts) -> tuple[float, str]:
 
 
 def counts(release: Counts, ax: Any) -> Any:
-    """Draw a bar for each category, with its interval; the first is on top."""
-    shown = min(len(release.categories), _MOST_BARS)
-    ax = axes(ax, height=max(2.2, _ROW * (shown + 3)))
-    at, (every, rows) = np.arange(shown), _counted_in(release)
-    low, high = (ends[:shown] / every for ends in release.intervals)
-    ax.barh(at, release.counts[:shown] / every, height=0.7, color=BAR, edgecolor=ink(ax), linewidth=0.6)
-    ax.hlines(at, low, high, color=SURE, lw=2.5, label=_interval(release.confidence))
-    ax.set_yticks(at, [str(category) for category in release.categories[:shown]])
-    ax.invert_yaxis()
-    rest = len(release.categories) - shown
-    more = f" ({rest} more not drawn)" if rest else ""
-    ax.set(xlabel=rows, ylabel=called(release, release.column) + more)
-    ax.set_xlim(left=0)
-    _legend(_plain(ax), loc="lower left", bbox_to_anchor=(0, 1))
+    """Draw the number of each category with its interval; the first is on top."""
+    shown, (every, rows) = release.categories[:_MOST_ROWS], _counted_in(release)
+    numbers = (each[: len(shown)] / every for each in (release.counts, *release.intervals))
+    ax = forest([*map(str, shown)], [*zip(*numbers, strict=True)], rows, ax, confidence=release.confidence,
+                noise=[1.0 if release.noise_scale else None] * len(shown))  # fmt: skip
+    rest = len(release.categories) - len(shown)
+    ax.set_ylabel(called(release, release.column) + (f" ({rest} more not drawn)" if rest else ""))
     return ax
 
 
@@ -139,32 +130,23 @@ def categories(releases: Sequence[Counts], ax: Any) -> Any:
 
 def numbers(release: Aggregates, ax: Any) -> Any:
     """Draw a line for each number, of a scale of its own: itself, and its interval."""
-    cells = zip(release.names, release.columns, release.statistics, release.values, release.lows, release.highs,
-                strict=True)  # fmt: skip
-    drawn = [
-        ([wrapped(named(release, *words), _LONG)], [value], [low], [high], "", [None])
-        for *words, value, low, high in cells
-        if low is not None and high is not None
-    ]
-    return panels(ax, drawn)
+    told = [each for each in release._each if each.low is not None]  # noqa: SLF001 - of our own kind
+    names = [wrapped(named(release, each.name, each.column, each.statistic), _LONG) for each in told]
+    return panels(ax, [_panel([name], [each], "") for name, each in zip(names, told, strict=True)])
 
 
 def description(release: Description, ax: Any) -> Any:
     """Draw a panel for each column of numbers: its mean and its quartiles, each with an interval."""
-    at = [release.statistics.index(name) for name in ("mean", "25%", "50%", "75%")]
-    tables = zip(release.columns, release.values, release.lows, release.highs, strict=True)
-    words = _interval(release.confidence)
-    drawn = [
-        (
-            [release.statistics[row] for row in at],
-            *([table[row] for row in at] for table in columns),
-            f"{called(release, name)} ({words})",
-            [None] * len(at),
-        )
-        for name, *columns in tables
-        if columns[0][at[0]] is not None
-    ]
-    return panels(ax, drawn)
+    shown, words = ("mean", "25%", "50%", "75%"), _interval(release.confidence)
+    told = [each for each in release._each if each.statistic in shown and each.value is not None]  # noqa: SLF001
+    columns = groupby(told, key=lambda each: each.column)
+    return panels(ax, [_panel(shown, [*of], f"{called(release, name)} ({words})") for name, of in columns])
+
+
+def _panel(names: Sequence[str], told: Sequence[Told], what: str) -> tuple[Any, ...]:
+    numbers = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
+    values, lows, highs, noise = numbers
+    return names, values, lows, highs, what, noise
 
 
 def crosstab(release: Crosstab, ax: Any) -> Any:
@@ -271,24 +253,14 @@ def bounds(release: FoundBounds, edges: NDArray[np.float64], ax: Any) -> Any:
 
 def profile(release: Profile, labels: Sequence[str], ax: Any) -> Any:
     """Draw for each column how many rows hold a value of its kind, and how many hold nothing, with intervals."""
-    ax = axes(ax, height=max(2.2, _ROW * (1.6 * len(labels) + 3)))
-    at, error = np.arange(len(labels)), release.noise_standard_error
-    gone = np.array([np.nan if each is None else each for each in release.missing])
-    kinds = (
-        ("rows with a value of its kind", -0.2, np.array(release.rows), BAR),
-        ("rows with none", 0.2, gone, _NONE),
-    )
-    for label, beside, rows, colour in kinds:
-        ax.barh(at + beside, rows, height=0.36, color=colour, edgecolor=ink(ax), linewidth=0.6, label=label)
-        low, high = np.maximum(rows - _TWO_SIDES * error, 0), rows + _TWO_SIDES * error
-        ax.hlines(at + beside, low, high, color=SURE, lw=2.5, label=None if beside > 0 else _interval(0.95))
-    ax.axvline(release.threshold, color=ink(ax), lw=1, ls="--", label=f"seen from {release.threshold:,} rows on")
-    ax.set_yticks(at, list(labels))
-    ax.invert_yaxis()
-    ax.set(xlabel="rows")
-    ax.set_xlim(left=0)
-    _legend(_plain(ax), ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
-    return ax
+    reach, values = _TWO_SIDES * release.noise_standard_error, []
+    names: list[str] = []
+    for label, rows, gone in zip(labels, release.rows, release.missing, strict=True):
+        known = {label: rows, "without a value": gone}
+        names += [name for name, number in known.items() if number is not None]
+        values += [(each, max(each - reach, 0.0), each + reach) for each in known.values() if each is not None]
+    return forest(names, values, f"rows, seen from {release.threshold:,} on", ax, noise=[1.0] * len(names),
+                  confidence=0.95)  # fmt: skip
 
 
 def _power(edge: float) -> str:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Cell", "Noisy", "note", "project", "within"]
+__all__ = ["ROWS", "Cell", "Noisy", "note", "project", "within"]
+
+ROWS = ("count", "missing")  # between none and all
 
 
 def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from dfprivacy import Column, Curator, Release, features, mechanism
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
-from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, reached, rows_beyond
+from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
 from dfprivacy_eda.possible import project
 
 if TYPE_CHECKING:
@@ -313,9 +313,7 @@ def within_reach(
     runs = np.arange(1, RUN + 1)
     limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
     edges, first = cuts(seen)
-    last = first + _BINS
-    first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
-    outside = rows_beyond(np.append(counts[:first], counts[last:]), scale, rows)
+    first, last, outside = widened(counts, first, first + _BINS, limits, scale, rows)
     told = shape(edges[first : last + 1], counts[first:last], scale)
     return float(edges[first]), float(edges[last]), outside, *told
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import page
 from dfprivacy_eda.correlation import Products, corr
 from dfprivacy_eda.counts import value_counts
-from dfprivacy_eda.describe import Description, describe, described, measured_of
+from dfprivacy_eda.describe import Description, describe, described, measured_of, split
 from dfprivacy_eda.joint import Measured
 from dfprivacy_eda.tables import Counts, Histogram
 
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "binned", "report"]
 
-_PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
 _MOST = 24  # bins of a picture
-_TOGETHER = range(2, 101)  # columns whose correlations are measured
 _TAIL = 0.002  # of the rows, at each end, that a picture may leave out
 
 
@@ -232,20 +229,12 @@ def report(
     """
     chosen = described(curator, columns)
     numbers = tuple(column for column in chosen if column.bounds is not None)
-    shares = split(len(numbers), len(chosen) - len(numbers))
+    shares = split(len(numbers), len(chosen) - len(numbers), together=True)
     measured = measured_of(curator, chosen, shares, nan_policy, whole_trees=True)
     products = None
     if "correlations" in shares:
         products = corr.measure(curator, {"columns": numbers, "recentre": False, "nan_policy": nan_policy})
     return Looked(measured, products, {name: float(share) for name, share in shares.items()})
-
-
-def split(numbers: int, labels: int) -> dict[str, Fraction]:
-    """Split the budget among what there is to measure."""
-    wanted = {"moments": numbers, "quartiles": numbers, "categories": labels}
-    wanted["correlations"] = numbers if numbers in _TOGETHER else 0
-    parts = {name: _PARTS[name] * count for name, count in wanted.items() if count}
-    return {name: Fraction(part, sum(parts.values())) for name, part in parts.items()}
 
 
 @report.concludes

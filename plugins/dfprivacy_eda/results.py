@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +14,11 @@ from scipy.special import ndtri
 from dfprivacy import Column, Release
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
+from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
-from dfprivacy_eda.wording import is_quantile, left_out, said, stated, unit_of
+from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Framed", "Tabled", "possible_cells", "redrawn_cells", "tidy"]
+__all__ = ["ColumnStatistic", "Framed", "Statistics", "Tabled", "Told", "tidy"]
 
 
 class Tabled(Release):
@@ -214,19 +216,104 @@ def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] 
     return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
 
 
-def redrawn_cells(
-    asked: Sequence[tuple[str, tuple[float, float] | None, Mapping[str, Any] | None, str]],
-) -> tuple[Any, ...]:
-    """Return statistics under draws of the noise, of their columns, bounds, noisy sums and names; or None."""
-    return tuple(
-        None if plain is None or statistic not in STATISTICS else getattr(drawn(plain, column, bounds), statistic)
-        for column, bounds, plain, statistic in asked
-    )
+@dataclass(frozen=True)
+class Told:
+    """One of several statistics: its name, what it is of, and what is known of it."""
+
+    name: str
+    column: str
+    statistic: str
+    bounds: tuple[float, float] | None
+    released: Mapping[str, Any] | None
+    value: Any
+    error: float | None
+    low: float | None
+    high: float | None
+    raw: Any
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The bounds of a quantile, which may lie beyond them."""
+        return self.bounds if is_quantile(self.statistic) else None
+
+    @property
+    def redrawn(self) -> Any:
+        """The number under draws of the noise, if it follows from sums; else None."""
+        if self.released is None or self.statistic not in STATISTICS:
+            return None
+        return getattr(drawn(self.released, self.column, self.bounds), self.statistic)
 
 
-def possible_cells(statistics: Sequence[str], raw: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what is drawn of numbers as released: not of rows, which were brought to what is possible."""
-    return tuple(None if name in ("count", "missing") else each for name, each in zip(statistics, raw, strict=True))
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Statistics(Tabled):
+    """Statistics of columns, by place: all of a column in one tuple, or each for itself."""
+
+    columns: tuple[str, ...]
+    statistics: tuple[str, ...]
+    values: tuple[Any, ...]
+    standard_errors: tuple[Any, ...]
+    lows: tuple[Any, ...]
+    highs: tuple[Any, ...]
+    raw: tuple[Any, ...]
+    confidence: float
+    shares: dict[str, float]
+    bounds: tuple[tuple[float, float] | None, ...] = ()
+    released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def _each(self) -> list[Told]:
+        """The statistics one by one."""
+        raise NotImplementedError
+
+    @property
+    def _of_columns(self) -> Iterator[tuple[Any, ...]]:
+        """Give of each column, or statistic, what is known: as `Told` has it, from the bounds on."""
+        none = (None,) * len(self.columns)
+        cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
+        return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
+
+    def _shaped(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+        """Lay what is of each statistic out as the fields are."""
+        return tuple(cells)
+
+    def _redrawn(self) -> Mapping[str, Any]:
+        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        raw = [each.redrawn for each in self._each]
+        # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
+        values = [None if one.statistic in ROWS else each for one, each in zip(self._each, raw, strict=True)]
+        return {"raw": self._shaped(raw), "values": self._shaped(values)}
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """State each statistic; a category is no number, and has a column of its own."""
+        texts = [each.value if isinstance(each.value, str) else None for each in self._each]
+        named: dict[str, list[Any]] = {
+            "name": [each.name for each in self._each],
+            "column": [each.column for each in self._each],
+            "statistic": [each.statistic for each in self._each],
+            "value": [None if isinstance(each.value, str) else each.value for each in self._each],
+            **({"category": texts} if any(texts) else {}),
+            "standard_error": [each.error for each in self._each],
+            "low": [each.low for each in self._each],
+            "high": [each.high for each in self._each],
+        }
+        covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
+        return {**named, "covers": covers}
+
+    def _says(self, one: Told, what: str, **how: Any) -> str:
+        """Say a number with its unit, and how sure it is."""
+        error = None if one.low is None or one.high is None else (one.high - one.low) / 4
+        unit = unit_of(self, one.statistic, one.column)
+        value = f"{number(one.value, error)} {unit}".rstrip() + beyond(one.value, one.ends)
+        return f"{what} is {value}{sure(one.low, one.high, self.confidence, unit=unit, bounds=one.ends, **how)}"
+
+    def _notes(self) -> Sequence[str]:
+        """Give the notes."""
+        raise NotImplementedError
+
+    def _rows(self) -> list[tuple[str, str]]:
+        spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
+        return [*rows, *(("note", note) for note in self._notes())]
 
 
 def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:

@@ -13,7 +13,6 @@ from scipy.special import gammaincinv
 from dfprivacy import Column, Curator, features
 from dfprivacy.inference.draws import FRESH, points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
-from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.inference.engine import Parameter
-    from dfprivacy.inference.moments import Form
     from dfprivacy.release import NoisyValue
 
     Array = NDArray[np.float64]
@@ -215,16 +213,7 @@ class Sums:
     @property
     def population(self) -> Inference:
         """What is known of the mean of a population of which the rows are a sample."""
-        form: Form = "private"
-        values, laws, rows = self.values[:3], self.laws[:3], None
-        if self.start[0]:  # public
-            lost = len(values) > 2  # noqa: PLR2004 - the sums of y and y²
-            form, rows = "apart" if lost else "known", self.start[:1]
-            gone = [float(self.estimate.count[0])] if lost else []
-            values = np.array([*values[:2], *gone])
-            laws = (*laws[:2], *(replace(law, scale=law.scale * self.map[3, 2]) for law in laws[2:]))
-        bounds = self.column.low, self.column.high
-        return infer(NoisyMoments(values[None], laws, rows, form, bounds), _of_population)
+        return infer(self, _of_population)
 
     def expected(self, rows: float) -> Sums:
         """Return the same of a table in the middle of the bounds, a sixth of which is its standard deviation."""
@@ -236,9 +225,9 @@ class Sums:
         return replace(self, values=values, about=about)
 
 
-def _of_population(moments: Any) -> tuple[Array, Array, Array]:
-    one = moments[0]
-    return one.mean, one.variance / one.n, one.n - 1
+def _of_population(drawn: Drawn) -> tuple[Array, Array, Array]:
+    rows = np.maximum(drawn.count, 2)
+    return drawn.mean, drawn.var / rows, rows - 1
 
 
 @lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave

@@ -84,6 +84,11 @@ class _Counted(Tabled):
     def _law(self) -> NoiseLaw:
         return NoiseLaw(self.noise_scale, self.noise_step)
 
+    @property
+    def _of_columns(self) -> tuple[str, ...]:
+        """The columns that are counted."""
+        raise NotImplementedError
+
     def _keys(self) -> dict[str, list[Any]]:
         """Say what each cell is of, in columns of a table."""
         raise NotImplementedError
@@ -95,11 +100,6 @@ class _Counted(Tabled):
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
         return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
 
-    @property
-    def _head(self) -> str:
-        """What the cells are of."""
-        raise NotImplementedError
-
     def _cells(self) -> list[str]:
         """Name the cells, in the order in which they are shown."""
         raise NotImplementedError
@@ -107,23 +107,21 @@ class _Counted(Tabled):
     def _sentence(self) -> str:
         """Say which cell has the most rows."""
         if not self.raw.size:
-            return f"No value of {self._about()} was found."
+            return f"No value of {self._noun(*self._of_columns)} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
         count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _WHOLE)
         share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
         whose, noise = ("the table's own", 1.0) if self.noise_scale else ("", None)
         how = sure(low, high, self.confidence, whose=whose, noise=noise)
-        told = f"have {self._about()} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
+        told = (
+            f"have {self._noun(*self._of_columns)} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
+        )
         return f"{self._of(number(self.total, error), number(count, error))}{share} {told}"
 
     def _of(self, total: str, count: str) -> str:
         """Begin the sentence with two numbers of rows: all, and the most of one cell."""
         return f"Of {total} rows, {count}"
-
-    def _about(self) -> str:
-        """Name the columns that are counted."""
-        raise NotImplementedError
 
     def _cell(self, at: int) -> str:
         """Name a cell in a sentence."""
@@ -144,7 +142,8 @@ class _Counted(Tabled):
         more = self.raw.size - _SHOWN
         rows += [(f"… {more:,} more", "", "")] if more > 0 else []
         return Grid(
-            (self._head, "share" if shown else "rows", f"{100 * self.confidence:.4g}% interval, rows"), rows
+            (self._of_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% interval, rows"),
+            rows,
         )
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -168,7 +167,23 @@ class _Counted(Tabled):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Counts(_Counted):
+class _OfColumn(_Counted):
+    """Counts of the rows in each of some parts of a column."""
+
+    column: str
+
+    @property
+    def _of_columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    def _framed(self, **keys: Any) -> Any:
+        """Put the counts, or shares, beside what they are of."""
+        name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
+        return tidy(self, {**keys, name: values.tolist()})
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counts(_OfColumn):
     """How many rows are in each category.
 
     ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
@@ -203,7 +218,6 @@ class Counts(_Counted):
         The measurement, and which of its numbers these are.
     """
 
-    column: str
     categories: tuple[Any, ...]
 
     def __getitem__(self, category: object) -> float:
@@ -216,29 +230,21 @@ class Counts(_Counted):
     @property
     def frame(self) -> Any:
         """A row for each category: itself, and its count or share."""
-        name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
-        return tidy(self, {self.column: self.categories, name: values.tolist()})
+        return self._framed(**{self.column: self.categories})
 
     def _keys(self) -> dict[str, list[Any]]:
         return {self.column: list(self.categories)}
-
-    def _about(self) -> str:
-        return self._noun(self.column)
-
-    @property
-    def _head(self) -> str:
-        return self.column
 
     def _cells(self) -> list[str]:
         return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each category, with its interval."""
+        """Draw the number of each category, with its interval."""
         return plots.counts(self, ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Histogram(_Counted):
+class Histogram(_OfColumn):
     """How many rows are between each two edges.
 
     ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
@@ -258,28 +264,19 @@ class Histogram(_Counted):
     """
 
     covers: str | None = "limited table"
-    column: str
     edges: NDArray[np.float64]
     bounds: tuple[float, float] | None = None
 
     @property
     def frame(self) -> Any:
         """A row for each bin: its edges, and its count or share."""
-        name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
-        return tidy(self, {"low": self.edges[:-1].tolist(), "high": self.edges[1:].tolist(), name: values.tolist()})
-
-    def _about(self) -> str:
-        return self._noun(self.column)
+        return self._framed(low=self.edges[:-1].tolist(), high=self.edges[1:].tolist())
 
     def _cell(self, at: int) -> str:
         return f"{super()._cell(at)} {self._unit(self.column)}".rstrip()
 
     def _keys(self) -> dict[str, list[Any]]:
         return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
-
-    @property
-    def _head(self) -> str:
-        return self.column
 
     def _cells(self) -> list[str]:
         ends = [number(float(edge)) for edge in self.edges]
@@ -319,6 +316,10 @@ class Crosstab(_Counted):
     margins: bool = False
 
     @property
+    def _of_columns(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
     def table(self) -> NDArray[np.float64]:
         """The counts or shares that were asked for, with sums in a last row and column where they were."""
         table = self.counts
@@ -343,9 +344,6 @@ class Crosstab(_Counted):
         rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return tidy(self, {self.columns[0]: rows, **parts})
-
-    def _about(self) -> str:
-        return self._noun(*self.columns)
 
     def _cell(self, at: int) -> str:
         first, second = np.unravel_index(at, self.raw.shape)

@@ -165,7 +165,7 @@ PROMISES = {  # what is asked, what is read off the answer, the truth of that, a
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", ["a table", "a private number of rows", "a group", "a group, little budget"])
 def test_what_is_promised_comes_true(case):
-    """The root mean square error of 200 answers is within a quarter of what was said, for every method.
+    """The root mean square error of 100 answers, or 80 of what takes long, is within a third of what was said.
 
     Or it is said that nothing is known. Of a group in private, the rows are an equal part of the table's.
     """
@@ -195,14 +195,15 @@ def test_what_is_promised_comes_true(case):
         promised = [value for what, value in said.items() if what.startswith("expected standard error")]
         if promised == ["not known"]:
             continue
+        runs = 80 if name in {"report", "agg", "profile"} else 100
         with seeded_noise(7):
-            answers = [getattr(asked, name)(*arguments, fresh=True, **price) for _ in range(200)]
-        found = np.array([read(each["a"] if grouped else each) for each in answers]).reshape(200, -1)
+            answers = [getattr(asked, name)(*arguments, fresh=True, **price) for _ in range(runs)]
+        found = np.array([read(each["a"] if grouped else each) for each in answers]).reshape(runs, -1)
         off = (found - truth(part)) / (1 if units is None else units(part))
         error = np.sqrt(np.mean(off**2, axis=0))
         error = error if len(promised) > 1 else [math.sqrt(np.mean(error**2))]
 
-        assert error == pytest.approx(promised, rel=0.25), (name, said)
+        assert error == pytest.approx(promised, rel=1 / 3), (name, said)
 
 
 def test_every_promise_is_measured(view):

@@ -15,8 +15,9 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
+from dfprivacy_eda.describe import split
 from dfprivacy_eda.page import BAR, SURE, document
-from dfprivacy_eda.report import binned, split
+from dfprivacy_eda.report import binned
 from dfprivacy_eda.tree import Grown, layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
@@ -102,7 +103,7 @@ def test_its_measurements_cost_what_was_asked(protect):
 def test_a_budget_is_split_without_a_rest(numbers, labels):
     """Shares are of what there is to measure, and add up to exactly 1."""
     if numbers + labels:
-        shares = split(numbers, labels)
+        shares = split(numbers, labels, together=True)
 
         assert sum(shares.values()) == 1
         assert ("correlations" in shares) == (2 <= numbers <= 100)
