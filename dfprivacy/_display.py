@@ -10,7 +10,7 @@ from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import covered, number, of_sample, sure
+from dfprivacy.wording import clearly_some, covered, number, of_sample, sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -100,8 +100,12 @@ class Displayed:
 
     def _rows(self) -> list[tuple[str, str]]:
         names = self._shown or tuple(self.result)
-        values = ((name, getattr(self, name)) for name in names if name != "covers")
-        return [(name, _text(value)) for name, value in values if not isinstance(value, tuple | None) or value]
+        missing = clearly_some(getattr(self, "missing", None), getattr(self, "missing_standard_error", None))
+        untold = {"covers"} if missing else {"covers", "missing", "missing_standard_error"}
+        values = ((name, getattr(self, name)) for name in names if name not in untold)
+        return [
+            (name, _text(value)) for name, value in values if not isinstance(value, tuple | str | None) or value
+        ]
 
     def _said(self) -> list[tuple[str, str]]:
         """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""

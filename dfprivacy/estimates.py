@@ -201,7 +201,7 @@ class Estimate(Release):
         return ("estimate", "low", "high", "standard_error", "noise_standard_error", *tested, "n", "notes")
 
     @property
-    def _noise_part(self) -> float:
+    def _noise_part(self) -> float | None:
         sampling = math.sqrt(max(self.standard_error**2 - self.noise_standard_error**2, 0.0))
         return noise_share(self.standard_error, sampling) or 0.0
 
@@ -250,13 +250,17 @@ class Estimate(Release):
         """
         if confidence_level is None:
             return ConfidenceInterval(self.low, self.high)
+        level = as_probability(confidence_level, "confidence_level")
+        return ConfidenceInterval(*map(float, self._interval(level)))
+
+    def _interval(self, level: float) -> tuple[Any, Any]:
+        """Compute the interval at a level, of what was released."""
         from dfprivacy.inference.moments import NoisyMoments
 
-        level = as_probability(confidence_level, "confidence_level")
         if self.term not in _FUNCTIONS:
             raise ArgumentError(f"There is no statistic {self.term!r} here.", "Define it as where it was asked.")
         found = _infer(NoisyMoments.of_release(self.released, self.bounds), _FUNCTIONS[self.term])
-        return ConfidenceInterval(*map(float, found.interval(level, self.alternative)))
+        return found.interval(level, self.alternative)
 
 
 _FUNCTIONS: dict[str, Callable[[Moments], tuple[Any, Any]]] = {}

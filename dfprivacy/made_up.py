@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfprivacy.errors import ArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.schema import Column
 
-__all__ = ["SPREAD", "groups_in_steps", "labels", "people", "spread_of", "values_of"]
+__all__ = ["SPREAD", "groups_in_steps", "labels", "people", "shares_of", "spread_of", "values_of"]
 
 SPREAD = 1 / 6
 """Standard deviation that a column is taken to have, as a part of its range."""
@@ -105,6 +107,50 @@ def groups_in_steps(
         column.name: column.mid + spread * (rng.normal(size=n) + effect * (middle - of)),
         by.name: kept[of],
     }
+
+
+def shares_of(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    hit: Any,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    effect: float,
+    share: float,
+    first: float | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Make a share of a category in all groups but the first, where it is larger by the effect.
+
+    Parameters
+    ----------
+    rng : Generator
+        What draws.
+    n : int
+        Number of rows.
+    column : Column
+        A column with categories.
+    hit : category
+        Which of them.
+    by, groups, first
+        As in `groups_in_steps`; None for all rows together.
+    effect, share : float
+        The difference, and the share in the other groups.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Values of the columns.
+    """
+    if not 0 <= share + effect <= 1:
+        raise ArgumentError(f"A share of {share + effect:g} cannot be.", "Assume another share, or effect.")
+    others = np.array([each for each in column.categories or () if each != hit] or [hit], dtype=object)
+    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
+    happened = rng.random(n) < share + effect * (of == 0)
+    rows = {column.name: np.where(happened, np.array(hit, dtype=object), rng.choice(others, n))}
+    if by is not None:
+        rows[by.name] = np.array(by.categories if groups is None else groups, dtype=object)[of]
+    return rows
 
 
 def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | NDArray[np.float64]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError, quoted, trimmed
-from dfprivacy.inference.draws import FRESH, redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Groups, Privacy, Release, arithmetic
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
 
+FRESH = 4096  # draws of the noise, as `dfprivacy.inference.draws` has them
 _LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
@@ -401,11 +401,18 @@ def _draws_of(release: Release) -> Mapping[str, Any]:
 
     The noise is then taken to be Laplace noise: at 95 %, it reaches farther than normal noise of that error.
     """
+    if release.privacy is not None and release.privacy.sample:
+        raise ArgumentError(
+            "This is an answer about a secret sample, of which nothing is kept that could be drawn again.",
+            "Combine answers about whole tables.",
+        )
     name, kind = release._estimate, type(release)  # noqa: SLF001 - of our own kind
     value, error = getattr(release, name, None), getattr(release, "noise_standard_error", None)
     own = kind._redrawn is not Release._redrawn or not hasattr(release, "low")  # noqa: SLF001 - as above
     if own or not (isinstance(value, float) and isinstance(error, float) and math.isfinite(value + error)):
         return release._redrawn()  # noqa: SLF001 - as above
+    from dfprivacy.inference.draws import redrawn  # which loads SciPy
+
     identity = plain_json(getattr(release, "released", None) or release.result)
     return {name: value - redrawn(NoiseLaw(1.0), error / math.sqrt(2), identity)}
 

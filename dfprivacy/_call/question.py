@@ -152,10 +152,10 @@ class Question:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
         question, table = self._prepared(), self.target.table
         release = question._kept() or question._known() or question._drawn()._paid()  # noqa: SLF001 - its own
-        frame = table.parts[0].frame if table.parts else table.frame
-        words = {name: each.of(name) for name, each in table.schema.words.items()}
-        units = {name: each.units for name, each in table.schema.words.items() if each.units}
-        release = release if frame is None else release.made_for(frame.library, words, units)
+        first = table.parts[0] if table.parts else table
+        words = {name: each.of(name) for name, each in first.schema.words.items()}
+        units = {name: each.units for name, each in first.schema.words.items() if each.units}
+        release = release if first.frame is None else release.made_for(first.frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release

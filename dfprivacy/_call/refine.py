@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._call.answered import answered_by
 from dfprivacy._call.combine import concluded, drawn, main, number_of, spread_of
 from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfprivacy._call.combine import Combination
     from dfprivacy._call.target import Target
-    from dfprivacy.release import Release
 
 __all__ = ["refined"]
 
@@ -30,6 +30,10 @@ def refined(
     target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
 ) -> Combination:
     """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
+    if not isinstance(release, Release):
+        raise ArgumentError(
+            f"refine() takes a release, not a {type(release).__name__}.", "Pass an answer of this view."
+        )
     pooled = vars(release).get("_pooled") if of is None else None
     first, number, times = pooled or (release, of or main, 1)
     question = answered_by(first)
@@ -49,6 +53,10 @@ def refined(
     if question.target.table.parts:
         raise ArgumentError(
             "An answer about two data sets cannot be refined.", "Ask it again with fresh=True, and use both."
+        )
+    if question.target.table.frame is None:
+        raise ArgumentError(
+            "The rows of this answer are not here any more: its view was dropped.", "Ask its question of the view."
         )
     concluded(_number(release, number), [release], "")  # what can be refused is refused while nothing is paid
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)

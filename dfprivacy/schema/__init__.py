@@ -339,14 +339,14 @@ def discover(
 
 
 def chosen_groups(
-    by: Column, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
+    by: Column | None, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
 ) -> tuple[Category, ...]:
     """Return the categories to compare, or say what is wrong with those that were named.
 
     Parameters
     ----------
-    by : Column
-        The column of the groups.
+    by : Column or None
+        The column of the groups; None if there are none.
     groups : sequence, optional
         The groups asked for, as the caller gave them; default: all categories of the column.
     least, most : int
@@ -360,7 +360,7 @@ def chosen_groups(
     Raises
     ------
     ArgumentError
-        If there are too few or too many, or one is named twice.
+        If there are too few or too many, or one is named twice, or groups of no column.
     SchemaError
         If one is no category of the column.
 
@@ -370,6 +370,10 @@ def chosen_groups(
     >>> chosen_groups(Column("arm", categories=("drug", "placebo", "none")), ["none", "drug"])
     ('none', 'drug')
     """
+    if by is None:
+        if groups is not None:
+            raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
+        return ()
     known = by.categories or ()
     wanted = known if groups is None else groups
     enough = isinstance(wanted, list | tuple) and len(wanted) >= least and (most is None or len(wanted) <= most)

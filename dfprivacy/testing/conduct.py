@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.question import held
 from dfprivacy._privacy import samplers as noise
@@ -17,8 +17,7 @@ from dfprivacy.testing import diameters, overheard, world
 from dfprivacy.testing.cases import candidates
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 from dfprivacy.testing.harness import Replay, fixed_chance, listening, with_first
-from dfprivacy.testing.insides import difference, insides
-from dfprivacy.testing.shown import shown
+from dfprivacy.testing.insides import difference, insides, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +34,8 @@ _ODD = 8  # rows that features are shown one by one
 
 
 def shows_noise_alone(audit: Audit) -> str:
-    first = audit.first_run
-    if first.release is None:
-        raise Skipped("it does not answer")
+    """Catch hidden attributes, pictures, texts, the order of keys, or a pickle that tell what is exact."""
+    first = audit.answered()
     if not first.replayable:
         raise Skipped("it draws what is no noise added to values, and cannot be replayed")
     seen = _seen(audit, audit.rows, pictures=True)
@@ -76,7 +74,13 @@ def _measurements(audit: Audit) -> list[Measurement]:
     return measurements
 
 
+def _things(audit: Audit) -> list[Any]:
+    """Give all features, statistics and labels that are measured, and what they are made of."""
+    return [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+
+
 def noises_what_it_reads(audit: Audit) -> str:
+    """Catch private rows read for nothing: a sensitivity of 0, bundled features changed."""
     measurements = _measurements(audit)
     for measurement in measurements:
         if measurement.reads and not measurement.draws:
@@ -88,7 +92,8 @@ def noises_what_it_reads(audit: Audit) -> str:
 
 
 def features_keep_the_rules(audit: Audit) -> str:
-    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    """Catch features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in."""
+    things = _things(audit)
     for thing in things:
         if (broken := overheard.against_the_rules(thing)) is not None:
             raise Failed(broken)
@@ -96,8 +101,9 @@ def features_keep_the_rules(audit: Audit) -> str:
 
 
 def diameters_hold(audit: Audit) -> str:
-    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
-    held = [features for thing in things if (features := diameters.stated(thing)) is not None]
+    """Catch a diameter of a feature's author's that two rows refute."""
+    foreign = map(diameters.foreign, _things(audit))
+    held = [features for features in foreign if getattr(features, "states_a_diameter", False)]
     if not held:
         raise Skipped("no feature states a diameter of its own")
     for features in held:
@@ -111,8 +117,9 @@ def diameters_hold(audit: Audit) -> str:
 
 
 def units_hold(audit: Audit) -> str:
-    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
-    held = [features for thing in things if (features := diameters.claimed(thing)) is not None]
+    """Catch a feature whose rows are not of the whole units that it claims."""
+    foreign = map(diameters.foreign, _things(audit))
+    held = [features for features in foreign if features is not None and features.unit is not None]
     if not held:
         raise Skipped("no feature claims a unit of its own")
     for features in held:
@@ -122,6 +129,7 @@ def units_hold(audit: Audit) -> str:
 
 
 def features_remember_nothing(audit: Audit) -> str:
+    """Catch features that keep the rows they see, warn of them, or then declare another radius, shape or weight."""
     things = [thing for each in _measurements(audit) for thing in each.things]
     tables = [audit.rows, audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
     stage = audit.stage
@@ -145,7 +153,8 @@ def features_remember_nothing(audit: Audit) -> str:
 
 
 def features_never_fail(audit: Audit) -> str:
-    things = [thing for each in _measurements(audit) for part in each.things for thing in overheard.parts(part)]
+    """Catch features, statistics and labels that raise, or have another shape, on some rows, which count as 0."""
+    things = _things(audit)
     stage = audit.stage
     tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *_strange(audit)]
     for rows in tables:
@@ -165,6 +174,7 @@ def _strange(audit: Audit) -> list[list[Row]]:
 
 
 def leaves_no_trace(audit: Audit) -> str:
+    """Catch files, processes, connections, environment variables, seeds, and state kept in a module."""
     other = next((rows for name, rows, _ in audit.distant if name == "highest"), audit.rows)
     turns = [(audit.rows, 1), (audit.rows, 1), (other, 1), (audit.rows, 2)]
     first, again, moved, reseeded = (_left_behind(audit, rows, start) for rows, start in turns)
@@ -188,6 +198,7 @@ def leaves_no_trace(audit: Audit) -> str:
 
 
 def own_form_keeps_nothing(audit: Audit) -> str:
+    """Catch an exact form for the owner that keeps what a release could find."""
     mechanism, stage, states = audit.mechanism, audit.stage, []
     if mechanism.own is None:
         raise Skipped("it has no exact form for the table's owner")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere, people, reuse, sample
+from dfprivacy.testing import conduct, discipline, elsewhere, reuse
 from dfprivacy.testing.cases import Case, cases_of
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
 
@@ -20,104 +21,18 @@ __all__ = ["CHECKS", "Check", "MechanismConformance", "Outcome", "catalogue", "c
 
 SAMPLES = 100_000
 
-CHECKS: dict[str, tuple[Callable[[Audit], str], str]] = {
-    check.__name__: (check, catches)
-    for check, catches in [
-        (discipline.answers, "a mechanism that fails on a plain table"),
-        (
-            discipline.loss_within_charge,
-            "too little noise: a sensitivity that is too small, rows counted twice, changes of group charged once",
-        ),
-        (
-            elsewhere.holds_in_other_cases,
-            "the same where the author gives no case: another relation, public columns, parts, bounds, prices",
-        ),
-        (
-            people.people_stand_together,
-            "too little noise for all rows of a person: in several groups, more than count, or without a name",
-        ),
-        (
-            sample.samples_stand_alone,
-            "a secret sample of two questions, or of rows that are not drawn, and a price that it does not cover",
-        ),
-        (elsewhere.moves_with_its_sums, "a statistic that rounded sums move further than it says"),
-        (discipline.charge_is_tight, "too much noise: budget that is charged and not used"),
-        (
-            discipline.concludes_from_noise_alone,
-            "anything exact in a release: counts, ranges, thresholds learned from the data, noise of its own",
-        ),
-        (
-            conduct.shows_noise_alone,
-            "attributes that are no field, pictures, texts, the order of keys, or a pickle that tell what is exact",
-        ),
-        (
-            conduct.noises_what_it_reads,
-            "private rows read for nothing: a sensitivity of 0, bundled features changed",
-        ),
-        (
-            discipline.noise_is_what_was_charged,
-            "noise from elsewhere, of another scale than was charged, or used twice",
-        ),
-        (
-            discipline.outputs_do_not_tell,
-            "noise of other kinds: any event that is likelier on a neighbouring table than epsilon allows",
-        ),
-        (discipline.noise_follows_its_law, "a sampler whose noise or messages do not follow their law"),
-        (discipline.refuses_bad_prices, "an answer for an epsilon of zero, NaN, infinity or nothing"),
-        (
-            discipline.charges_before_reading,
-            "rows read before they are paid for, and errors of an engine that are passed on",
-        ),
-        (discipline.reads_through_the_curator, "rows read behind the curator's back"),
-        (
-            discipline.spends_what_was_asked,
-            "a call that costs more than was asked, says that it cost less, or spares one of two accounts",
-        ),
-        (discipline.cost_does_not_depend_on_data, "a price that tells of the data"),
-        (discipline.explains_for_nothing, "an explanation that reads, charges, or shows an earlier sum"),
-        (discipline.keeps_the_charge, "a refund after an error, and a question that is paid twice"),
-        (
-            reuse.reuses_what_was_measured,
-            "a measurement that is taken from the ledger for another one, or paid where it is taken",
-        ),
-        (discipline.keeps_no_state, "measurements kept from one call for another"),
-        (
-            conduct.leaves_no_trace,
-            "files, processes, connections, environment variables, seeds, and state kept in a module",
-        ),
-        (
-            conduct.own_form_keeps_nothing,
-            "an exact form for the owner that keeps what a release could find",
-        ),
-        (
-            conduct.features_keep_the_rules,
-            "features that inherit from bundled ones, or define what the core derives, themselves or by a mix-in",
-        ),
-        (conduct.diameters_hold, "a diameter of a feature's author's that two rows refute"),
-        (conduct.units_hold, "a feature whose rows are not of the whole units that it claims"),
-        (
-            conduct.features_remember_nothing,
-            "features that keep the rows they see, warn of them, or then declare another radius, shape or weight",
-        ),
-        (
-            conduct.features_never_fail,
-            "features, statistics and labels that raise, or have another shape, on some rows: these count as zeros",
-        ),
-        (
-            discipline.rows_stand_alone,
-            "features that look at other rows or at the place in a batch, and arithmetic that depends on the batch",
-        ),
-        (
-            discipline.same_on_every_engine,
-            "other sums on pandas, Polars or a LazyFrame, and tables that are changed",
-        ),
-        (discipline.release_is_plain, "a release with NaN, with rows in it, or that cannot be kept in the ledger"),
-        (discipline.says_what_its_interval_covers, "an interval without a word on what it covers"),
-        (discipline.says_no_value, "errors, warnings, logs and output that quote a value of the data"),
-        (discipline.is_documented, "a docstring without a guarantee or a reference"),
-    ]
+CHECKS: dict[str, Callable[[Audit], str]] = {
+    name: check
+    for room in (discipline, elsewhere, reuse, conduct)
+    for name, check in vars(room).items()
+    if inspect.isfunction(check) and check.__module__ == room.__name__ and not name.startswith("_")
 }
-"""The checks by name, each with what it catches."""
+"""The checks by name: every public function of their modules. The first sentence of each says what it catches."""
+
+
+def _catches(check: Callable[[Audit], str]) -> str:
+    sentence, *_ = inspect.cleandoc(check.__doc__ or "").split("\n\n")
+    return " ".join(sentence.split()).removeprefix("Catch ").removesuffix(".")
 
 
 @dataclass(frozen=True)
@@ -193,7 +108,7 @@ class Check:
         start = time.perf_counter()
         status: Literal["passed", "failed", "skipped", "expected"] = "passed"
         try:
-            detail = CHECKS[self.name][0](self.audit)
+            detail = CHECKS[self.name](self.audit)
         except Skipped as reason:
             status, detail = "skipped", str(reason)
         except Failed as wrong:
@@ -268,8 +183,8 @@ def check_mechanism(
     given = cases_of(mechanism) if cases is None else tuple(cases)
     for case in given:
         audit = Audit(mechanism, case, samples, given)
-        for name, (_, catches) in CHECKS.items():
-            yield Check(name, catches, audit, expected.get(name, ""))
+        for name, check in CHECKS.items():
+            yield Check(name, _catches(check), audit, expected.get(name, ""))
 
 
 class MechanismConformance:
@@ -325,8 +240,8 @@ def _test(name: str, catches: str) -> Any:
     return test
 
 
-for _name, (_, _catches) in CHECKS.items():
-    setattr(MechanismConformance, f"test_{_name}", _test(_name, _catches))
+for _name, _check in CHECKS.items():
+    setattr(MechanismConformance, f"test_{_name}", _test(_name, _catches(_check)))
 
 
 def catalogue() -> str:
@@ -337,5 +252,5 @@ def catalogue() -> str:
     str
         Lines of the table.
     """
-    rows = [f"| `{name}` | {catches} |" for name, (_, catches) in CHECKS.items()]
+    rows = [f"| `{name}` | {_catches(check)} |" for name, check in CHECKS.items()]
     return "\n".join(["| check | what it catches |", "| --- | --- |", *rows])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.batch import Batch
     from dfprivacy.testing.cases import Row
 
-__all__ = ["Apart", "broken", "claimed", "refuted", "stated"]
+__all__ = ["Apart", "broken", "foreign", "refuted"]
 
 _ROWS = 40  # random rows, besides corners and odd ones
 _HALVINGS = 10
@@ -58,20 +58,10 @@ class Apart:
     diameter: float
 
 
-def stated(thing: Any) -> Any:
-    """Give somebody else's features as the core takes them, if they state a diameter; None if not."""
-    if not isinstance(thing, RowFeatures):
-        return None
-    held = enforced(thing)
-    return held if held is not thing and getattr(held, "states_a_diameter", False) else None
-
-
-def claimed(thing: Any) -> RowFeatures | None:
-    """Give somebody else's features as the core takes them, if they claim a unit; None if not."""
-    if not isinstance(thing, RowFeatures):
-        return None
-    held = enforced(thing)
-    return held if held is not thing and held.unit is not None else None
+def foreign(thing: Any) -> Any:
+    """Give somebody else's features as the core takes them; None if they are none."""
+    held = enforced(thing) if isinstance(thing, RowFeatures) else thing
+    return None if held is thing else held
 
 
 def broken(held: RowFeatures, stage: Harness) -> Row | None:
@@ -80,7 +70,7 @@ def broken(held: RowFeatures, stage: Harness) -> Row | None:
     Parameters
     ----------
     held : RowFeatures
-        What `claimed` gave.
+        What `foreign` gave.
     stage : Harness
         What is public about the table.
 
@@ -103,7 +93,7 @@ def refuted(held: RowFeatures, stage: Harness) -> Apart | None:
     Parameters
     ----------
     held : RowFeatures
-        What `stated` gave.
+        What `foreign` gave.
     stage : Harness
         What is public about the table.
 

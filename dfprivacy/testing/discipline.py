@@ -10,7 +10,6 @@ import importlib
 import json
 import math
 import re
-import uuid
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +19,6 @@ from unittest import mock
 
 import numpy as np
 
-from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.curator import Curator
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import exact
@@ -28,10 +26,9 @@ from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import DPError
 from dfprivacy.release import ConfidenceInterval, Release
-from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.distant import distant
+from dfprivacy.testing.cases import candidates, distant, tables
 from dfprivacy.testing.exact import Family, families, worst
-from dfprivacy.testing.harness import ADDED, SPARSE, Harness, fixed_chance, listening, with_first
+from dfprivacy.testing.harness import ADDED, SPARSE, Harness, fixed_chance, ledger_accounts, listening, with_first
 from dfprivacy.testing.insides import difference, insides
 from dfprivacy.testing.sampler import goodness_of_fit, keys_fit, messages_fit
 from dfprivacy.testing.sampling import audit_by_sampling
@@ -107,6 +104,12 @@ class Audit:
         """The first performance."""
         return self.stage.trace(self.rows)
 
+    def answered(self) -> Recording:
+        """Give the first performance; skip the check if it has no answer."""
+        if self.first_run.release is None:
+            raise Skipped("it does not answer")
+        return self.first_run
+
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
         """Tables far from the first, by name, asked under the noisy sums of the first_run.
@@ -114,8 +117,7 @@ class Audit:
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
         """
-        if self.first_run.release is None:
-            raise Skipped("it does not answer")
+        self.answered()
         return [
             (name, rows, self.stage.trace(rows, transcript=self.first_run.given))
             for name, rows in distant(self.case, self.rows).items()
@@ -132,8 +134,7 @@ class Audit:
     @cached_property
     def families(self) -> list[Family]:
         """Neighbouring tables, traced."""
-        if self.first_run.release is None:
-            raise Skipped("it does not answer")
+        self.answered()
         return families(self.stage)
 
     @cached_property
@@ -146,6 +147,7 @@ class Audit:
 
 
 def answers(audit: Audit) -> str:
+    """Catch a mechanism that fails on a plain table."""
     trace = audit.first_run
     if trace.release is None:
         raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
@@ -153,8 +155,7 @@ def answers(audit: Audit) -> str:
 
 
 def _closed_form(audit: Audit) -> None:
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    audit.answered()
     if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, whose loss has no closed form here")
     if not audit.first_run.charges:
@@ -162,6 +163,7 @@ def _closed_form(audit: Audit) -> None:
 
 
 def loss_within_charge(audit: Audit) -> str:
+    """Catch too little noise: too small a sensitivity, rows counted twice, changes of group charged once."""
     _closed_form(audit)
     loss = audit.loss
     if loss.exceeds:
@@ -173,6 +175,7 @@ def loss_within_charge(audit: Audit) -> str:
 
 
 def charge_is_tight(audit: Audit) -> str:
+    """Catch too much noise: budget that is charged and not used."""
     _closed_form(audit)
     used = audit.loss.tightness
     if used < audit.case.tightness:
@@ -184,6 +187,7 @@ def charge_is_tight(audit: Audit) -> str:
 
 
 def concludes_from_noise_alone(audit: Audit) -> str:
+    """Catch anything exact in a release: counts, ranges, thresholds learned from the data, noise of its own."""
     if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, and cannot be replayed")
     count = 0
@@ -216,6 +220,7 @@ def _difference(a: str, b: str) -> str:
 
 
 def noise_is_what_was_charged(audit: Audit) -> str:
+    """Catch noise from elsewhere, of another scale than was charged, or used twice."""
     trace = audit.first_run
     if trace.opaque:
         raise Skipped("it draws what cannot be replayed")
@@ -242,8 +247,8 @@ def noise_is_what_was_charged(audit: Audit) -> str:
 
 
 def outputs_do_not_tell(audit: Audit) -> str:
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    """Catch noise of other kinds: any event that is likelier on a neighbouring table than epsilon allows."""
+    audit.answered()
     for other in (noise_is_what_was_charged, concludes_from_noise_alone):
         try:
             other(audit)
@@ -264,6 +269,7 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 
 def noise_follows_its_law(audit: Audit) -> str:
+    """Catch a sampler whose noise or messages do not follow their law."""
     drawn = {kind: sorted({d.scale for d in audit.first_run.draws if d.kind == kind}) for kind in sorted(ADDED)}
     laws = {(kind, each) for kind, of in drawn.items() if of for each in (of[0], of[len(of) // 2], of[-1])}
     for kind, scale in sorted(laws | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
@@ -294,6 +300,7 @@ def _fit(sampler: Any, kind: Any, scale: float, draws: int) -> float:
 
 
 def refuses_bad_prices(audit: Audit) -> str:
+    """Catch an answer for an epsilon of zero, NaN, infinity or nothing."""
     log: list[str] = []
     views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
     bad: list[Any] = [0, -1, math.nan, math.inf, "nothing", None, [1]]
@@ -311,6 +318,7 @@ def refuses_bad_prices(audit: Audit) -> str:
 
 
 def charges_before_reading(audit: Audit) -> str:
+    """Catch rows read before they are paid for, and errors of an engine that are passed on."""
     trace = audit.first_run
     reads = [at for at, event in enumerate(trace.log) if event != "charge"]
     if reads and "charge" not in trace.log[: reads[0]]:
@@ -336,6 +344,7 @@ def _everything_said(error: BaseException | None) -> str:
 
 
 def reads_through_the_curator(audit: Audit) -> str:
+    """Catch rows read behind the curator's back."""
     for family in audit.families:
         for _, trace in family.members:
             if "trespass" in trace.log:
@@ -344,6 +353,7 @@ def reads_through_the_curator(audit: Audit) -> str:
 
 
 def spends_what_was_asked(audit: Audit) -> str:
+    """Catch a call that costs more than was asked, says that it cost less, or spares one of two accounts."""
     epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
     for family in audit.families:
         for row, trace in family.members:
@@ -363,6 +373,7 @@ def spends_what_was_asked(audit: Audit) -> str:
 
 
 def cost_does_not_depend_on_data(audit: Audit) -> str:
+    """Catch a price that tells of the data."""
     for family in audit.families:
         for (one, a), (other, b) in family.pairs():
             if a.charges != b.charges:
@@ -371,6 +382,7 @@ def cost_does_not_depend_on_data(audit: Audit) -> str:
 
 
 def explains_for_nothing(audit: Audit) -> str:
+    """Catch an explanation that reads, charges, or shows an earlier sum."""
     log: list[str] = []
     views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
 
@@ -393,19 +405,11 @@ def explains_for_nothing(audit: Audit) -> str:
 
 
 def keeps_the_charge(audit: Audit) -> str:
-    """Ask a real ledger, which does not forget."""
-    epsilon, delta = Fraction(100), exact(audit.case.delta) * 100
-    accounts = [
-        open_ledger("memory:").open_account(
-            f"{till.name} {uuid.uuid4().hex}",
-            epsilon=epsilon,
-            delta=delta,
-            accounting="basic",
-            neighbors=audit.case.neighbors,
-            public=tuple(sorted(audit.case.public)),
-        )
-        for till in audit.stage.accounts_of([])
-    ]
+    """Catch a refund after an error, and a question that is paid twice.
+
+    Ask a real ledger, which does not forget.
+    """
+    accounts = ledger_accounts(audit.stage)
 
     def paid() -> list[Fraction]:
         return [sum((entry.epsilon for entry in account.entries()), Fraction(0)) for account in accounts]
@@ -446,6 +450,7 @@ def _summed(account: Any) -> Any:
 
 
 def keeps_no_state(audit: Audit) -> str:
+    """Catch measurements kept from one call for another."""
     first = audit.first_run
     for what, rows in (("another table", audit.rows[1:] + audit.rows[:1]), ("the same table", audit.rows)):
         later = audit.stage.trace(rows, transcript=first.given)
@@ -474,6 +479,7 @@ def _later(audit: Audit) -> str | None:
 
 
 def rows_stand_alone(audit: Audit) -> str:
+    """Catch features that look at other rows or the place in a batch, or arithmetic that depends on the batch."""
     rng = np.random.default_rng(3)
     others = candidates(audit.case, count=40)
     public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
@@ -524,6 +530,7 @@ def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
 
 
 def same_on_every_engine(audit: Audit) -> str:
+    """Catch other sums on pandas, Polars or a LazyFrame, and tables that are changed."""
     rows = [*audit.rows, *({**audit.rows[0], **row} for row in _plain_rows(audit.case))]
     parts = [{name: [row[name] for row in part] for name in audit.case.columns} for part in audit.stage.parts(rows)]
     first = audit.stage.trace(rows)
@@ -577,6 +584,7 @@ def _unchanged(frame: Any, before: Any) -> bool:
 
 
 def release_is_plain(audit: Audit) -> str:
+    """Catch a release with NaN, with rows in it, or that cannot be kept in the ledger."""
     lengths = []
     for extra in (7, 11):
         rows = (audit.rows * 20)[: len(audit.rows) + extra]
@@ -596,8 +604,8 @@ def release_is_plain(audit: Audit) -> str:
 
 
 def says_what_its_interval_covers(audit: Audit) -> str:
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    """Catch an interval without a word on what it covers."""
+    audit.answered()
     found = [each for each in _releases(audit.first_run.release) if _has_interval(each)]
     for each in found:
         if each.covers not in COVERS:
@@ -646,7 +654,10 @@ def _lengths(plain: Any, path: str) -> Iterator[tuple[str, int]]:
 
 
 def says_no_value(audit: Audit) -> str:
-    """Plant values that are found again wherever they turn up."""
+    """Catch errors, warnings, logs and output that quote a value of the data.
+
+    Plant values that are found again wherever they turn up.
+    """
     planted, numbers = _canaries(audit)
     odd = {
         "canaries": planted,
@@ -694,6 +705,7 @@ def _quote(text: str, numbers: Sequence[float]) -> str:
 
 
 def is_documented(audit: Audit) -> str:
+    """Catch a docstring without a guarantee or a reference."""
     doc = audit.mechanism.doc
     if not re.search(r"differential(ly)?\W+priva|[εe]psilon\W+DP\b|ε-DP", doc, re.IGNORECASE):
         raise Failed("the docstring does not say what privacy it guarantees")

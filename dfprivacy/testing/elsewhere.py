@@ -1,31 +1,54 @@
-"""Checks of what an author does not show: cases that are left out, and how far a statistic moves with its sums."""
+"""Checks of what an author does not show.
+
+Those are cases that are left out, how far a statistic moves with its sums, people with several rows, on tables that
+differ in all rows of one of them, and secret samples of tables that differ in one row.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
+from dfprivacy._call.target import Target
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.losses import Approximate, Pure
+from dfprivacy._table import sample
+from dfprivacy.errors import DPError
+from dfprivacy.schema import Unit
 from dfprivacy.statistics import OfSums
-from dfprivacy.testing.cases import few, shapes, tables
+from dfprivacy.testing.cases import few, shapes, tables, variants_among
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
-from dfprivacy.testing.exact import Loss, measured, worst
-from dfprivacy.testing.harness import Harness, public_part, with_first
+from dfprivacy.testing.exact import Loss, distance, loss_between, measured, worst
+from dfprivacy.testing.harness import Harness, MemoryFrame, RecordingAccount, public_part, with_first
 from dfprivacy.testing.search import statistics_of, worst_table
-from dfprivacy.testing.variants import variants_among
+from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from dfprivacy._table.frames import Frame
     from dfprivacy.testing.cases import Case, Row
+    from dfprivacy.testing.harness import Recording
 
-__all__ = ["holds_in_other_cases", "moves_with_its_sums"]
+__all__ = ["holds_in_other_cases", "moves_with_its_sums", "people_stand_together", "samples_stand_alone"]
 
+_WHO = "whose row it is"
+_UNIT = Unit(_WHO, 2)
+_KEY = bytes(range(32))
+_CORNERS = 4
+_MANY = 9  # rows of somebody who has more than count
+_PERSON = "somebody"
+_SHARE = Fraction(1, 2)
 _STEPS = 8  # changes of a table, in each variant
 _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same now and then
 _CLOSE = 1e-6  # relative; finer differences are those of floating-point arithmetic
@@ -41,9 +64,8 @@ class Seen:
 
 
 def holds_in_other_cases(audit: Audit) -> str:
-    """Ask what the author gives no case for, and search for the worst pair there as well."""
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    """Catch too little noise in cases left out: another relation, public columns, parts, bounds, prices."""
+    audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
         seen = next(filter(None, map(partial(_seen, audit), tried)), None)
@@ -104,9 +126,11 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
 
 
 def moves_with_its_sums(audit: Audit) -> str:
-    """Evaluate statistics at sums that are moved a little, as rounding moves them."""
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
+    """Catch a statistic that rounded sums move further than it says.
+
+    Evaluate statistics at sums that are moved a little, as rounding moves them.
+    """
+    audit.answered()
     _, statistics = statistics_of(audit.stage, audit.rows)
     claimed = [one for one in statistics if isinstance(one, OfSums) and one.features.unit is None]
     if not claimed:
@@ -160,3 +184,192 @@ def _moved(sums: NDArray[np.float64], features: Any) -> Iterator[tuple[NDArray[n
         for _ in range(4):
             every = step * rng.choice([-1.0, 1.0], size=sums.shape)
             yield sums + every / weights, step * sums.size
+
+
+@dataclass(frozen=True)
+class _OfPeople(Harness):
+    """A mechanism asked of the rows of people, or with `per`, of people with one row each made of theirs."""
+
+    per: bool = False
+    people: int | None = None
+
+    def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
+        """Put rows into a table that says whose they are."""
+        return MemoryFrame((*self.case.columns, _WHO), rows, [] if log is None else log, **options)
+
+    def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
+        """Open an account with the promise to people."""
+        account = RecordingAccount(self.case, log)
+        account.whose, account.key = (_UNIT.column, _UNIT.max_rows, _UNIT.missing), _KEY.hex()
+        return [account]
+
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of all rows, or of people."""
+        case = self.case
+        schema = self.schema(frame, unit=_UNIT, size=self.people if case.neighbors == "replace_one" else None)
+        view = PrivateFrame(Target(account, Table(frame, schema, key=_KEY)))
+        kinds = {name: "last" if name in case.categories else "mean" for name in case.columns}
+        return view.per(_WHO).agg(kinds) if self.per else view
+
+
+def people_stand_together(audit: Audit) -> str:
+    """Catch too little noise for all rows of a person: in several groups, more than count, or without a name.
+
+    Ask of tables that differ in all rows of one person, and of such people with one row each.
+    """
+    if audit.case.other is not None:
+        raise Skipped("two tables are asked together only with one row a person")
+    audit.answered()
+    case = replace(audit.case, public=())
+    others = [{**row, _WHO: f"{at // 2}"} for at, row in enumerate(audit.rows)]
+    people = len({row[_WHO] for row in others}) + 1
+    stages = [_OfPeople(audit.mechanism, case, per=per, people=people) for per in (False, True)]
+    answers = [_largest(stage, others) for stage in stages]
+    return "; ".join(f"{what}: {answer}" for what, answer in zip(("rows", "people"), answers, strict=True))
+
+
+def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
+    """Find the largest loss between two tables that differ in one person."""
+    corners = few(stage.case, others)[:_CORNERS]
+    base = stage.trace(_with([corners[0]] * _UNIT.max_rows, others))
+    if base.refused:
+        return "refused"
+    answer = "answered" if base.release is not None else "paid without an answer"
+    _check_hidden(stage, base, corners, others)
+    if not base.replayable or not base.charges:
+        return answer
+    until = len(base.given) or None
+
+    def traced(rows: Sequence[Row]) -> Recording:
+        recording = stage.trace(_with(rows, others), transcript=base.given, until=until)
+        return replace(recording, charges=base.charges) if recording.stopped else recording
+
+    traces = {name: traced(rows) for name, rows in _people(corners)}
+    pairs = list(itertools.combinations(traces.items(), 2))
+    if stage.case.neighbors == "add_remove":
+        nobody = "nobody", traced([])
+        pairs = [(nobody, each) for each in traces.items()]
+    (one, a), (other, b) = max(pairs, key=lambda pair: distance(pair[0][1], pair[1][1]))
+    loss = loss_between(a, b, (None, None), "people")
+    if loss.exceeds:
+        raise Failed(
+            f"{'people' if stage.per else 'rows'} of a table with {one} and of one with {other} are told apart by "
+            f"epsilon {loss.epsilon:.6g}, and {loss.charge:.6g} was charged"
+        )
+    return f"{answer}, loss {loss.epsilon:.6g} of {loss.charge:.6g} charged"
+
+
+def _people(corners: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Give what the one person may have."""
+    for at, corner in enumerate(corners, 1):
+        yield f"as many rows as count, all as row {at}", [corner] * _UNIT.max_rows
+    yield "a single row", [corners[-1]]
+    yield "rows in several groups", list(corners)[: _UNIT.max_rows]
+    yield "more rows than count", [corners[0]] * _MANY
+    yield "more rows than count, in several groups", [*corners] * _MANY
+
+
+def _with(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Put somebody's rows into a table: half of them first, half of them last."""
+    own = [{**row, _WHO: _PERSON} for row in rows]
+    half = len(own) // 2
+    return [*own[:half], *others, *own[half:]]
+
+
+def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], others: Sequence[Row]) -> None:
+    """Let nobody's rows, however many they are, move nothing."""
+    hidden = [{**corner, _WHO: None} for corner in corners for _ in range(_MANY)]
+    rows = _with([corners[0]] * _UNIT.max_rows, others)
+    recording = stage.trace([*hidden, *rows], transcript=base.given, until=len(base.given) or None)
+    recording = replace(recording, charges=base.charges) if recording.stopped else recording
+    if base.replayable and distance(recording, base):
+        raise Failed("rows that name nobody move what is measured, and they are left out")
+
+
+@dataclass(frozen=True)
+class _OfSample(Harness):
+    """A mechanism asked of a secret sample of which the first half of the rows is drawn."""
+
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of a sample."""
+        return super().whole(frame, account).sample(_SHARE)
+
+
+def samples_stand_alone(audit: Audit) -> str:
+    """Catch a secret sample of two questions, or of rows that are not drawn, and a price that it does not cover.
+
+    Ask of samples: what a row of one may cost there, that others have no influence, and what is charged.
+    """
+    if audit.case.other is not None:
+        raise Skipped("two tables are asked together only as a whole")
+    audit.answered()
+    rows = audit.rows[: len(audit.rows) - (len(audit.rows) + 1) % 2]  # of an odd number, one less moves no other
+    stage = _OfSample(audit.mechanism, audit.case)
+    with _first_half() as drawn:
+        base = stage.trace(rows)
+        if base.refused:
+            return "refused"
+        corners = few(replace(stage.case, public=()), rows)[:_CORNERS]  # no column of a sample is public
+        if not base.charges:
+            if any(stage.trace(with_first(rows, row)).outcome != base.outcome for row in corners):
+                raise Failed("something private of a sample comes for nothing")
+            return "answered"
+        share = _check_drawn(stage, rows, base, drawn)
+        if base.opaque:
+            return "answered"
+        until = len(base.given) or None
+        traces = [stage.trace(with_first(rows, row), transcript=base.given, until=until) for row in corners]
+        outside = [stage.trace([*rows[:-1], row], transcript=base.given, until=until) for row in corners[-2:]]
+        if stage.case.neighbors == "add_remove":
+            nobody = stage.trace(rows[1:], transcript=base.given, until=until)
+            pairs = [(nobody, each) for each in traces]
+        else:
+            pairs = [*itertools.combinations(traces, 2)]
+    if any(distance(each, base) for each in outside):
+        raise Failed("a row that is not drawn moves what is measured")
+    loss = max((_loss(share, *pair) for pair in pairs), key=lambda loss: loss.epsilon)
+    if loss.exceeds:
+        raise Failed(
+            f"samples that differ in one row are told apart by epsilon {loss.epsilon:.6g}, where "
+            f"{float(base.epsilon):.6g} was charged, which is worth {loss.charge:.6g} on them"
+        )
+    return f"loss {loss.epsilon:.6g} of {loss.charge:.6g}, for {float(base.epsilon):.6g} charged"
+
+
+def _loss(share: Fraction, one: Recording, other: Recording) -> Loss:
+    """Compute the loss between two samples, with what the charge is worth on them in place of it."""
+    worth, delta = on_sample(one.epsilon, share), one.delta / share
+    price = (Approximate(worth, delta) if delta else Pure(worth),)
+    return loss_between(replace(one, charges=price), replace(other, charges=price), (None, None), "sample")
+
+
+def _check_drawn(stage: Harness, rows: Sequence[Row], base: Recording, drawn: list[int]) -> Fraction:
+    """Let each question of a view draw another sample, and be charged what was asked; the share that is drawn."""
+    first, accounts = len(drawn), stage.accounts_of([])
+    question = stage.question(stage.views(stage.frames(rows), accounts))
+    if base.epsilon != question.epsilon:
+        raise Failed(f"epsilon {float(base.epsilon):.6g} was charged, and {float(question.epsilon):.6g} was asked")
+    with suppress(DPError):
+        question.ask()
+    with suppress(DPError):
+        question.ask()
+    if len(drawn) != 3 * first:
+        raise Failed("two questions see one sample")
+    return question.target.table.sample.share  # type: ignore[union-attr]
+
+
+@contextmanager
+def _first_half() -> Iterator[list[int]]:
+    """Draw the first half of the rows, in order, and write down when."""
+    drawn: list[int] = []
+
+    def in_order(count: int) -> Any:
+        drawn.append(count)
+        return np.arange(count)
+
+    with (
+        mock.patch.object(sample, "distinct", lambda _, count: np.arange(count)),
+        mock.patch.object(sample, "coins", lambda _, count: np.arange(count) < (count + 1) // 2),
+        mock.patch.object(sample, "shuffled", in_order),
+    ):
+        yield drawn

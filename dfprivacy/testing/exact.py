@@ -23,7 +23,6 @@ So the audit is a search for two rows that move the sums most.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -32,20 +31,28 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
-from dfprivacy.testing.harness import DISCOVERY, SPARSE, SURVEY, Harness, Recording, public_part, with_first
-from dfprivacy.testing.redraw import alike, redraw
+from dfprivacy.testing.harness import (
+    DISCOVERY,
+    SPARSE,
+    SURVEY,
+    Harness,
+    Recording,
+    neighboring,
+    public_part,
+    with_first,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.harness import Draw
-    from dfprivacy.testing.redraw import Redraw
 
 __all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
 
@@ -107,54 +114,19 @@ class Family:
     rows: list[Row]
     base: Recording
     members: list[tuple[Row | None, Recording]] = field(default_factory=list)
-    drawn: dict[tuple[object, ...], Redraw | None] | None = field(default_factory=dict, repr=False)
-    expected: dict[tuple[object, ...], list[Row | None]] = field(default_factory=dict, repr=False)
 
     def trace(self, row: Row | None) -> Recording:
         """Perform on the table with this row in place of the first."""
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion.
-
-        Among rows that agree on what is public, the first performs, and the others draw again what it drew.
-        """
-        known = public_part(self.stage.case, row)
-        if self.drawn is None:
-            return self.perform(row)
-        if known not in self.drawn:
-            recording, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), **self._how)
-            return self._paid(recording)
-        if (drawn := self.drawn[known]) is None:
-            return self.perform(row)
-        again = drawn.measure(row, self.expected.pop(known, []))
-        return self._paid(again) if again else self.perform(row)
-
-    def expect(self, rows: Iterable[Row | None]) -> None:
-        """Say which rows are measured next, so that those of a public class are read together."""
-        for row in rows:
-            self.expected.setdefault(public_part(self.stage.case, row), []).append(row)
-
-    def perform(self, row: Row | None) -> Recording:
-        """Perform up to the last draw, whatever is known of other rows."""
-        return self._paid(self.stage.trace(with_first(self.rows, row), **self._how))
-
-    @property
-    def _how(self) -> dict[str, Any]:
-        return {"transcript": self.base.given, "until": len(self.base.given) or None}
-
-    def _paid(self, recording: Recording) -> Recording:
+        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion."""
+        recording = self.stage.trace(
+            with_first(self.rows, row), transcript=self.base.given, until=len(self.base.given) or None
+        )
         # What is paid after the last draw was not paid yet.
         late = recording.stopped and len(recording.charges) < len(self.base.charges)
         return replace(recording, charges=self.base.charges, second=self.base.second) if late else recording
-
-    def closer(self) -> Family:
-        """Give the same family with sums read of each member's whole table; if it has those, by performances."""
-        drawn = {known: each and replace(each, row_by_row=False) for known, each in (self.drawn or {}).items()}
-        family = replace(self, members=[], drawn=None if drawn == self.drawn else drawn)
-        for row, recording in self.members:
-            family.members.append((row, family.measure(row) if recording.stopped else recording))
-        return family
 
     def stand(self, rows: Sequence[Row | None], turns: int = 1) -> None:
         """Let each of some rows stand in place of the first, and see that they conclude the same.
@@ -165,7 +137,6 @@ class Family:
         itself, to find the pair of neighbours. Without a turn all are measured, and nothing is concluded.
         """
         if not turns:
-            self.expect(rows)
             for row in rows:
                 self.take(row, self.measure(row))
             return
@@ -175,19 +146,11 @@ class Family:
                 classes.setdefault(public_part(self.stage.case, row), []).append(row)
         stood: dict[str, Recording] = {}
         for known, (first, *others) in classes.items():
-            stood[repr(first)] = alone = self._concluded(first, known)
+            stood[repr(first)] = alone = self.trace(first)
             alike = not alone.refused and self._come_out_like(alone, known, others, turns)
-            self.expect(others if alike else ())
             stood |= {repr(row): self.measure(row) if alike else self.trace(row) for row in others}
         for row in rows:
             self.take(row, self.trace(None) if row is None else stood[repr(row)])
-
-    def _concluded(self, row: Row, known: tuple[object, ...]) -> Recording:
-        """Perform to the end; the first of a public class, so that the others draw again what it drew."""
-        if self.drawn is None or known in self.drawn:
-            return self.trace(row)
-        recording, self.drawn[known] = redraw(self.stage, with_first(self.rows, row), transcript=self.base.given)
-        return recording
 
     def _come_out_like(self, alone: Recording, known: tuple[object, ...], rows: Sequence[Row], turns: int) -> bool:
         """Whether crowds of rows of a public class come out like one of them alone."""
@@ -218,12 +181,6 @@ class Family:
         return sorted(self.pairs(), key=lambda pair: -distance(pair[0][1], pair[1][1]))
 
     @property
-    def sums(self) -> tuple[object, ...] | None:
-        """What is asked of the table itself, where that is sums alone."""
-        drawn = (self.drawn or {}).get(public_part(self.stage.case, self.rows[0]))
-        return drawn.sums if drawn else None
-
-    @property
     def reach(self) -> float:
         """How far apart the farthest pair is, for the charge of the table."""
         (_, a), (_, b) = self.ranked[0]
@@ -231,16 +188,7 @@ class Family:
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """Give neighbouring tables: those with a row and without, or those that agree on the public columns."""
-        case = self.stage.case
-        if case.neighbors == "add_remove":
-            ((none, without),) = [member for member in self.members if member[0] is None]
-            yield from (((none, without), member) for member in self.members if member[0] is not None)
-            return
-        by_class: dict[tuple[object, ...], list[tuple[Row | None, Recording]]] = {}
-        for member in self.members:
-            by_class.setdefault(public_part(case, member[0]), []).append(member)
-        for members in by_class.values():
-            yield from itertools.combinations(members, 2)
+        return neighboring(self.stage.case, self.members)
 
 
 def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
@@ -264,17 +212,17 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
         rows_in_place.append(None)
     for name, rows in tables(stage.case).items():
         for seed in seeds if name == "mixed" else seeds[:1]:
-            base, drawn = redraw(stage, rows, seed=seed)
+            base = stage.trace(rows, seed=seed)
             if base.refused:
                 continue
-            family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
+            family = Family(stage, name, rows, base)
             family.stand(*((rows_in_place, 2) if name == "mixed" else (rows_in_place[-1::-2],)))
             traced.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
     return traced + [family for family in more if family]
 
 
-def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: int | None = None) -> Family | None:
+def measured(stage: Harness, name: str, rows: list[Row], until: int | None = None) -> Family | None:
     """Trace a mechanism on a few neighbouring tables, and let it conclude on two of them alone.
 
     Parameters
@@ -285,8 +233,6 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
         What the table is.
     rows : list of dict
         The table.
-    seed : int
-        Of the noise.
     until : int, optional
         Number of draws after which nothing is concluded at all; then rows of two public classes are tried.
 
@@ -295,10 +241,10 @@ def measured(stage: Harness, name: str, rows: list[Row], seed: int = 1, until: i
     Family or None
         None if the mechanism refuses the table or measures nothing of it, or if no two rows may stand in it.
     """
-    base, drawn = redraw(stage, rows, seed=seed, until=until)
+    base = stage.trace(rows, until=until)
     if base.refused or not base.draws:
         return None
-    family = Family(stage, name, rows, base, drawn={public_part(stage.case, rows[0]): drawn})
+    family = Family(stage, name, rows, base)
     some: list[Row | None] = [*(few(stage.case, rows, 2) if until else few(stage.case, rows))]
     if stage.case.neighbors == "add_remove":
         some.append(None)
@@ -325,11 +271,8 @@ def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Lo
     Loss
         Of the worst pair found.
     """
-    # What a row adds to a sum follows from the row alone, whatever the table: the same sums are searched once.
-    apart: dict[object, Family] = {}
-    for family in sorted(searched, key=lambda family: -family.reach):
-        apart.setdefault(family.sums or id(family), family)
-    losses = [worst_pair(family, halvings) for family in list(apart.values())[:climbed]]
+    promising = sorted(searched, key=lambda family: -family.reach)[:climbed]
+    losses = [worst_pair(family, halvings) for family in promising]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
@@ -360,15 +303,10 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
         for power in range(1, halvings + 1):
-            steps = [step for row in (one, other) if row for step in fine_steps(case, row, 2.0**-power)]
-            family.expect(step for step in steps if repr(step) not in known)
             one, a = _climb(case, traced, one, b, 2.0**-power)
             other, b = _climb(case, traced, other, a, 2.0**-power)
-        best.append((loss_between(a, b, (one, other), family.table), a, b))
-    loss, *recordings = max(best, key=lambda each: each[0].epsilon)
-    # A pair that was drawn again must come out the same where it is performed.
-    same = all(alike(a.draws, family.perform(row).draws) for a, row in zip(recordings, loss.pair, strict=True))
-    return loss if same or family.drawn is None else worst_pair(family.closer(), halvings)
+        best.append(loss_between(a, b, (one, other), family.table))
+    return max(best, key=lambda loss: loss.epsilon)
 
 
 def _climb(
@@ -405,11 +343,9 @@ def _apart(a: Recording, b: Recording) -> tuple[Counter[Price], Fraction] | None
     for mine, its in zip(a.draws, b.draws, strict=True):
         if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
-        if mine.kind in {DISCOVERY, SURVEY}:
-            count, *alone = (_of_keys if mine.kind == DISCOVERY else _of_survey)(mine, its)
+        if mine.kind in {DISCOVERY, SURVEY, SPARSE}:
+            count, *alone = _of_keys(mine, its)
             own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
-        elif mine.kind == SPARSE:
-            count = _of_domain(mine, its)
         elif mine.sums.shape != its.sums.shape:
             return None
         else:
@@ -454,44 +390,27 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
 
 
 def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """L1 distance of the counts of shared keys, and the probability that each table shows a key of its own."""
+    """Measure how far counts of keys are apart, and the probability that each table shows a key of its own.
+
+    Of a known domain, a key that no row holds counts 0, and none is of one table alone.
+    """
     counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
-    shared = sum(abs(count - others[key]) for key, count in counts.items() if key in others)
-    scale, threshold = a.law
-    alone = [
-        sum((_shown(count, scale, threshold) for key, count in mine.items() if key not in its), Fraction(0))
+    keys = {**counts, **others} if a.kind == SPARSE else counts.keys() & others.keys()
+    power = 2 if a.kind == SURVEY else 1
+    far = sum(abs(counts.get(key, 0) - others.get(key, 0)) ** power for key in keys)
+    one, other = (
+        sum((_reaches(count, a) for key, count in mine.items() if key not in its and key not in keys), Fraction(0))
         for mine, its in ((counts, others), (others, counts))
-    ]
-    return shared, alone[0], alone[1]
+    )
+    return far, one, other
 
 
-def _of_domain(a: Draw, b: Draw) -> int:
-    """L1 distance of the counts of all keys: one that no row holds counts 0."""
-    counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
-    return sum(abs(counts.get(key, 0) - others.get(key, 0)) for key in {**counts, **others})
-
-
-def _of_survey(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """Squared distance of shared counts, and the probability that each shows a key of its own."""
-    counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
-    shared = sum((count - others[key]) ** 2 for key, count in counts.items() if key in others)
-    alone = [
-        sum((_reaches(count, a.scale, a.law) for key, count in mine.items() if key not in its), Fraction(0))
-        for mine, its in ((counts, others), (others, counts))
-    ]
-    return shared, alone[0], alone[1]
-
-
-def _reaches(count: int, scale: float, threshold: int) -> Fraction:
-    """Probability that a count reaches a threshold once it has Gaussian noise."""
-    return Fraction(math.erfc((threshold - count) / scale / math.sqrt(2)) / 2)
-
-
-def _shown(count: int, scale: float, threshold: int) -> Fraction:
-    """Probability that a count reaches a threshold once it has discrete Laplace noise."""
-    far = threshold - count
-    tail = math.exp(-(far if far > 0 else 1 - far) / scale) / (1 + math.exp(-1 / scale))
-    return Fraction(tail if far > 0 else 1 - tail)
+def _reaches(count: int, draw: Draw) -> Fraction:
+    """Give the probability that a count reaches the threshold once it has noise."""
+    if draw.kind == SURVEY:
+        return Fraction(math.erfc((draw.law - count) / draw.scale / math.sqrt(2)) / 2)
+    scale, threshold = draw.law
+    return Fraction(float(stats.dlaplace.cdf(count - threshold, 1 / scale)))
 
 
 def distance(a: Recording, b: Recording) -> float:

@@ -9,22 +9,25 @@ are what the closed form of the privacy loss is about.
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import logging
 import math
 import random
 import sys
+import uuid
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from dfprivacy._call.target import Target
+from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy import response
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Answer
+    from dfprivacy._ledger.accounts import Account, Answer
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
@@ -80,6 +83,8 @@ SPARSE = "sparse"
 
 SURVEY = "survey"
 """The same with Gaussian noise, of several keys a row."""
+
+T = TypeVar("T")
 
 _HOUSE = (
     "dfprivacy._table.frames",
@@ -134,10 +139,6 @@ class MemoryFrame:
         self._batch = batch
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
-
-    def changed(self, rows: Sequence[Row], more: Sequence[str] = ()) -> MemoryFrame:
-        """Make the same of other rows, with more columns, and without a log."""
-        return MemoryFrame([*self.columns, *more], rows, [], public=self._public, batch=self._batch)
 
     def rows(self) -> int:
         """Count the rows."""
@@ -534,7 +535,7 @@ class Harness:
         """Make a view of each table."""
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
-    def schema(self, frame: Frame) -> Schema:
+    def schema(self, frame: Frame, **promised: Any) -> Schema:
         """Say what the case makes public of a table."""
         case = self.case
         return read_schema(
@@ -544,12 +545,16 @@ class Harness:
             public=tuple(case.public),
             missing=case.missing,
             neighbors=case.neighbors,
+            **promised,
         )
+
+    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+        """Make a view of all rows."""
+        return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
         """Make the view that the case describes."""
-        case = self.case
-        view = PrivateFrame(Target(account, Table(frame, self.schema(frame))))
+        case, view = self.case, self.whole(frame, account)
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(*case.grouped) if case.grouped else view
 
@@ -625,6 +630,22 @@ class Harness:
             opaque=sampler.opaque,
             second=tuple(accounts_of[1].charges) if self.case.other else None,
         )
+
+
+def ledger_accounts(stage: Harness) -> list[Account]:
+    """Open accounts of a real ledger that can pay for all of an audit, and know nothing."""
+    case = stage.case
+    return [
+        open_ledger("memory:").open_account(
+            f"{till.name} {uuid.uuid4().hex}",
+            epsilon=Fraction(10**6),
+            delta=min(exact(case.delta) * 1000, Fraction(1, 2)),
+            accounting="basic",
+            neighbors=case.neighbors,
+            public=tuple(sorted(case.public)),
+        )
+        for till in stage.accounts_of([])
+    ]
 
 
 @contextmanager
@@ -710,6 +731,18 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     if row is None or case.neighbors == "add_remove":
         return ()
     return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
+
+
+def neighboring(
+    case: Case, members: Sequence[tuple[Row | None, T]]
+) -> Iterator[tuple[tuple[Row | None, T], tuple[Row | None, T]]]:
+    """Pair what rows in place of the first lead to: with a row and without, or of one public class."""
+    of_class: dict[tuple[object, ...], list[tuple[Row | None, T]]] = {}
+    for member in members:
+        of_class.setdefault(public_part(case, member[0]), []).append(member)
+    for each in of_class.values():
+        pairs = itertools.combinations(sorted(each, key=lambda member: member[0] is not None), 2)
+        yield from (pair for pair in pairs if case.neighbors == "replace_one" or pair[0][0] is None)
 
 
 def _missing(value: object) -> bool:

@@ -52,12 +52,15 @@ class Measurement:
         How often private columns were read for it.
     draws : int
         How often noise was drawn for it.
+    answer : object
+        What came out.
     """
 
     verb: str
     things: tuple[Any, ...]
     reads: int
     draws: int
+    answer: Any
 
 
 @contextmanager
@@ -73,7 +76,7 @@ def overhearing(log: list[str]) -> Iterator[list[Measurement]]:
             given = _flat([*args, *kwargs.values()])
             things = tuple(copied(each) for each in given if isinstance(each, _KINDS))
             answer = function(*args, **kwargs)
-            measurements.append(Measurement(verb, things, log.count("read") - read, len(drawn) - before))
+            measurements.append(Measurement(verb, things, log.count("read") - read, len(drawn) - before, answer))
             return [heard(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
 
         return noting

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.testing.discipline import Failed
 from dfprivacy.testing.report import all_checks
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class CheckItem(pytest.Item):
         """Run the check."""
         outcome = self.check.run()
         if outcome.status == "failed":
-            raise ConformanceError(outcome.detail)
+            raise Failed(outcome.detail)
         if outcome.status == "expected":
             pytest.xfail(outcome.detail)
         if outcome.status == "skipped":
@@ -34,17 +35,13 @@ class CheckItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Say what is wrong, and what the check is for."""
-        if isinstance(excinfo.value, ConformanceError):
+        if isinstance(excinfo.value, Failed):
             return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """Name the check."""
         return self.path, None, self.name
-
-
-class ConformanceError(Exception):
-    """A mechanism does not pass a check."""
 
 
 def collected(session: pytest.Session) -> list[pytest.Item]:

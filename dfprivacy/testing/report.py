@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
@@ -96,17 +97,13 @@ def _shared(
 ) -> Iterator[tuple[int, list[Outcome]]]:
     """Audit cases in other processes, started anew, each with one thread for its arithmetic."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ[name] for name in threads if name in os.environ}
-    os.environ.update(dict.fromkeys(threads, "1"))
-    try:
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-            tasks = {pool.submit(_audited, place, samples): at for at, place in cases.items()}
-            for done in as_completed(tasks):
-                yield tasks[done], done.result()
-    finally:
-        for name in threads:
-            del os.environ[name]
-        os.environ.update(before)
+    with (
+        mock.patch.dict(os.environ, dict.fromkeys(threads, "1")),
+        ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool,
+    ):
+        tasks = {pool.submit(_audited, place, samples): at for at, place in cases.items()}
+        for done in as_completed(tasks):
+            yield tasks[done], done.result()
 
 
 def _audited(place: _Place, samples: int | None) -> list[Outcome]:

@@ -7,27 +7,21 @@ by group, of a part. Each answer is held against that of an account that knows n
 
 from __future__ import annotations
 
-import contextlib
-import uuid
-from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import numpy as np
 
-from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._measure.curator import Curator
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy.filters import exact
 from dfprivacy.errors import LedgerError
+from dfprivacy.testing.cases import variants_among
 from dfprivacy.testing.discipline import Audit, Failed, Skipped
-from dfprivacy.testing.harness import Harness, Replay, fixed_chance, listening
-from dfprivacy.testing.variants import variants_among
+from dfprivacy.testing.harness import Harness, Replay, fixed_chance, ledger_accounts, listening
+from dfprivacy.testing.overheard import overhearing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -50,17 +44,19 @@ class _Exact(Replay):
 
 
 def reuses_what_was_measured(audit: Audit) -> str:
-    """Ask again under one account, and what else could be asked."""
-    if audit.first_run.release is None:
-        raise Skipped("it does not answer")
-    accounts = _accounts(audit.stage)
+    """Catch a measurement that is taken from the ledger for another one, or paid where it is taken.
+
+    Ask again under one account, and what else could be asked.
+    """
+    audit.answered()
+    accounts = ledger_accounts(audit.stage)
     taken = _again(audit, accounts)
     tried = variants_among(audit.mechanism, audit.others or [audit.case], audit.case)
     for name, cases in tried:
         case = replace(cases[0], epsilon=audit.case.epsilon)
         stage, rows = Harness(audit.mechanism, case), _with_parts(case, audit.rows)
         for true, value in zip(
-            _measured(stage, rows, _accounts(stage)), _measured(stage, rows, accounts), strict=False
+            _measured(stage, rows, ledger_accounts(stage)), _measured(stage, rows, accounts), strict=False
         ):
             if not (value.noise and value.noise.reused and true.noise):
                 continue
@@ -92,51 +88,18 @@ def _apart(true: NoisyValue, value: NoisyValue) -> bool:
     return bool((np.abs(true.values - value.values) > _FINE * true.scales).any())
 
 
-def _accounts(stage: Harness) -> list[Account]:
-    """Open accounts that can pay for all of it, and know nothing."""
-    case = stage.case
-    return [
-        open_ledger("memory:").open_account(
-            f"{till.name} {uuid.uuid4().hex}",
-            epsilon=Fraction(10**6),
-            delta=min(exact(case.delta) * 1000, Fraction(1, 2)),
-            accounting="basic",
-            neighbors=case.neighbors,
-            public=tuple(sorted(case.public)),
-        )
-        for till in stage.accounts_of([])
-    ]
-
-
 def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
     """Ask, whether or not the answer is kept, and give what was measured on the way."""
-    with listening(), noise.use(_Exact()), fixed_chance(), _overheard() as values:
+    with listening(), noise.use(_Exact()), fixed_chance(), overhearing([]) as measurements:
         try:
             question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
-            with mock.patch.object(type(question), "_kept", return_value=None):
+            with mock.patch.multiple(type(question), _kept=lambda _: None, _known=lambda _: None):
                 question.ask()
         except LedgerError as error:
             raise Failed(f"what is taken from the ledger does not fit: {error}") from error
-        except Exception:  # noqa: BLE001 - what it concludes is of no interest here
-            return values
-    return values
-
-
-@contextmanager
-def _overheard() -> Iterator[list[NoisyValue]]:
-    """Collect what sums and statistics come out as."""
-    values: list[NoisyValue] = []
-    with contextlib.ExitStack() as stack:
-        for name in ("sum", "measure"):
-            verb = getattr(Curator, name)
-
-            def heard(*args: Any, verb: Any = verb, **kwargs: Any) -> NoisyValue:
-                value: NoisyValue = verb(*args, **kwargs)
-                values.append(value)
-                return value
-
-            stack.enter_context(mock.patch.object(Curator, name, heard))
-        yield values
+        except Exception:  # noqa: BLE001, S110 - what it concludes is of no interest here
+            pass
+    return [each.answer for each in measurements if each.verb in {"sum", "measure"}]
 
 
 def _with_parts(case: Case, rows: Sequence[Row]) -> list[Row]:

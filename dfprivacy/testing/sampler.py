@@ -181,7 +181,9 @@ def _probabilities(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Probability of each cell, and of each cell with each value of the lowest two bits."""
     if scale > _SMALL:  # neighbouring probabilities differ by less than any test can see
-        inner = _laplace_cdf(edges, scale) if kind == "laplace" else stats.norm.cdf(edges + 0.5, scale=scale)
+        inner = (
+            stats.dlaplace.cdf(edges, 1 / scale) if kind == "laplace" else stats.norm.cdf(edges + 0.5, scale=scale)
+        )
         each = np.diff(np.concatenate([[0.0], inner, [1.0]]))
         return each, np.repeat(each[:, None] / 4, 4, axis=1)
     reach = math.ceil(scale * (50 if kind == "laplace" else 12)) + 4
@@ -190,11 +192,6 @@ def _probabilities(
     table = np.zeros((len(edges) + 1, 4))
     np.add.at(table, (np.searchsorted(edges, x - 0.5), x % 4), weights / weights.sum())
     return table.sum(axis=1), table
-
-
-def _laplace_cdf(x: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    tail = np.exp(-np.where(x < 0, -x, x + 1) / scale) / (1 + math.exp(-1 / scale))
-    return np.where(x < 0, tail, 1 - tail)
 
 
 def _pvalue(counts: NDArray[np.float64], probabilities: NDArray[np.float64]) -> float:

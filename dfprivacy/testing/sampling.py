@@ -24,7 +24,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.harness import Harness, listening, loud, public_part, with_first
+from dfprivacy.testing.harness import Harness, listening, loud, neighboring, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,9 +50,6 @@ class Output:
 
     numbers: tuple[float, ...]
     text: str
-
-
-Member = tuple["Row | None", list[Output]]  # the row in place of the first, and what was released
 
 
 @dataclass(frozen=True)
@@ -100,13 +97,13 @@ def audit_by_sampling(stage: Harness, samples: int = 100_000, enough: float = ma
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
     looks_worst: list[tuple[float, _Pair]] = []
     for pair in _screened(stage):
-        looks_worst.append((pair.separation(delta, error=_LOOSE), pair))
+        looks_worst.append((pair.proof(delta, _LOOSE).epsilon, pair))
         if looks_worst[-1][0] > enough and (early := pair.proof(delta, _EARLY)).epsilon > enough:
             return early
     closer: list[tuple[float, _Pair]] = []
     for _, pair in sorted(looks_worst, key=lambda each: -each[0])[:_WORST]:
         again = pair.drawn(stage, samples // 10)
-        closer.append((again.separation(delta, error=_LOOSE), again))
+        closer.append((again.proof(delta, _LOOSE).epsilon, again))
         if closer[-1][0] > enough and (early := again.proof(delta, _EARLY)).epsilon > enough:
             return early
     _, worst = max(closer, key=lambda each: each[0])
@@ -128,10 +125,6 @@ class _Pair:
         one, other = ([*_outputs(stage, with_first(rows, row), samples)] for row in self.rows)
         return replace(self, one=one, other=other)
 
-    def separation(self, delta: float, error: float) -> float:
-        """Prove an epsilon."""
-        return separation(self.one, self.other, delta, error)[0]
-
     def proof(self, delta: float, error: float) -> Proof:
         """Prove an epsilon, and say how."""
         epsilon, event = separation(self.one, self.other, delta, error)
@@ -143,21 +136,12 @@ def _screened(stage: Harness) -> Iterator[_Pair]:
     case = stage.case
     others = candidates(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
+    rows_in_place += [None] if case.neighbors == "add_remove" else []
     for name, rows in tables(case).items():
         if stage.trace(rows).refused:
             continue
-        drawn = [list(_outputs(stage, with_first(rows, row), _SCREEN)) for row in rows_in_place]
-        members: list[Member] = list(zip(rows_in_place, drawn, strict=True))
-        if case.neighbors == "add_remove":
-            without: Member = (None, list(_outputs(stage, with_first(rows, None), _SCREEN)))
-            pairs = [(without, member) for member in members]
-        else:
-            pairs = [
-                (a, b)
-                for i, a in enumerate(members)
-                for b in members[i + 1 :]
-                if public_part(case, a[0]) == public_part(case, b[0])
-            ]
+        members = [(row, [*_outputs(stage, with_first(rows, row), _SCREEN)]) for row in rows_in_place]
+        pairs = neighboring(case, members)
         yield from (_Pair(name, (one, other), mine, its) for (one, mine), (other, its) in pairs)
 
 

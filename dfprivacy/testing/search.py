@@ -7,32 +7,27 @@ are changed step by step, as long as that takes two neighbours further apart.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
-from unittest import mock
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy._measure.curator import Curator
+from dfprivacy.statistics import Statistic
 from dfprivacy.testing.cases import candidates, fine_steps
 from dfprivacy.testing.exact import distance, loss_between
 from dfprivacy.testing.harness import public_part, with_first
-from dfprivacy.testing.redraw import alike, redraw
+from dfprivacy.testing.overheard import overhearing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy.statistics import Statistic
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.exact import Family, Loss
     from dfprivacy.testing.harness import Harness, Recording
-    from dfprivacy.testing.redraw import Redraw
 
 __all__ = ["statistics_of", "worst_table"]
 
-_VERBS = ("measure", "select", "above_threshold", "permutation_test")
 _MOST = 400  # rows that a table may grow to
 
 Pair = tuple["Row | None", "Row | None"]
@@ -56,20 +51,9 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     list of Statistic
         In the order in which they were asked for.
     """
-    statistics: list[Statistic] = []
-
-    def noting(verb: Any) -> Any:
-        @wraps(verb)
-        def ask(curator: Curator, statistic: Statistic, *args: Any, **kwargs: Any) -> Any:
-            statistics.append(statistic)
-            return verb(curator, statistic, *args, **kwargs)
-
-        return ask
-
-    with ExitStack() as patches:
-        for name in _VERBS:
-            patches.enter_context(mock.patch.object(Curator, name, noting(getattr(Curator, name))))
-        return stage.trace(rows), statistics
+    with overhearing([]) as measurements:
+        recording = stage.trace(rows)
+    return recording, [thing for each in measurements for thing in each.things if isinstance(thing, Statistic)]
 
 
 def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
@@ -92,62 +76,19 @@ def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Los
     family, *_ = promising = sorted(searched, key=lambda family: -family.reach)[: started - 1]
     starts = [(f"{one.table!r}", one.rows, (one.ranked[0][0][0], one.ranked[0][1][0])) for one in promising]
     starts += _clustered(family, steps)[:1]
-    losses = [_climbed(_Pairs(family), start, steps, at) for at, start in enumerate(starts)]
+    losses = [_climbed(family, start, steps, at) for at, start in enumerate(starts)]
     return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
-@dataclass
-class _Pairs:
-    """Pairs of neighbouring tables, measured under the same noisy sums.
-
-    Tables that agree on what is public are asked the same: one of them performs, and what it drew is drawn again
-    of the others.
-    """
-
-    family: Family
-    in_full: bool = False
-    _known: dict[str, Redraw | None] = field(default_factory=dict)
-    # Drawn again, by the identities of its rows: many changes leave one of two tables, or both, as they were.
-    _seen: dict[tuple[int, ...], tuple[Redraw, list[Row], Recording | None]] = field(default_factory=dict)
-
-    def measure(self, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
-        """Measure two tables that differ in their first row; None if the first is refused."""
-        tables = [with_first(rows, row) for row in pair]
-        public = "add_remove"
-        if self.family.stage.case.neighbors == "replace_one":
-            public = repr([public_part(self.family.stage.case, row) for row in tables[0]])
-        drawn = self._known.get(public)
-        first, second = (self._again(drawn, table) if drawn else None for table in tables)
-        if first is None or second is None:
-            until = len(self.family.base.given) or None
-            first, drawn = redraw(self.family.stage, tables[0], checked=False, until=until)
-            if first.refused or not first.draws:
-                return None
-            if not self.in_full:
-                self._known[public] = drawn
-            second = self._again(drawn, tables[1]) if drawn and not self.in_full else None
-        return self._paid(first, second or self._performed(tables[1], first))
-
-    def _again(self, drawn: Redraw, table: list[Row]) -> Recording | None:
-        """Draw again of a table, once; with its rows, lest others get their identities."""
-        key = (id(drawn), *map(id, table))
-        if key not in self._seen:
-            self._seen[key] = drawn, table, drawn.on(table)
-        return self._seen[key][2]
-
-    def repeats(self, rows: Sequence[Row], pair: Pair, seen: tuple[Recording, Recording]) -> bool:
-        """Tell whether a pair comes out the same where both tables perform."""
-        tables = [with_first(rows, row) for row in pair]
-        again = [self._performed(table, seen[0]) for table in tables]
-        return all(alike(a.draws, b.draws) for a, b in zip(seen, again, strict=True))
-
-    def _performed(self, table: Sequence[Row], first: Recording) -> Recording:
-        return self.family.stage.trace(table, transcript=first.given, until=len(first.given))
-
-    def _paid(self, *pair: Recording) -> tuple[Recording, Recording]:
-        paid = max(pair[0].charges, self.family.base.charges, key=len)
-        first, second = (replace(each, charges=paid) for each in pair)
-        return first, second
+def _measured(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
+    """Measure two tables that differ in their first row under the same noisy sums; None if one is refused."""
+    tables = [with_first(rows, row) for row in pair]
+    first = family.stage.trace(tables[0], until=len(family.base.given) or None)
+    if first.refused or not first.draws:
+        return None
+    second = family.stage.trace(tables[1], transcript=first.given, until=len(first.given))
+    paid = max(first.charges, family.base.charges, key=len)
+    return replace(first, charges=paid), replace(second, charges=paid)
 
 
 def _clustered(family: Family, count: int) -> list[Start]:
@@ -155,7 +96,6 @@ def _clustered(family: Family, count: int) -> list[Start]:
     rng, case = np.random.default_rng(7), family.stage.case
     others, fixed = candidates(case), [name for name in case.domains if name in case.agreed]
     made: list[tuple[float, Start]] = []
-    pairs = _Pairs(family)
     for _ in range(count):
         points = [others[int(rng.integers(len(others)))] for _ in range(int(rng.integers(2, 5)))]
         share = rng.dirichlet(np.full(len(points), 0.5))
@@ -166,18 +106,18 @@ def _clustered(family: Family, count: int) -> list[Start]:
         pair: Pair = (rows[0], None)
         if case.neighbors == "replace_one":
             pair = _other_pair(case, others, (rows[0], rows[0]), rng)
-        if seen := pairs.measure(rows, pair):
+        if seen := _measured(family, rows, pair):
             made.append((distance(*seen), ("rows at a few points", rows, pair)))
     return [start for _, start in sorted(made, key=lambda each: -each[0])]
 
 
-def _climbed(pairs: _Pairs, start: Start, steps: int, seed: int) -> Loss | None:
+def _climbed(family: Family, start: Start, steps: int, seed: int) -> Loss | None:
     """Change one table as long as that takes two neighbours further apart."""
-    rng, case = np.random.default_rng(seed), pairs.family.stage.case
+    rng, case = np.random.default_rng(seed), family.stage.case
     others = candidates(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
     name, rows, pair = start
-    best = pairs.measure(rows, pair)
+    best = _measured(family, rows, pair)
     if best is None:
         return None
     reach = distance(*best)
@@ -186,10 +126,8 @@ def _climbed(pairs: _Pairs, start: Start, steps: int, seed: int) -> Loss | None:
             changed, moved = rows, _other_pair(case, others, pair, rng)
         else:
             changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
-        if (seen := pairs.measure(changed, moved)) and (further := distance(*seen)) >= reach:
+        if (seen := _measured(family, changed, moved)) and (further := distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
-    if not pairs.in_full and not pairs.repeats(rows, pair, best):
-        return _climbed(_Pairs(pairs.family, in_full=True), start, steps, seed)
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {name}")
 
 

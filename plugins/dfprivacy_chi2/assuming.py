@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dfprivacy import ArgumentError, Column, Probability
-from dfprivacy.made_up import labels
+from dfprivacy import Column, Probability
+from dfprivacy.made_up import shares_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import numpy as np
 
 __all__ = ["shares"]
 
@@ -28,13 +26,4 @@ def shares(
     first: Probability | None = None,
 ) -> dict[str, Any]:
     """Make a share of the last category in all groups but the first, where it is larger by the effect."""
-    if not 0 <= share + effect <= 1:
-        raise ArgumentError(f"A share of {share + effect:g} cannot be.", "Assume another share, or effect.")
-    *others, last = x.categories or ()
-    of = labels(by, n, groups, first)
-    hit = rng.random(n) < share + effect * (of == 0)
-    rest: NDArray[Any] = np.array(others, dtype=object)
-    return {
-        x.name: np.where(hit, np.array(last, dtype=object), rng.choice(rest, n)),
-        by.name: np.array(by.categories if groups is None else groups, dtype=object)[of],
-    }
+    return shares_of(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)

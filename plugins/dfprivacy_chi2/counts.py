@@ -39,17 +39,12 @@ class _OfCounts(OfSums):
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves the values: by 1 each."""
-        return _by_one_each(self, relation, norm, public)
-
-
-def _by_one_each(statistic: _OfCounts | Difference, relation: str, norm: float, public: frozenset[str]) -> float:
-    """Give the sensitivity of values that one row moves by 1 each, if the groups are public."""
-    if relation != "replace_one" or statistic.by.name not in public:
-        return math.inf
-    if all(column.name in public for column in statistic.columns):
-        return 0.0
-    dimension = statistic.dimension
-    return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
+        if relation != "replace_one" or self.by.name not in public:
+            return math.inf
+        if all(column.name in public for column in self.columns):
+            return 0.0
+        dimension = self.dimension
+        return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
 
 
 def _of_groups(xs: Sequence[Column], by: Column, groups: Sequence[object], *, fill: bool) -> RowFeatures:
@@ -72,7 +67,7 @@ def _ones(xs: Sequence[Column], by: Column, groups: Sequence[object]) -> RowFeat
     return OneHot(by, groups=groups) * Stack(*(OneHot(x, groups=(x.categories or ())[1:2]) for x in xs))
 
 
-class Difference(OfSums):
+class Difference(_OfCounts):
     r"""The difference of the shares of X = 1 among complete rows, times the smaller number of them.
 
     With c of m rows and d of k rows in the two groups, :math:`f = (c/m - d/k) \min(m, k)
@@ -105,17 +100,9 @@ class Difference(OfSums):
         fill: bool = False,
         signed: bool = False,
     ) -> None:
-        self.sizes = np.array(sizes, dtype=np.float64)
-        self.fill = fill
-        self.features = _of_groups(xs, by, groups, fill=fill)
-        self.columns = self.features.columns
-        self.by, self.signed = by, signed
-        self.shape = (len(xs),)
+        super().__init__(_of_groups(xs, by, groups, fill=fill), by, sizes, len(xs))
+        self.fill, self.signed = fill, signed
         self.error = _ROUNDING * min(sizes)
-
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves the values: by 1 each."""
-        return _by_one_each(self, relation, norm, public)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts; the numerator is a whole number."""

@@ -14,14 +14,13 @@ from dfprivacy_dcor.mechanisms import dcor, dcor_screen, findings, hsic
 from dfprivacy_dcor.message import load_message
 from dfprivacy_dcor.paper import ProjectionMessage
 from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_of, message_of, rows_and_keys
-from dfprivacy_dcor.results import HSIC, DistanceCorrelation, IndependenceTest, Screening, SharedCorrelation
+from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, SharedCorrelation
 
 __all__ = [
     "HSIC",
     "DistanceCorrelation",
     "DistanceMessage",
     "Estimate",
-    "IndependenceTest",
     "ProjectionMessage",
     "Screening",
     "SharedCorrelation",

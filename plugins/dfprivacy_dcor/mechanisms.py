@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
 from dfprivacy_dcor.inference import Numbers
 from dfprivacy_dcor.message import SEEN
-from dfprivacy_dcor.results import HSIC, DistanceCorrelation, IndependenceTest, Screening
+from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening
 from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, kernel_space, rows_of, space, unit
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, largest
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair", "conclude_pair", "dcor", "dcor_screen", "findings", "hsic", "measure_pair"]
 
-Method = Literal["release", "permutation", "decision"]
-
-_PERMUTED_PAIRS_MAX = 2000
-_PERMUTATIONS_MAX = 100_000
 _DIRECTIONS_MAX = 1000
 _UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
 _TRUTHS = (0.1, 0.5, 0.9)  # distance correlations for which `findings` says how wide the interval would be
@@ -48,12 +44,9 @@ def dcor(
     y: tuple[Column, ...],
     *,
     metric: Metric = "euclidean",
-    method: Method = "release",
-    alpha: Probability = 0.05,
-    permutations: Annotated[int, Range(1, _PERMUTATIONS_MAX)] = 999,
     directions: Annotated[int, Range(1, _DIRECTIONS_MAX)] = 50,
     nan_policy: NanPolicy = "omit",
-) -> Pair | bool | float:
+) -> Pair:
     """Measure dependence of any form, and test independence.
 
     Parameters
@@ -66,14 +59,6 @@ def dcor(
         Distance of rows. ``"euclidean"``: exact, with several columns in n² steps for up to 20,000 rows. ``"l1"``:
         sum over columns, n log n; sees dependence between single columns only. ``"projected"``: an estimate of the
         Euclidean distance from random directions, n log n. ``"discrete"``: for categories, 1 if they differ.
-    method : {"release", "permutation", "decision"}
-        ``"release"``: a few numbers, from which R, its interval and a p-value follow. ``"permutation"``: a p-value
-        only, valid for any number of rows. ``"decision"``: the same test, of which only the decision at level
-        `alpha` is released, for half of the noise.
-    alpha : float
-        Level of the test.
-    permutations : int
-        With ``"permutation"`` and ``"decision"``: how many. No p-value is below 1 / (permutations + 1).
     directions : int
         With ``"projected"``: how many.
     nan_policy : {"omit", "fill", "raise"}
@@ -81,11 +66,13 @@ def dcor(
         or as a category of their own. ``"raise"`` is for public columns.
     confidence : float
         Coverage of the interval.
+    alpha : float
+        Level of the test.
 
     Returns
     -------
-    DistanceCorrelation or IndependenceTest
-        The second with ``"permutation"`` and ``"decision"``.
+    DistanceCorrelation
+        R with its interval, and the test.
 
     Raises
     ------
@@ -101,7 +88,7 @@ def dcor(
     and means) of the complete rows, times their share of the n rows, each change by at most 2(n-1)/n² times the
     diameters when one row does; s_xy by √1.5 of that if both sides have several Euclidean columns or categories.
     They are released with discrete Laplace noise for their joint sensitivity, which the share does not raise; all
-    else is post-processing. A permuted s_xy changes by twice as much.
+    else is post-processing.
 
     **Statistics.** The interval is guaranteed for the R of the complete rows. The null distribution is an
     approximation for many rows, a little wider than the limit up to a level of .05: at 5% it rejects in .040 to
@@ -115,7 +102,6 @@ def dcor(
        of Statistics 35.
     .. [2] Vepakomma, Pushpita and Raskar (2021). Private measurement of nonlinear correlations between data hosted
        across multiple parties.
-    .. [3] Kim and Schrab (2023). Differentially private permutation tests. arXiv:2310.19043.
 
     Examples
     --------
@@ -129,44 +115,18 @@ def dcor(
     """
     one = space(x, metric, directions, nan_policy=nan_policy)
     other = space(y, metric, directions, seed=1, nan_policy=nan_policy)
-    n = rows_of(curator, one, other, nan_policy=nan_policy)
-    if method == "release":
-        return measure_pair(curator, one, other, n)
-    if (one.pairwise or other.pairwise) and n > _PERMUTED_PAIRS_MAX:
-        raise ArgumentError(
-            f"Permutations of all pairs of {n} rows take too long; {_PERMUTED_PAIRS_MAX} are the most.",
-            "Use metric='l1' or 'projected', or method='release'.",
-        )
-    permuted = Permuted(one, other, n, permutations)
-    if method == "decision":
-        return curator.permutation_test(permuted, alpha=alpha)
-    return curator.permutation_test(permuted)
+    return measure_pair(curator, one, other, rows_of(curator, one, other, nan_policy=nan_policy))
 
 
 @dcor.concludes
 def _(
-    measured: Pair | bool | float,  # noqa: FBT001 - what the first half returns
-    x: tuple[Column, ...],
-    y: tuple[Column, ...],
+    measured: Pair,
     *,
-    metric: Metric,
-    alpha: float,
-    permutations: int,
     confidence: Probability = 0.95,
-) -> DistanceCorrelation | IndependenceTest:
-    """Conclude from noisy numbers, or from the place among permutations."""
-    if isinstance(measured, Pair):
-        return conclude_pair(measured, alpha=alpha, confidence=confidence)
-    decided = isinstance(measured, bool)
-    return IndependenceTest(
-        pvalue=None if decided else float(measured),
-        alpha=alpha,
-        rejected=bool(measured) if decided else measured <= alpha,
-        x=tuple(column.name for column in x),
-        y=tuple(column.name for column in y),
-        metric=metric,
-        permutations=permutations,
-    )
+    alpha: Probability = 0.05,
+) -> DistanceCorrelation:
+    """Conclude from noisy numbers."""
+    return conclude_pair(measured, alpha=alpha, confidence=confidence)
 
 
 def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> Pair:
@@ -214,14 +174,11 @@ def findings(
     y: tuple[Column, ...],
     *,
     metric: Metric = "euclidean",
-    method: Method = "release",
     confidence: float = 0.95,
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
     """Say how wide the interval for R would be for a few true values, from public numbers only; for ``explain``."""
-    if method != "release":
-        return {}
     one, other = (space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = rows_of(curator, one, other)
     scales = curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]

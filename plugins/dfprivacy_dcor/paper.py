@@ -219,7 +219,7 @@ class ProjectionMessage(Message):
             orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(permutations))]
             for k in ks:
                 (x, x_width), (its, y_width) = self._projected(rows, k), line_of(y[rows] @ units[k])
-                each = [float(covariance_u(x, its.permuted(order))) for order in orders]
+                each = [float(covariance_u(x, Line(its.values[order], its.bits))) for order in orders]
                 total += weight * x_width * y_width * np.array(each)
         return total
 

@@ -123,15 +123,6 @@ class Line:
         first = 2 * (self.size * _dot(self.values, self.values) - int(self.values.sum()) ** 2)
         return _together(self, self, first)
 
-    def permuted(self, places: NDArray[np.intp]) -> Line:
-        """Give the same numbers in other rows."""
-        line = Line(self.values[places], self.bits)
-        order = np.empty_like(places)
-        order[places] = np.arange(self.size)
-        vars(line).update(order=order[self.order], ranks=self.ranks[places], total=self.total)
-        vars(line)["row_sums"] = self.row_sums[places]
-        return line
-
 
 def covariance(x: Line, y: Line) -> Fraction:
     """Squared distance covariance of a sample, at least 0.
@@ -282,11 +273,7 @@ class Lines:
 
     def ordered(self, order: NDArray[np.intp]) -> Lines:
         """Give the same points, or some of them, in another order."""
-        moved = (
-            line.permuted(order) if len(order) == line.size else Line(line.values[order], line.bits)
-            for line in self.lines
-        )
-        return Lines(tuple(moved), self.weights)
+        return Lines(tuple(Line(line.values[order], line.bits) for line in self.lines), self.weights)
 
 
 @dataclass(frozen=True)

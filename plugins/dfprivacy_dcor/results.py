@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
-from dfprivacy.wording import number, pvalue, sure
+from dfprivacy.plotting import axes, explained, forest, ink, interval, wrapped
+from dfprivacy.wording import number, sure
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
     from dfprivacy import ConfidenceInterval
 
-__all__ = ["HSIC", "DistanceCorrelation", "IndependenceTest", "Screening", "SharedCorrelation"]
+__all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation"]
 
 _LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
 
@@ -228,58 +228,6 @@ class HSIC(_FromNumbers):
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
         end = min(_LARGEST, max(2 * self.high, _NEAR))  # of what there can be, which most data are far below
         return self._drawn(ax, self.hsic, what, end)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class IndependenceTest(Release):
-    """A permutation test of independence by distance covariance.
-
-    Attributes
-    ----------
-    pvalue : float or None
-        The p-value, or None if only the decision was asked for.
-    alpha : float
-        Level of the test.
-    rejected : bool
-        Whether independence is rejected at this level.
-    x, y, metric, permutations
-        What was asked.
-    """
-
-    pvalue: float | None
-    alpha: float
-    rejected: bool
-    x: tuple[str, ...]
-    y: tuple[str, ...]
-    metric: str
-    permutations: int
-
-    _shown = ("x", "y", "pvalue", "rejected", "alpha", "permutations")
-
-    def _sentence(self) -> str:
-        """Say whether the columns depend on each other."""
-        how = "" if self.pvalue is None else f"; {pvalue(self.pvalue)}"
-        at = f"at the level {self.alpha:g}, by {self.permutations:,} permutations{how}"
-        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)} ({at})."
-
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State the test."""
-        term = f"{', '.join(self.x)} and {', '.join(self.y)}"
-        decided = {"pvalue": self.pvalue, "alpha": self.alpha, "rejected": self.rejected}
-        return [{"term": term, **decided, "permutations": self.permutations}]
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the p-value, or the level and the decision."""
-        ax = axes(ax)
-        title = f"independence is {'' if self.rejected else 'not '}rejected"
-        if self.pvalue is not None:
-            ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-            title = f"p = {self.pvalue:.3g}"
-        ax.axvline(self.alpha, color="grey", ls=":", label="level")
-        what = f"p-value, {self._called(*self.x)} and {self._called(*self.y)}"
-        ax.set(xlim=(-0.02, 1.02), yticks=[], xlabel=wrapped(what), title=title)
-        below(ax)
-        return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy.statistics import OfPermutations, OfRows
+from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.points import Points, five_numbers, squared_covariance
 from dfprivacy_dcor.spaces import error
 
@@ -28,12 +28,10 @@ __all__ = [
     "SHARES",
     "Deviation",
     "FiveNumbers",
-    "Permuted",
     "Relation",
     "Scores",
     "changes",
     "complete",
-    "first_return",
     "fixed",
     "largest",
 ]
@@ -119,41 +117,6 @@ class FiveNumbers(OfRows):
         return max(stays, float(np.linalg.norm(self._left_out, ord=norm)))
 
 
-class Permuted(OfPermutations):
-    """q s_xy of the complete rows and of random pairings of their x and y, each rounded to the same accuracy.
-
-    Parameters
-    ----------
-    x, y : Space
-        What is public of the spaces.
-    n, permutations : int
-        Number of rows, and of pairings.
-    """
-
-    def __init__(self, x: Space, y: Space, n: int, permutations: int) -> None:
-        self.x, self.y, self.n = x, y, n
-        self.columns = (*x.columns, *y.columns)
-        self.shape = (permutations + 1,)
-        self.error = float(error(x, y)[0])
-
-    def value(self, rows: Any, rng: np.random.Generator) -> Any:  # type: ignore[override]
-        """Compute all values; rows of y move."""
-        there = self.x.complete(rows) & self.y.complete(rows)
-        x, y, share = complete(self.x, self.y, rows)
-        orders = (first_return(rng.permutation(rows.size), there) for _ in range(self.shape[0] - 1))
-        paired = [y, *(y.ordered(order) for order in orders)]
-        return share * np.sqrt(np.array([squared_covariance(x, each) for each in paired]))
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Two pairs hold a part of one row: x is exchanged in one and y in the other, by half of the bound each."""
-        if relation != "replace_one" or norm != math.inf:
-            return math.inf
-        free = 2 - fixed(self.x, public) - fixed(self.y, public)
-        if self.x.may_lack(public) or self.y.may_lack(public):
-            free = 2  # one pair is left out, and another exchanges its y
-        return free * 2 * (self.n - 1) / self.n**2 * math.sqrt(self.x.diameter * self.y.diameter)
-
-
 def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
     """Make points of the complete rows in both spaces, and say what share of all they are."""
     one, other = x.rows(rows), y.rows(rows)
@@ -162,32 +125,6 @@ def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
         return one, other, 1.0
     places = np.flatnonzero(there)
     return one.ordered(places), other.ordered(places), len(places) / rows.size
-
-
-def first_return(order: NDArray[np.intp], there: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Restrict a permutation to some rows: each goes to the first of them that its cycle comes to.
-
-    Parameters
-    ----------
-    order : ndarray of int of shape (n,)
-        A permutation of all rows.
-    there : ndarray of bool of shape (n,)
-        Which rows are kept.
-
-    Returns
-    -------
-    ndarray of int
-        A permutation of the rows that are kept, numbered from 0 on; random, all alike likely, if `order` is. One
-        row less changes it in one place only: what went to that row goes to where it went.
-    """
-    if there.all():
-        return order
-    following, kept = order.copy(), np.flatnonzero(there)
-    while not there[following[kept]].all():
-        outside = np.flatnonzero(~there[following])
-        following[outside] = following[following[outside]]
-    numbers = np.cumsum(there) - 1
-    return numbers[following[kept]]
 
 
 class Scores(OfRows):

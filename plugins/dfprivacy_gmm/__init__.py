@@ -12,7 +12,6 @@ from dfprivacy_gmm.classes import GaussianClasses, GaussianClassifier
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
 from dfprivacy_gmm.mechanisms import check_by, check_fit, findings, fourier_sketch, gmm_fit, moments
-from dfprivacy_gmm.polish import MixtureMoments
 
 __all__ = [
     "FourierSketch",
@@ -20,7 +19,6 @@ __all__ = [
     "GaussianClassifier",
     "GaussianMixture",
     "JointMoments",
-    "MixtureMoments",
     "fourier_sketch",
     "gmm_fit",
     "moments",

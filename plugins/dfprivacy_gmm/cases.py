@@ -25,7 +25,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         labelled: dict[str, Any] = {"columns": both, "label": "g"}
         return [
             case(arguments=labelled, **known, **delta),
-            case(arguments={**labelled, "method": "auto", "radius": 1.0}, **known, **delta, neighbors="add_remove"),
+            case(arguments={**labelled, "radius": 1.0}, **known, **delta, neighbors="add_remove"),
             case(arguments={**labelled, "method": "qda"}, **known, **delta, public=["g"]),
             case(arguments={**labelled, "nan_policy": "fill"}, **known, **delta, public=["g"]),
             case(arguments={**labelled, "repair": "paper"}, **known),

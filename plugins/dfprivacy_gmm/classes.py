@@ -17,7 +17,7 @@ from dfprivacy.plotting import axes
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_number
 from dfprivacy.wording import listed
-from dfprivacy_gmm.estimates import Estimates, Method, Repair, differ, estimates, moved, repaired
+from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimates, moved, repaired
 from dfprivacy_gmm.sums import Queries, Sums, left_out
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class GaussianClassifier(Predicts):
             *(0.0, 0.0, np.zeros((d, d))),
         )
         names = tuple(str(place) for place in range(d))
-        _, own, covariances, _ = fitted(sums, half, names, None, **self.get_params())
+        own, covariances, _ = fitted(sums, half, names, None, **self.get_params())
         self.priors_ = sums.sizes / len(rows)
         self.means_ = mid + half * own.means
         self.covariances_ = np.broadcast_to(covariances * half[:, None] * half, (len(parts), d, d))
@@ -308,8 +308,8 @@ def fitted(
     method: Method,
     repair: Repair,
     grid_minimum: float,
-) -> tuple[Method, Estimates, Array, list[tuple[int | None, str]]]:
-    """Fit classes to noisy sums, in units of y; ``"auto"`` is ``"qda"`` where that is called for and not doubted.
+) -> tuple[Estimates, Array, list[tuple[int | None, str]]]:
+    """Fit classes to noisy sums, in units of y.
 
     Parameters
     ----------
@@ -326,8 +326,6 @@ def fitted(
 
     Returns
     -------
-    method : {"lda", "qda"}
-        What ``"auto"`` chose, or what was given.
     own : Estimates
         Before the repair: pooled for ``"lda"``.
     covariances : ndarray of shape (1 or classes, columns, columns)
@@ -335,9 +333,8 @@ def fitted(
     doubts : list of tuple
         As `Estimates.doubts` gives them, and by how much repairs moved covariances.
     """
-    every = estimates(sums)
-    quadratic = method == "qda" or (method == "auto" and differ(every))
-    own = every if quadratic else every.pooled()
+    quadratic = method == "qda"
+    own = estimates(sums) if quadratic else estimates(sums).pooled()
     errors = own.covariance_errors("none")
     covariances = [
         repaired(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
@@ -348,9 +345,7 @@ def fitted(
         if move := moved(before, after, noise, names):
             place = group if quadratic else None
             doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
-    if method == "auto" and quadratic and doubts:
-        return fitted(sums, units, names, radius, method="lda", repair=repair, grid_minimum=grid_minimum)
-    return "qda" if quadratic else "lda", own, np.array(covariances), doubts
+    return own, np.array(covariances), doubts
 
 
 def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
@@ -629,7 +624,7 @@ class GaussianClasses(Predicts, Release):
         method, repair, grid_minimum = model
         half = self._half
         units = half[:, None] * half
-        method, own, covariances, doubts = fitted(
+        own, covariances, doubts = fitted(
             sums, half, self.columns, self.radius, method=method, repair=repair, grid_minimum=grid_minimum
         )
         notes = [

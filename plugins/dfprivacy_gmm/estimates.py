@@ -24,7 +24,6 @@ __all__ = [
     "Method",
     "Repair",
     "Sampling",
-    "differ",
     "estimates",
     "moved",
     "nearest",
@@ -186,7 +185,7 @@ def _with_eigenvalues(matrix: Array, change: Callable[[Array], Array]) -> Array:
     return (made + made.T) / 2
 
 
-Method = Literal["lda", "qda", "auto"]
+Method = Literal["lda", "qda"]
 Sampling = Literal["bounded", "normal", "none"]
 
 FEW = 300  # rows, below which the mean of what is skewed, or seldom differs, is not normal
@@ -421,28 +420,3 @@ class Estimates:
         noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())
         total = np.trace(sums.products, axis1=1, axis2=2).sum() - _SIGNIFICANT * noise
         return float(total / max(sums.sizes.sum() + _SIGNIFICANT * math.sqrt(groups) * sums.size_sd, 1.0))
-
-
-def differ(own: Estimates) -> bool:
-    """Tell whether the groups' covariances differ by more than noise and sampling explain.
-
-    The squared differences from the pooled one, each over its variance, add up to about their number if there is
-    one covariance and rows are normal. Twice that means that pooling is wrong by more than it saves.
-
-    Parameters
-    ----------
-    own : Estimates
-        Of each group.
-
-    Returns
-    -------
-    bool
-        True for ``"qda"``.
-    """
-    groups, d = own.means.shape
-    upper = np.triu_indices(d)
-    pooled = own.pooled().covariances
-    under_one = Estimates(own.sums, own.sizes, own.means, np.broadcast_to(pooled, (groups, d, d)), own.noise)
-    errors = np.maximum(under_one.covariance_errors("normal"), np.finfo(float).tiny)
-    ratios = np.square((own.covariances - pooled) / errors)[:, *upper]
-    return bool(ratios.sum() > _SIGNIFICANT * (groups - 1) * len(upper[0]))

@@ -25,7 +25,6 @@ import numpy as np
 import scipy
 
 from dfprivacy import ArgumentError, Range
-from dfprivacy_gmm.polish import centre_errors, directions, information, precision
 from dfprivacy_gmm.sketch import Family, Mixtures, Shape, Sketch, smallest_sd
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ __all__ = [
     "FINE",
     "KEPT",
     "PENALTY",
-    "VOID",
     "Components",
     "Fit",
     "Optimum",
@@ -55,8 +53,8 @@ __all__ = [
     "doubts",
     "everything",
     "find_mixture",
+    "hopeless",
     "levenberg_marquardt",
-    "predicted_error",
     "rows_needed",
 ]
 
@@ -354,9 +352,6 @@ class Fit:
         Shape of the covariances.
     agreed : bool
         Whether two independent batches of starts, or a start and a swap, ended in the same optimum.
-    unsearched : float or None
-        The error of the centres, in standard deviations, for which no search was made: even well separated
-        components would not be known any better.
     """
 
     weights: NDArray[np.float64]
@@ -365,7 +360,6 @@ class Fit:
     residual: float
     shape: Shape
     agreed: bool
-    unsearched: float | None = None
 
     @property
     def free(self) -> int:
@@ -519,7 +513,7 @@ def criterion(misfit: float, free: int, size: float) -> float:
 
 
 _POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
-VOID = 1.0  # and from which nothing was learned
+_VOID = 1.0  # and from which nothing was learned
 _MOST = 50  # components
 _MOST_AUTO = 6
 
@@ -568,6 +562,11 @@ def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
     return math.ceil(5000 * factor * K * max(1.0, (d / 5) ** 2) / epsilon)
 
 
+def hopeless(K: int, d: int, size: float, epsilon: float) -> bool:
+    """Tell whether a table is too small for even well separated components, which are not searched for then."""
+    return K > 1 and size < rows_needed(K, d, epsilon, 4) / 10
+
+
 def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
     """Say what misleads in a fit.
 
@@ -592,13 +591,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     K, d = fit.means.shape
     notes = []
     far, near = rows_needed(K, d, epsilon, 4), rows_needed(K, d, epsilon)
-    if fit.unsearched is not None:
-        notes.append(
-            f"Uninformative: even components 4 standard deviations apart would be known to {error:.2g} standard "
-            f"deviations only, so none were searched for, and all {K} are the same; {K} components in {d} columns "
-            f"need about {far:,} rows at this epsilon."
-        )
-    elif size < far / 4 or error > VOID:
+    if size < far / 4 or error > _VOID:
         notes.append(
             f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
             f"they are 4 standard deviations apart; there are about {size:,.0f}."
@@ -623,35 +616,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     return notes
 
 
-_APART = 4.0  # standard deviations
-
-
-def predicted_error(sketch: Sketch, K: int, shape: Shape) -> float:
-    """Give the error of the centres that the sketch of a well separated mixture would leave.
-
-    Parameters
-    ----------
-    sketch : Sketch
-        What was released, whitened. Only its frequencies and its noise count, not its values.
-    K : int
-        Number of components.
-    shape : {"spherical", "diag", "tied", "full"}
-        Shape of the covariances.
-
-    Returns
-    -------
-    float
-        In standard deviations of a component, for components of equal weights of which the closest are 4 standard
-        deviations apart, by the information that the sketch has about them; its sampling error is taken for
-        independent.
-    """
-    ideal = _separated(K, sketch.d, shape)
-    B = directions(ideal)
-    H = B.T @ (information(ideal, sketch)[0] + np.diag(precision(ideal))) @ B
-    return float(centre_errors(ideal, B @ np.linalg.solve(H, B.T)).mean())
-
-
-def everything(sketch: Sketch, K: int, shape: Shape, error: float) -> Fit:
+def everything(sketch: Sketch, K: int, shape: Shape) -> Fit:
     """Give the mixture of K components that are all the same: one Gaussian of all rows, of a whitened sketch.
 
     Parameters
@@ -662,8 +627,6 @@ def everything(sketch: Sketch, K: int, shape: Shape, error: float) -> Fit:
         Number of components.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
-    error : float
-        What `predicted_error` gave.
 
     Returns
     -------
@@ -674,17 +637,4 @@ def everything(sketch: Sketch, K: int, shape: Shape, error: float) -> Fit:
     values = np.exp(-np.square(sketch.frequencies).sum(axis=1) / 2) + 0j
     misfit = 0.5 * float(np.square(sketch.weighed(values - sketch.values)).sum())
     roots = np.repeat(np.eye(d)[None], K, axis=0)
-    return Fit(np.full(K, 1 / K), np.zeros((K, d)), roots, misfit, shape, agreed=True, unsearched=error)
-
-
-def _separated(K: int, d: int, shape: Shape) -> Fit:
-    """Give a whitened mixture of standard normals at random places, the closest of them 4 apart."""
-    places = np.random.default_rng(0).standard_normal((K, d))
-    if d == 1:
-        places = np.arange(K, dtype=np.float64)[:, None]
-    apart = np.linalg.norm(places[:, None] - places, axis=2)[~np.eye(K, dtype=bool)]
-    places = (places - places.mean(axis=0)) * (_APART / float(apart.min()))
-    spread, turn = np.linalg.eigh(np.eye(d) + places.T @ places / K)
-    white = (turn / np.sqrt(spread)) @ turn.T
-    root = np.linalg.cholesky(white @ white.T)
-    return Fit(np.full(K, 1 / K), places @ white.T, np.repeat(root[None], K, axis=0), math.nan, shape, agreed=True)
+    return Fit(np.full(K, 1 / K), np.zeros((K, d)), roots, misfit, shape, agreed=True)

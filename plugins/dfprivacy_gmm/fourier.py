@@ -16,23 +16,19 @@ from dfprivacy.progress import progress
 from dfprivacy.release import renamed
 from dfprivacy.wording import listed, number, pvalue
 from dfprivacy_gmm.classes import ellipses, matrix
+from dfprivacy_gmm.errors import centre_covariances
 from dfprivacy_gmm.fit import (
     BATCHES,
-    VOID,
-    Fit,
     check_components,
     check_search,
     choose,
     doubts,
     everything,
-    predicted_error,
+    hopeless,
 )
-from dfprivacy_gmm.polish import centre_covariances, centre_errors, sketch_covariance
 from dfprivacy_gmm.sketch import Shape, Sketch, Whitening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from dfprivacy_gmm.sketch import Shape
@@ -164,61 +160,38 @@ class FourierSketch(Release):
         """
         check_search(covariance_type, restarts)
         counts = check_components(n_components, self.max_components)
-        return self.conclude(*self.searched(counts, covariance_type, restarts))
-
-    def searched(
-        self, counts: Sequence[int], covariance_type: Shape, restarts: int
-    ) -> tuple[Fit, dict[int, float]]:
-        """Fit each number of components, in units of y, and choose; what is left to do is `conclude`."""
         if counts[-1] > self.max_components:
             raise ArgumentError(
                 f"The frequencies of this sketch were chosen for at most {self.max_components} components.",
                 f"Fit fewer, or release a sketch with max_components={counts[-1]}.",
             )
         frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
-        sketch = self.sketch.mapped(frame.centre, frame.root)
-        errors = {K: predicted_error(sketch, K, covariance_type) if K > 1 else 0.0 for K in counts}
-        if all(error > VOID for error in errors.values()):
-            K = counts[-1]
-            fit = everything(sketch, K, covariance_type, errors[K])
-            return fit.mapped(frame.centre, frame.root), {}
-        counts = [K for K in counts if errors[K] <= VOID]
-        with progress(len(counts) * restarts, what="fitting", unit=" restarts") as bar:
-            fit, criteria = choose(sketch, counts, covariance_type, batches=restarts, told=lambda: bar.update(1))
-        return fit.mapped(frame.centre, frame.root), criteria
-
-    def conclude(
-        self, fit: Fit, criteria: dict[int, float], covariance: NDArray[np.float64] | None = None
-    ) -> GaussianMixture:
-        """Return to the columns' units, with what is to be said of the fit."""
-        K, d = fit.means.shape
-        polished = covariance is not None
-        if fit.unsearched is not None:
-            error, own = fit.unsearched, np.repeat(np.eye(d)[None] * fit.unsearched**2, K, axis=0)
+        sketch, d = self.sketch.mapped(frame.centre, frame.root), len(self.columns)
+        tried = [K for K in counts if not hopeless(K, d, self.size, self.epsilon)]
+        if tried:
+            with progress(len(tried) * restarts, what="fitting", unit=" restarts") as bar:
+                fit, criteria = choose(sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1))
         else:
-            covariance = sketch_covariance(fit, self.sketch) if covariance is None else covariance
-            error, own = float(centre_errors(fit, covariance).mean()), centre_covariances(fit, covariance)
+            fit, criteria = everything(sketch, counts[-1], covariance_type), {}
+        fit = fit.mapped(frame.centre, frame.root)
+        own = centre_covariances(fit, self.sketch)
+        error = float(np.sqrt(np.trace(own, axis1=1, axis2=2)).mean())
         here = fit.roots @ own @ fit.roots.swapaxes(1, 2)
-        scale = np.outer(self.half, self.half)
         m = len(self.frequencies)
         return GaussianMixture(
             columns=self.columns,
-            n_components=K,
+            n_components=len(fit.weights),
             covariance_type=fit.shape,
             weights_=fit.weights,
             means_=self.middle + fit.means * self.half,
-            covariances_=shaped(fit.covariances * scale, fit.shape),
-            mean_errors=np.sqrt(np.maximum(np.diagonal(here, axis1=1, axis2=2), 0.0)) * self.half,
+            covariances_=shaped(fit.covariances * np.outer(self.half, self.half), fit.shape),
+            mean_errors=np.sqrt(np.diagonal(here, axis1=1, axis2=2)) * self.half,
             relative_error=error,
             residual=fit.residual / m,
             residual_pvalue=float(gammaincc(m, fit.residual)),
             criteria={str(k): value for k, value in criteria.items()},
-            polished=polished,
             sketch=self,
-            notes=(
-                *self.notes,
-                *doubts(fit, error, size=self.size, epsilon=self.epsilon, m=m),
-            ),
+            notes=(*self.notes, *doubts(fit, error, size=self.size, epsilon=self.epsilon, m=m)),
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -260,8 +233,6 @@ class GaussianMixture(Release):
         p-value of the residual test, conservative: whether the data are such a mixture.
     criteria : dict of str to float
         For each number of components tried, the misfit plus the penalty; the smallest was chosen.
-    polished : bool
-        Whether the fit to the sketch was improved by further noisy moments.
     sketch : FourierSketch
         What was released first. ``sketch.fit(n_components=...)`` fits another mixture at no charge.
     notes : tuple of str
@@ -279,7 +250,6 @@ class GaussianMixture(Release):
     residual: float
     residual_pvalue: float
     criteria: dict[str, float]
-    polished: bool
     sketch: FourierSketch
     notes: tuple[str, ...]
 

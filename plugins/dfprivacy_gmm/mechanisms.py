@@ -1,9 +1,8 @@
-"""Gaussian mixtures of private rows without labels: two or three Gaussian measurements, and much that is free."""
+"""Gaussian mixtures of private rows without labels: two Gaussian measurements, and much that is free."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -14,32 +13,24 @@ from dfprivacy_gmm.estimates import Method, Repair
 from dfprivacy_gmm.fit import BATCHES, Components, check_components, rows_needed
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
-from dfprivacy_gmm.polish import MixtureMoments, Moments, polished
 from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening
 from dfprivacy_gmm.sums import MeasuredSums, Queries, Sums, complete_rows, free_count, left_out, measure_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dfprivacy import Column, Curator, NoisyValue
-    from dfprivacy_gmm.fit import Fit
-    from dfprivacy_gmm.fourier import GaussianMixture
-    from dfprivacy_gmm.sketch import Shape
+    from dfprivacy import Column, Curator
 
 __all__ = [
-    "MeasuredMixture",
     "check_by",
     "check_fit",
-    "conclude_mixture",
     "findings",
     "fourier_sketch",
     "gmm_fit",
-    "measure_mixture",
     "moments",
 ]
 
-_TWO = ("0.1", "0.9")  # parts of mu squared for moments and sketch
-_THREE = ("0.1", "0.5", "0.4")  # and for the moments about the components, which pay from three columns on
+_SHARES = ("0.1", "0.9")  # parts of mu squared for moments and sketch
 
 
 @mechanism(columns={"columns": ["numeric"]}, delta=True)
@@ -96,107 +87,11 @@ def fourier_sketch(
     >>> np.sort(sketch.fit(2).means_[:, 0].round() + 0.0).tolist()
     [0.0, 5.0]
     """
-    return _measure(curator, columns, max_components, _TWO, nan_policy)[0]
+    return _measure(curator, columns, max_components, nan_policy)
 
 
-@dataclass(frozen=True)
-class MeasuredMixture:
-    """What is measured of the rows, all that a mixture follows from.
-
-    Attributes
-    ----------
-    sketch : FourierSketch
-        The sketch.
-    fit : pair of Fit and dict, or None
-        What was fitted to it before the moments were measured, and its criteria; None in one or two columns.
-    about : MixtureMoments or None
-        About which components the moments are; None as well where the sketch is too noisy for any.
-    moments : Moments or None
-        The moments.
-    """
-
-    sketch: FourierSketch
-    fit: tuple[Fit, dict[int, float]] | None = None
-    about: MixtureMoments | None = None
-    moments: Moments | None = None
-
-
-def measure_mixture(
-    curator: Curator,
-    columns: Sequence[Column],
-    counts: Sequence[int],
-    shape: Shape,
-    restarts: int,
-    nan_policy: NanPolicy,
-) -> MeasuredMixture:
-    """Measure a sketch and, from three columns on, moments about the components of the fit to it.
-
-    Parameters
-    ----------
-    curator : Curator
-        Whom to ask.
-    columns : sequence of Column
-        The columns.
-    counts : sequence of int
-        Numbers of components to try.
-    shape : {"spherical", "diag", "tied", "full"}
-        Shape of the covariances.
-    restarts : int
-        Most batches of starts.
-    nan_policy : {"omit", "fill", "raise"}
-        What becomes of rows with a missing value.
-
-    Returns
-    -------
-    MeasuredMixture
-        The noisy values.
-    """
-    d, K = len(columns), counts[-1]
-    if d <= 2:  # noqa: PLR2004 - in one or two columns a better sketch is worth more
-        return MeasuredMixture(_measure(curator, columns, K, _TWO, nan_policy)[0])
-    sketch, third = _measure(curator, columns, K, _THREE, nan_policy)
-    if not sketch.cosines.any():  # the plan of an empty table without noise: nothing to fit, but this is measured
-        third(_anywhere(columns, K))
-        return MeasuredMixture(sketch)
-    fit, criteria = sketch.searched(counts, shape, restarts)
-    if fit.unsearched is not None:
-        return MeasuredMixture(sketch, (fit, criteria))
-    about = MixtureMoments(columns, fit.weights, fit.means, fit.roots)
-    measured = third(about)
-    n = sketch.size
-    moments = Moments(measured.values / n, np.square(measured.scales / n), n, sketch.size_error)
-    return MeasuredMixture(sketch, (fit, criteria), about, moments)
-
-
-def conclude_mixture(
-    measured: MeasuredMixture, counts: Sequence[int], shape: Shape, restarts: int
-) -> GaussianMixture:
-    """Fit a mixture to a sketch, or improve the fit by the moments about its components.
-
-    Parameters
-    ----------
-    measured : MeasuredMixture
-        The noisy values.
-    counts, shape, restarts
-        As for `measure_mixture`.
-
-    Returns
-    -------
-    GaussianMixture
-        The mixture.
-    """
-    sketch = measured.sketch
-    fit, criteria = measured.fit or sketch.searched(counts, shape, restarts)
-    if measured.about is None or measured.moments is None:
-        return sketch.conclude(fit, criteria)
-    fit, covariance = polished(fit, sketch.sketch, measured.about, measured.moments, np.random.default_rng(2))
-    return sketch.conclude(fit, criteria, covariance)
-
-
-def _measure(
-    curator: Curator, columns: Sequence[Column], K: int, shares: Sequence[str], nan_policy: NanPolicy
-) -> tuple[FourierSketch, Callable[[features.RowFeatures], NoisyValue]]:
-    """Measure moments and sketch; give what measures the moments about components, for a third share."""
+def _measure(curator: Curator, columns: Sequence[Column], K: int, nan_policy: NanPolicy) -> FourierSketch:
+    """Measure moments, and a sketch whose frequencies follow from them."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
@@ -209,8 +104,8 @@ def _measure(
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
     count = size is None and (free_count(curator, columns, None, radius) or True)
     planned = [features.Outer(columns, radius=radius, count=count), features.Fourier(columns, W / half)]
-    planned = [complete_rows(gaps, each) for each in (*planned, _anywhere(columns, K))]
-    first, second, *third = curator.jointly(*zip(planned, shares, strict=False))
+    planned = [complete_rows(gaps, each) for each in planned]
+    first, second = curator.jointly(*zip(planned, _SHARES, strict=True))
     moments = first(planned[0])
     values, noise = np.atleast_2d(moments.values), np.atleast_1d(moments.scales)
     sums = Sums.named(values, noise, None if size is None else np.array([float(size)]))
@@ -238,13 +133,7 @@ def _measure(
         missing=missing,
         missing_standard_error=missing_noise,
         notes=() if gone is None else (gone,),
-    ), lambda about: third[0](complete_rows(gaps, about))
-
-
-def _anywhere(columns: Sequence[Column], K: int) -> MixtureMoments:
-    """Give moments about K components that are nowhere in particular, for a plan."""
-    d = len(columns)
-    return MixtureMoments(columns, np.full(K, 1 / K), np.zeros((K, d)), np.repeat(np.eye(d)[None], K, axis=0))
+    )
 
 
 @mechanism(columns={"columns": ["numeric"], "label": "category"}, delta=True)
@@ -254,12 +143,10 @@ def gmm_fit(
     label: Column | None = None,
     *,
     n_components: Components | Literal["auto"] | None = None,
-    covariance_type: Shape = "full",
-    restarts: Annotated[int, Range(1)] = BATCHES,
     radius: Annotated[float, Range(0, exclusive="low")] | None = None,
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
-) -> MeasuredSums | MeasuredMixture:
+) -> MeasuredSums | FourierSketch:
     """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
 
     Parameters
@@ -270,10 +157,6 @@ def gmm_fit(
         A column with two or more categories, the classes. Rows of no category count nowhere.
     n_components : int or "auto", optional
         In place of a label: the number of components of a mixture; ``"auto"`` chooses among 1 to 6.
-    covariance_type : {"full", "tied", "diag", "spherical"}
-        Of a mixture: the shape of its covariances.
-    restarts : int
-        Of a mixture: most batches of starts. They cost time, and no privacy.
     radius : float, optional
         With a delta: rows longer than this, with all columns mapped to [-1, 1], are scaled down to it, which takes
         less noise and some bias; default: √d for d columns, which changes none.
@@ -284,9 +167,12 @@ def gmm_fit(
     nan_policy : {"omit", "fill", "raise"}
         Rows with a missing value in one of the columns are left out, and not counted; or filled, as declared; or
         refused, where all columns are public.
-    method : {"lda", "qda", "auto"}
-        One covariance for all classes, one for each, or one for each if they differ by more than the noise and
-        no note would doubt them.
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        Of a mixture: the shape of its covariances.
+    restarts : int
+        Of a mixture: most batches of starts. They cost time, and no privacy.
+    method : {"lda", "qda"}
+        One covariance for all classes, or one for each.
     repair : {"noise_aware", "shrink", "paper", "clip"}
         How a noisy matrix is made a covariance. ``"noise_aware"``: the nearest one, in standard deviations of the
         noise, that has no less variance in any direction than the noise could hide. ``"shrink"``: the same after
@@ -323,13 +209,12 @@ def gmm_fit(
     and all together ε. (The reference gives ε to each, and takes ranges and class sizes from the data: q times as
     much, and more.)
 
-    A mixture takes two or three sums with discrete Gaussian noise, which are one Gaussian mechanism together:
-    moments, cosines and sines (`fourier_sketch`), and from three columns on moments about the components of the
-    first fit. It needs a delta.
+    A mixture takes two sums with discrete Gaussian noise, which are one Gaussian mechanism together: moments, and
+    cosines and sines (`fourier_sketch`). It needs a delta.
 
-    **Statistics.** A mixture is outside of the engine of noisy sums: it is no function of two or three sums but the
-    end of a search, which finds nine mixtures of ten from about 5000 K/ε rows on, K components 2.5 standard
-    deviations apart in up to five columns.
+    **Statistics.** A mixture is outside of the engine of noisy sums: it is no function of the sums but the end of
+    a search, which finds nine mixtures of ten from about 5000 K/ε rows on, K components 2.5 standard deviations
+    apart in up to five columns.
 
     References
     ----------
@@ -355,27 +240,26 @@ def gmm_fit(
     """
     if label is not None:
         return measure_sums(curator, columns, label, radius, nan_policy=nan_policy, queries=queries)
-    counts = check_components(n_components)
-    return measure_mixture(curator, columns, counts, covariance_type, restarts, nan_policy)
+    return _measure(curator, columns, check_components(n_components)[-1], nan_policy)
 
 
 @gmm_fit.concludes
 def _(
-    measured: MeasuredSums | MeasuredMixture,
+    measured: MeasuredSums | FourierSketch,
     columns: Sequence[Column],
     label: Column | None,
     *,
-    n_components: Components | Literal["auto"] | None,
-    covariance_type: Shape,
-    restarts: int,
+    n_components: Any,  # one of both, as `check_fit` sees to
     queries: Queries,
+    covariance_type: Shape = "full",
+    restarts: Annotated[int, Range(1)] = BATCHES,
     method: Method = "lda",
     repair: Repair = "noise_aware",
     grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
 ) -> GaussianClasses | GaussianMixture:
     """Fit classes to the sums, or a mixture to the sketch."""
-    if isinstance(measured, MeasuredMixture):
-        return conclude_mixture(measured, check_components(n_components), covariance_type, restarts)
+    if isinstance(measured, FourierSketch):
+        return measured.fit(n_components, covariance_type=covariance_type, restarts=restarts)
     return GaussianClasses.concluded(measured, columns, label, (method, repair, grid_minimum), queries)
 
 

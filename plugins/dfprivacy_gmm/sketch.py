@@ -303,7 +303,7 @@ def local_jacobian(
     return value, J.reshape(-1, len(frequencies)).T
 
 
-_LEAST, _MOST, _EACH = 200, 1000, 25  # frequencies: 25 for each component and column
+_LEAST, _MOST, _EACH = 200, 1000, 25  # frequencies: 25 for each component and column, 5 d of many
 _FLOOR = 1e-4  # least variance of a direction, in units of y
 
 
@@ -381,7 +381,7 @@ def smallest_sd(K: int, d: int) -> float:
 
 def frequency_count(K: int, d: int) -> int:
     """Give the number of frequencies for K components in d columns."""
-    return min(_MOST, max(_LEAST, _EACH * K * d))
+    return min(_MOST, max(_LEAST, max(_EACH, 5 * d) * K * d))
 
 
 def draw_frequencies(m: int, K: int, d: int, rng: Generator) -> NDArray[np.float64]:

@@ -7,11 +7,10 @@ Mechanisms: ``view.mannwhitneyu``, ``view.kruskal``, ``view.wilcoxon``, ``view.a
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
+from dfprivacy_inference import expecting as plan
 from dfprivacy_inference.anova import Anova, anova, check_anova
 from dfprivacy_inference.assuming import differ, differences, flips, lives, shares, steps
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_inference.expecting import expect_curves, expect_means, expect_pairs, expect_shares
-from dfprivacy_inference.explaining import apart, finds, hazards, measured
 from dfprivacy_inference.gehan import check_survival, survival_test
 from dfprivacy_inference.kruskal import check_k, kruskal
 from dfprivacy_inference.mannwhitney import check_two, mannwhitneyu
@@ -44,11 +43,12 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    register(mannwhitneyu.checks(check_two).plans(finds("effect P(X > Y)", apart)).assumes(steps))
-    register(kruskal.checks(check_k).plans(finds("effect P(X > Y) of one group over all others")).assumes(steps))
-    register(wilcoxon.checks(check_pairs).plans(finds("P(d + d' > 0)", measured)).assumes(differences))
-    register(anova.checks(check_anova).plans(expect_means).assumes(steps))
-    register(proportions.checks(check_proportions).plans(expect_shares).assumes(shares, differ))
-    register(mcnemar.checks(check_mcnemar).plans(expect_pairs).assumes(flips))
-    register(kaplan_meier.checks(check_curves).plans(expect_curves).assumes(lives))
-    register(survival_test.checks(check_survival).plans(finds("effect", hazards)).assumes(lives))
+    register(mannwhitneyu.checks(check_two).plans(plan.finds("effect P(X > Y)", plan.apart)).assumes(steps))
+    several = plan.finds("effect P(X > Y) of one group over all others")
+    register(kruskal.checks(check_k).plans(several).assumes(steps))
+    register(wilcoxon.checks(check_pairs).plans(plan.finds("P(d + d' > 0)", plan.measured)).assumes(differences))
+    register(anova.checks(check_anova).plans(plan.expect_means).assumes(steps))
+    register(proportions.checks(check_proportions).plans(plan.expect_shares).assumes(shares, differ))
+    register(mcnemar.checks(check_mcnemar).plans(plan.expect_pairs).assumes(flips))
+    register(kaplan_meier.checks(check_curves).plans(plan.expect_curves).assumes(lives))
+    register(survival_test.checks(check_survival).plans(plan.finds("effect", plan.hazards)).assumes(lives))

@@ -16,9 +16,9 @@ from dfprivacy.inference.groups import mean, omnibus, pairwise
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
-from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import clearly_some, noise_share, number, pvalue, sure
-from dfprivacy_inference.asking import check_apart, groups_of
+from dfprivacy.schema import UNDECLARED, chosen_groups
+from dfprivacy.wording import noise_share, number, pvalue, sure
+from dfprivacy_inference.asking import check_apart
 
 if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
@@ -97,15 +97,10 @@ class Anova(Release):
     released: Mapping[str, Any]
     covers: str | None = "limited population"
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = clearly_some(self.missing, self.missing_standard_error)
-        return (
-            *("statistic", "pvalue", "alpha", "rejected", "eta_squared"),
-            *("groups", "means", "lows", "highs", "sizes"),
-            *(("missing", "missing_standard_error") if missing else ()),
-            "notes",
-        )
+    _shown = (
+        *("statistic", "pvalue", "alpha", "rejected", "eta_squared", "groups", "means", "lows", "highs", "sizes"),
+        *("missing", "missing_standard_error", "notes"),
+    )
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.eta_squared_low, self.eta_squared_high
@@ -254,7 +249,7 @@ def anova(
     >>> view.anova("wage", by="region", epsilon=1).pvalue < 0.01
     True
     """
-    return measure_moments(curator, column, nan_policy, by, groups_of(by, groups))
+    return measure_moments(curator, column, nan_policy, by, chosen_groups(by, groups, most=None))
 
 
 @anova.concludes
@@ -270,7 +265,7 @@ def _(
 ) -> Anova:
     """Test in the column's units."""
     sums = NoisyMoments.measured(*measured, column)
-    kept = groups_of(by, groups)
+    kept = chosen_groups(by, groups, most=None)
     test, each = omnibus(sums), infer(sums, mean)
     lows, highs = each.interval(confidence)
     eta_low, eta_high = test.interval(confidence)
@@ -330,4 +325,4 @@ def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple
 def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Refuse what cannot be compared, before anything is paid."""
     check_apart(column, by)
-    groups_of(by, groups)
+    chosen_groups(by, groups, most=None)

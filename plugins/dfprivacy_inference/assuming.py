@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Probability, Range
-from dfprivacy.made_up import groups_in_steps, labels, spread_of
+from dfprivacy.made_up import groups_in_steps, labels, shares_of, spread_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,17 +67,8 @@ def shares(
     first: Probability | None = None,
 ) -> Rows:
     """Make a share with the outcome in all groups but the first, where it is larger by the effect."""
-    if not 0 <= share + effect <= 1:
-        raise ArgumentError(f"A share of {share + effect:g} cannot be.", "Assume another share, or effect.")
-    known = column.categories or ()
-    hit = known[column.code(success)]
-    others: NDArray[Any] = np.array([each for each in known if each != hit] or [hit], dtype=object)
-    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
-    happened = rng.random(n) < share + effect * (of == 0)
-    rows = {column.name: np.where(happened, np.array(hit, dtype=object), rng.choice(others, n))}
-    if by is not None:
-        rows[by.name] = np.array(by.categories if groups is None else groups, dtype=object)[of]
-    return rows
+    hit = (column.categories or ())[column.code(success)]
+    return shares_of(rng, n, column, hit, by, groups, effect, share, first)
 
 
 def differ(release: Proportions) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,14 +23,7 @@ _NOISY = 2.0  # times the error of sampling
 _ROWS_FOR_COMPLETE = 13  # from which on counting complete rows is free, by the proof
 
 
-def measure_two(
-    curator: Curator,
-    scores: Scores,
-    by: Column,
-    pair: tuple[Any, Any],
-    *,
-    share: Fraction | None = None,
-) -> TwoGroups:
+def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
     """Measure the rank sum of the first of two groups.
 
     Parameters
@@ -44,8 +36,6 @@ def measure_two(
         The column of the groups.
     pair : tuple of two categories
         The groups.
-    share : Fraction, optional
-        The part of the call's budget.
 
     Returns
     -------
@@ -55,7 +45,7 @@ def measure_two(
     codes = (by.code(pair[0]), by.code(pair[1]))
     rows = public_sizes(curator, by, pair)
     n = enough(curator.size if rows is None else sum(rows))
-    on = n is not None and n * curator.epsilon * float(share or 1) >= ENOUGH
+    on = n is not None and n * curator.epsilon >= ENOUGH
     complete = bool(scores.gaps) or (rows is None and not (by.other and all_categories(by, pair)))
     if n is None:  # what ties leave is not measured there
         on, complete = False, False
@@ -67,7 +57,7 @@ def measure_two(
         complete = on and complete
         parts = {"sizes": SIZES * on, "complete": COMPLETE * complete, "ties": TIES * on}
     known = None if rows is None else (rows[0], rows[1])
-    noisy = curator.measure(RankSum(scores, by, codes, n, known, **parts), share=share)
+    noisy = curator.measure(RankSum(scores, by, codes, n, known, **parts))
     return TwoGroups(
         noisy.values,
         plain(noisy.scales),
@@ -82,7 +72,7 @@ def measure_two(
 def conclude_two(
     two: TwoGroups,
     by: Column,
-    pair: tuple[Any, Any],
+    pair: tuple[Any, ...],
     alternative: Alternative,
     alpha: float,
     confidence: float,

@@ -1,4 +1,4 @@
-"""How accurate means, shares and curves could be, said before anything is paid, from public numbers only."""
+"""What could be found, and how accurately, said before anything is paid, from public numbers only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy.inference.counts import EVEN, NoisyCounts, difference, share, share_of
 from dfprivacy.inference.engine import infer
@@ -14,24 +15,81 @@ from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.planning import effect_for, power
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_inference.asking import groups_of
+from dfprivacy.schema import chosen_groups
 from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.explaining import POWER, rows_of
+from dfprivacy_inference.lifetables import edges_of
 from dfprivacy_inference.mcnemar import of_one
-from dfprivacy_inference.times import edges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dfprivacy import Column, Curator
     from dfprivacy.inference.counts import Counts
     from dfprivacy.inference.engine import Alternative
 
-__all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares"]
+__all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares", "finds"]
 
+POWER = 0.8
+"""Of what is called found."""
+
+_NONE = "none: more epsilon, or more rows, are needed"
+_ROWS = 10_000  # that a table is taken to have where that is private
+_MOST = 1 - 1e-6
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _DISCORDANT = 1 / 4
 _TABLES = _DRAWS = 128
+
+
+def rows_of(curator: Curator) -> tuple[int, str]:
+    """Give the number of rows that a plan is for, and what to say of it where that is private."""
+    n = curator.size
+    return (_ROWS, f", of {_ROWS:,} rows") if n is None else (n, "")
+
+
+def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:
+    """Make the planner of a rank test.
+
+    Parameters
+    ----------
+    effect : str
+        Names the effect.
+    also : callable
+        Says more, of the measurement to come and the smallest effect that is found.
+
+    Returns
+    -------
+    callable
+        Says which effect would be found. How far an estimate lies from the truth is not said as a relative error,
+        which a probability does not have.
+    """
+
+    def find(
+        curator: Curator, *, alternative: Alternative = "two-sided", alpha: float = 0.05, **_: Any
+    ) -> Mapping[str, Any]:
+        if not curator.measured:
+            return {}
+        sums, (rows, given) = curator.planned, rows_of(curator)
+        side: Alternative = "two-sided" if alternative == "two-sided" else "greater"
+        found = 0.5 + effect_for(POWER, lambda d: sums.power(rows, 0.5 + d, alpha, side), _MOST - 0.5)
+        shown = f"{found:.2f}{also(sums, found)}" if math.isfinite(found) else _NONE
+        return {f"smallest {effect} found with probability {POWER}{given}, at best": shown}
+
+    return find
+
+
+def apart(_: object, effect: float) -> str:
+    """Say how far apart normal groups are that have an effect."""
+    return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
+
+
+def hazards(_: object, effect: float) -> str:
+    """Say which hazards have an effect."""
+    return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
+
+
+def measured(sums: Any, _: float) -> str:
+    """Say what is measured of differences."""
+    return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
 
 
 def expect_means(
@@ -46,7 +104,7 @@ def expect_means(
     """Say how well the means of groups alike in size would be known, and which difference would be found."""
     if not curator.measured:
         return {}
-    kept = groups_of(by, groups)
+    kept = chosen_groups(by, groups, most=None)
     noisy, rows = curator.planned
     sums = NoisyMoments.measured(noisy, rows, column)
     supposed, assumption = rows_of(curator)
@@ -159,7 +217,7 @@ def expect_curves(
     n, assumption = rows_of(curator)
     rows = float(n)
     if by is not None:
-        kept = groups_of(by, groups, least=1)
+        kept = chosen_groups(by, groups, least=1, most=None)
         known = curator.sizes(by, kept)
         rows = n / len(by.categories or kept) if known is None else float(known.min())
     intervals = len(ends) - 1

@@ -7,11 +7,12 @@ from typing import Any
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy.inference.engine import Alternative
-from dfprivacy_inference.asking import check_apart, pair_of
+from dfprivacy.schema import chosen_groups
+from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.comparing import conclude_two, measure_two
+from dfprivacy_inference.lifetables import check_times
 from dfprivacy_inference.rank_results import SurvivalTest
 from dfprivacy_inference.scores import GehanScores
-from dfprivacy_inference.times import check_times
 from dfprivacy_inference.two_groups import TwoGroups
 
 __all__ = ["check_survival", "survival_test"]
@@ -92,7 +93,7 @@ def survival_test(
     True
     """
     scores = GehanScores(time, event, curator.gaps([time], nan_policy))
-    return measure_two(curator, scores, by, pair_of(by, groups))
+    return measure_two(curator, scores, by, chosen_groups(by, groups))
 
 
 @survival_test.concludes
@@ -109,7 +110,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
     """Conclude from the noisy statistic."""
-    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence)
+    told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
         column=time.name,
         bounds=(time.low, time.high),
@@ -124,4 +125,4 @@ def check_survival(time: Column, event: Column, by: Column, *, groups: Sequence[
     """Refuse what is no survival of two groups, before anything is paid."""
     check_times(time, event)
     check_apart(time, event, by)
-    pair_of(by, groups)
+    chosen_groups(by, groups)

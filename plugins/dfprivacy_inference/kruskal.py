@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
-from dfprivacy.schema import UNDECLARED
-from dfprivacy_inference.asking import all_categories, check_apart, enough, groups_of, public_sizes
+from dfprivacy.schema import UNDECLARED, chosen_groups
+from dfprivacy_inference.asking import all_categories, check_apart, enough, public_sizes
 from dfprivacy_inference.k_groups import SHARE, SeveralGroups
 from dfprivacy_inference.rank_results import KruskalWallis, plain
 from dfprivacy_inference.scores import MidRanks
@@ -81,7 +81,7 @@ def kruskal(
     >>> view.kruskal("wage", by="region", epsilon=1).pvalue < 0.001
     True
     """
-    kept = groups_of(by, groups)
+    kept = chosen_groups(by, groups, most=None)
     codes = tuple(by.code(each) for each in kept)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
     rows = public_sizes(curator, by, kept)
@@ -104,7 +104,7 @@ def _(
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
     """Conclude from the noisy T."""
-    kept, counts, p = groups_of(by, groups), measured.counts, measured.pvalue()
+    kept, counts, p = chosen_groups(by, groups, most=None), measured.counts, measured.pvalue()
     missing = error = None
     if measured.n is not None and counts is not None and all_categories(by, kept):
         missing, error = float(measured.n - counts.sum()), measured.scales[1] * (2 * len(kept)) ** 0.5
@@ -133,4 +133,4 @@ def _(
 def check_k(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Refuse what cannot be compared, before anything is paid."""
     check_apart(column, by)
-    groups_of(by, groups)
+    chosen_groups(by, groups, most=None)

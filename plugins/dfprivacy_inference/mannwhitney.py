@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
 from dfprivacy.inference.engine import Alternative
-from dfprivacy_inference.asking import check_apart, pair_of
+from dfprivacy.schema import chosen_groups
+from dfprivacy_inference.asking import check_apart
 from dfprivacy_inference.comparing import conclude_two, measure_two
 from dfprivacy_inference.rank_results import MannWhitney
 from dfprivacy_inference.scores import MidRanks
-from dfprivacy_inference.statistics import Shifts
 from dfprivacy_inference.two_groups import Shapes, TwoGroups
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 __all__ = ["check_two", "mannwhitneyu"]
-
-_SHIFTS_MAX = 10_000
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -33,7 +24,6 @@ def mannwhitneyu(
     by: Column,
     *,
     groups: Sequence[Any] | None = None,
-    shift: Sequence[float] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> TwoGroups:
     """Test whether values of one group tend to be larger than those of another.
@@ -46,9 +36,6 @@ def mannwhitneyu(
         A column with categories.
     groups : list or tuple of two categories, optional
         The groups to compare, the first with the second; default: the column's, if it has two.
-    shift : tuple of three float, optional
-        ``(low, high, step)``: estimate as well by how much the first group lies above the second, on this grid. It
-        takes half of the budget.
     nan_policy : {"omit", "fill", "raise"}
         ``"omit"``: a row in which `column` is missing is compared with none. ``"fill"``: it counts, with the
         column's fill value. ``"raise"``: it is refused, where `column` is public.
@@ -110,16 +97,9 @@ def mannwhitneyu(
     >>> view.mannwhitneyu("wage", by="union", epsilon=1).pvalue < 0.001
     True
     """
-    pair = pair_of(by, groups)
+    pair = chosen_groups(by, groups)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
-    share = None if shift is None else Fraction(1, 2)
-    measured = measure_two(curator, scores, by, pair, share=share)
-    if shift is None:
-        return measured
-    codes = (by.code(pair[0]), by.code(pair[1]))
-    grid = _grid(shift)
-    best = curator.select(Shifts(scores, by, codes, grid, measured.n, measured.rows))
-    return replace(measured, shift=float(grid[int(np.ravel(best)[0])]))
+    return measure_two(curator, scores, by, pair)
 
 
 @mannwhitneyu.concludes
@@ -136,38 +116,18 @@ def _(
     shapes: Shapes = "similar",
 ) -> MannWhitney:
     """Conclude from the noisy rank sum."""
-    told = conclude_two(measured, by, pair_of(by, groups), alternative, alpha, confidence, shapes)
+    told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
     first, second = measured.sizes
     return MannWhitney(
         column=column.name,
         bounds=(column.low, column.high),
         statistic=None if measured.unsized else float(measured.rank_sum + first * second / 2),
-        shift=measured.shift,
         nan_policy=nan_policy,
         **told,
     )
 
 
-def _grid(shift: Sequence[float]) -> NDArray[np.float64]:
-    low, high, step = shift
-    return np.asarray(low + step * np.arange(int(np.floor((high - low) / step + 1e-9)) + 1), dtype=np.float64)
-
-
-def check_two(
-    column: Column, by: Column, *, groups: Sequence[Any] | None, shift: Sequence[float] | None, **_: Any
-) -> None:
+def check_two(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Refuse what cannot be compared, before anything is paid."""
     check_apart(column, by)
-    pair_of(by, groups)
-    if shift is None:
-        return
-    try:
-        low, high, step = (float(each) for each in shift)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"shift={shift!r} is no grid.", "Give (low, high, step).") from None
-    if not (np.isfinite([low, high, step]).all() and low < high and 0 < step <= high - low):
-        raise ArgumentError(f"shift={shift!r} is no grid.", "Give (low, high, step), the first below the second.")
-    if (high - low) / step > _SHIFTS_MAX:
-        raise ArgumentError(
-            f"shift={shift!r} is a grid of more than {_SHIFTS_MAX} shifts.", "Give a larger step, or nearer ends."
-        )
+    chosen_groups(by, groups)

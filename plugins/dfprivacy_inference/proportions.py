@@ -24,8 +24,9 @@ from dfprivacy import (
 from dfprivacy.inference.counts import Form, NoisyCounts, difference, odds_ratio, ratio, share, share_of
 from dfprivacy.inference.engine import infer
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
-from dfprivacy.wording import clearly_some, listed, noise_share, number, sure
-from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
+from dfprivacy.schema import chosen_groups
+from dfprivacy.wording import listed, noise_share, number, sure
+from dfprivacy_inference.asking import check_apart, public_sizes
 from dfprivacy_inference.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -90,14 +91,9 @@ class Proportions(Release):
 
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = clearly_some(self.missing, self.missing_standard_error)
-        return (
-            *(("groups",) if self.groups else ()),
-            *("shares", "lows", "highs", "confidence", "sizes"),
-            *(("difference", "risk_ratio", "odds_ratio") if len(self.groups) == 2 else ()),  # noqa: PLR2004
-            *(("missing", "missing_standard_error") if missing else ()),
-            "notes",
-        )
+        two = ("difference", "risk_ratio", "odds_ratio") if len(self.groups) == 2 else ()  # noqa: PLR2004
+        first = ("groups", "shares", "lows", "highs", "confidence", "sizes")
+        return (*first, *two, "missing", "missing_standard_error", "notes")
 
     @property
     def difference(self) -> tuple[float, ConfidenceInterval]:
@@ -265,7 +261,7 @@ def proportions(
         alone = None if size is None else (size,)
         form = "halves" if alone is None or gaps else "hits"
         return NoisyCounts.measured(curator.sum(Outcome(column, code, form)), alone, form)
-    kept = groups_of(by, groups, least=1)
+    kept = chosen_groups(by, groups, least=1, most=None)
     rows = public_sizes(curator, by, kept)
     form = "counts" if rows is None else "halves" if gaps else "hits"
     noisy = curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form))
@@ -284,7 +280,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> Proportions:
     """Conclude from the noisy counts."""
-    kept = () if by is None else groups_of(by, groups, least=1)
+    kept = chosen_groups(by, groups, least=1, most=None)
     plain = measured.estimate
     lows, highs = map(share_of, infer(measured, share).interval(confidence))
     missing = error = None
@@ -339,9 +335,5 @@ def check_proportions(
 ) -> None:
     """Refuse what cannot be counted, before anything is paid."""
     column.code(success)
-    if by is None:
-        if groups is not None:
-            raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
-        return
     check_apart(column, by)
-    groups_of(by, groups, least=1)
+    chosen_groups(by, groups, least=1, most=None)

@@ -11,8 +11,7 @@ import numpy as np
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.estimates import Estimate
 from dfprivacy.plotting import axes, below, ink, wrapped
-from dfprivacy.schema import as_probability
-from dfprivacy.wording import clearly_some, number, pvalue, sure
+from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_inference.two_groups import Shapes, TwoGroups
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["KruskalWallis", "MannWhitney", "RankTest", "SurvivalTest", "Wilcoxon", "plain"]
 
 _ROUGH = 0.01  # to how much a probability without an interval is written
+_LAST = ("missing", "missing_standard_error", "notes")
 _SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 
 
@@ -72,8 +72,7 @@ class RankTest(Estimate):
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         known = ("statistic", "effect", "low", "high") if self.effect is not None else ()
-        missing = _missing(self.missing, self.missing_standard_error)
-        return (*known, "pvalue", "alpha", "rejected", "groups", "sizes", *missing, "notes")
+        return (*known, "pvalue", "alpha", "rejected", "groups", "sizes", *_LAST)
 
     @property
     def _what(self) -> str:
@@ -100,29 +99,11 @@ class RankTest(Estimate):
         n = None if self.sizes is None else self.n
         return [{**row, "term": self.term, "estimate": self.effect, "statistic": self.statistic, "n": n}]
 
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return the interval for the effect, at another level if asked, which costs nothing.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Coverage; default: the one asked for.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``; 0 and 1 where nothing is known.
-
-        Raises
-        ------
-        ArgumentError
-            If the level is no probability.
-        """
-        if confidence_level is None or self.effect is None:
-            return ConfidenceInterval(self.low, self.high)
-        level = as_probability(confidence_level, "confidence_level")
+    def _interval(self, level: float) -> tuple[Any, Any]:
+        if self.effect is None:
+            return self.low, self.high
         two = TwoGroups(**{**self.released, "values": np.array(self.released["values"])})
-        return ConfidenceInterval(*map(float, two.effect(self.shapes).interval(level)))
+        return two.effect(self.shapes).interval(level)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the effect and its interval, from 0 to 1."""
@@ -134,24 +115,7 @@ class RankTest(Estimate):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MannWhitney(RankTest):
-    """Result of a private Mann-Whitney U test, as ``RankTest``.
-
-    Attributes
-    ----------
-    shift : float or None
-        Hodges-Lehmann estimate of how far the first group lies above the second, if it was asked for.
-    """
-
-    shift: float | None
-
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (*(("shift",) if self.shift is not None else ()), *super()._shown)
-
-    def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test, and the shift if it was asked for."""
-        shift = [] if self.shift is None else [{"term": "shift", "estimate": self.shift}]
-        return [*super()._tidy(), *shift]
+    """Result of a private Mann-Whitney U test, as ``RankTest``."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -239,10 +203,7 @@ class KruskalWallis(_Test):
     by: str
     groups: tuple[Any, ...]
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = _missing(self.missing, self.missing_standard_error)
-        return ("statistic", "pvalue", "alpha", "rejected", "groups", "sizes", *missing, "notes")
+    _shown = ("statistic", "pvalue", "alpha", "rejected", "groups", "sizes", *_LAST)
 
     @property
     def _drawn(self) -> tuple[float, float, str]:
@@ -302,10 +263,7 @@ class Wilcoxon(_Test):
     popmean: float
     alternative: Alternative
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = _missing(self.missing, self.missing_standard_error)
-        return ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *missing, "notes")
+    _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *_LAST)
 
     def _sentence(self) -> str:
         """Say how often differences are above, and what the test finds."""
@@ -344,11 +302,6 @@ class Wilcoxon(_Test):
             "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
             "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
         )
-
-
-def _missing(missing: float | None, error: float | None) -> tuple[str, ...]:
-    """Give the fields of missing rows to show: none if there may be none."""
-    return ("missing", "missing_standard_error") if clearly_some(missing, error) else ()
 
 
 def plain(values: Any) -> tuple[float, ...]:

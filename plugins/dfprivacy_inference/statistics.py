@@ -27,7 +27,6 @@ __all__ = [
     "ERROR",
     "GroupRankSums",
     "RankSum",
-    "Shifts",
     "SignedSum",
 ]
 
@@ -209,64 +208,6 @@ class GroupRankSums(_OfGroups):
         if self.n is None:
             return self._parts * [largest / max(sum(sizes), 1), *sizes, 0.0]
         return self._parts * [largest, *sizes, spread / (self.n * (self.n**2 - 1))]
-
-
-class Shifts(_OfGroups):
-    """-|D(θ)| for shifts θ of a public grid: how far from alike two groups are when the first is moved back by θ.
-
-    Parameters
-    ----------
-    scores, by, codes
-        As for `RankSum`, of midranks.
-    shifts : ndarray
-        The grid.
-    n : int or None
-        Number of rows; None where it is private: then D(θ)/n is compared.
-    known : tuple of two int or None
-        Rows of each group, where they are public.
-    """
-
-    def __init__(
-        self,
-        scores: Scores,
-        by: Column,
-        codes: tuple[int, ...],
-        shifts: NDArray[np.float64],
-        n: int | None,
-        known: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(scores, by, codes, n, known)
-        self.shifts = shifts
-        self.shape = shifts.shape
-
-    def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, times what makes them move by 1."""
-        place = places(rows, self.by, self.codes, self.scores)
-        (column,) = self.scores.columns
-        first, second = (np.sort(rows.values(column)[place == group]) for group in (0, 1))
-        sums = [
-            int(np.searchsorted(second, moved, side="left").sum())
-            + int(np.searchsorted(second, moved, side="right").sum())
-            - len(first) * len(second)
-            for moved in (first - shift for shift in self.shifts)
-        ]
-        if self.known is not None:
-            factor = 1 / max(self.known)
-        elif self.n is None:
-            factor = 2 / max(len(first) + len(second), 1)
-        else:
-            factor = float(taper(self.n, max(len(first), self.n - len(first))))
-        return -np.abs(np.array(sums, dtype=np.float64) * factor) / 2
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """As D, for moving a group is a map of rows."""
-        if norm != math.inf:
-            return math.inf
-        if self.n is None:
-            return 1.0 if relation == "add_remove" else 2.0
-        if relation != "replace_one" or (self.known is not None and self.by.name not in public):
-            return math.inf
-        return 1.0
 
 
 class SignedSum(OfRows):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Release, features, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
+from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, number
-from dfprivacy_inference.asking import check_apart, groups_of, public_sizes
+from dfprivacy_inference.asking import check_apart, public_sizes
 from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.lifetables import LifeTable
-from dfprivacy_inference.times import check_times, edges_of
+from dfprivacy_inference.lifetables import LifeTable, check_times, edges_of
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
@@ -86,13 +86,10 @@ class SurvivalCurves(Release):
     noise_standard_error: float
     covers: str | None = "limited population"
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (
-            *(("groups",) if self.groups else ()),
-            *("median", "median_low", "median_high"),
-            *("restricted_mean", "restricted_mean_low", "restricted_mean_high", "notes"),
-        )
+    _shown = (
+        *("groups", "median", "median_low", "median_high"),
+        *("restricted_mean", "restricted_mean_low", "restricted_mean_high", "notes"),
+    )
 
     def _sentence(self) -> str:
         """Say what half of each group outlives."""
@@ -264,7 +261,7 @@ def kaplan_meier(
     ends = edges_of(time, edges)
     cells: features.RowFeatures = LifeTable(time, event, ends)
     if by is not None:
-        kept = groups_of(by, groups, least=1)
+        kept = chosen_groups(by, groups, least=1, most=None)
         public_sizes(curator, by, kept)
         cells = features.OneHot(by, groups=kept) * cells
     if gaps := curator.gaps([time], nan_policy):
@@ -295,7 +292,7 @@ def _(
     median, median_low, median_high = zip(*medians, strict=True)
     mean, mean_low, mean_high = zip(*means, strict=True)
     return SurvivalCurves(
-        groups=() if by is None else groups_of(by, groups, least=1),
+        groups=chosen_groups(by, groups, least=1, most=None),
         median=median,
         median_low=median_low,
         median_high=median_high,
@@ -351,9 +348,5 @@ def check_curves(
     """Refuse what is no survival, before anything is paid."""
     check_times(time, event)
     edges_of(time, edges)
-    if by is None:
-        if groups is not None:
-            raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
-        return
     check_apart(time, event, by)
-    groups_of(by, groups, least=1)
+    chosen_groups(by, groups, least=1, most=None)

@@ -103,8 +103,6 @@ class TwoGroups:
         Whether there are the sizes of private groups, and the rows of both that have a value.
     spread : {"ties", "variance"} or None
         What the last number is, if it is there.
-    shift : float or None
-        What was selected from a grid of shifts.
     """
 
     values: Array
@@ -114,7 +112,6 @@ class TwoGroups:
     sized: bool = False
     complete: bool = False
     spread: Spread | None = None
-    shift: float | None = None
 
     @property
     def laws(self) -> list[NoiseLaw]:

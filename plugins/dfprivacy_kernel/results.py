@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
 from dfprivacy.release import renamed
 from dfprivacy.schema import UNDECLARED, as_probability
-from dfprivacy.wording import clearly_some, noise_share, number, sure
+from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_kernel.law import Measured, MeasuredPairs, cube
 from dfprivacy_kernel.moments import Conclusion, Contrast, Party, conclude, conclude_paired
 from dfprivacy_kernel.printed import Printed, conclude_printed
@@ -280,10 +280,6 @@ class KernelTest(Release):
             stacklevel=2,
         )
         return (self.noise_standard_error or 0.0,) * len(self.differences)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        told = clearly_some(self.missing, self.missing_standard_error)
-        return [row for row in super()._rows() if told or not row[0].startswith("missing")]
 
     def _sentence(self) -> str:
         """Say whether the samples differ, and how far they are apart."""

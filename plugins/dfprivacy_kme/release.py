@@ -14,7 +14,6 @@ from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
 from dfprivacy.release import renamed
 from dfprivacy.schema import as_number, as_probability
-from dfprivacy.wording import clearly_some
 from dfprivacy_kme.embedding import Space, decoded
 from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
 
@@ -92,10 +91,6 @@ class KME(WeightedPoints):
         *("size", "missing", "missing_standard_error", "support", "dimension", "noise_standard_error"),
         *("represent", "objective", "notes"),
     )
-
-    def _rows(self) -> list[tuple[str, str]]:
-        told = clearly_some(self.missing, self.missing_standard_error)
-        return [row for row in super()._rows() if told or not row[0].startswith("missing")]
 
     @property
     def dimension(self) -> int:

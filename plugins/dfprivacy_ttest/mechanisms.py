@@ -112,7 +112,7 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure(curator, column, nan_policy, by, None if by is None else chosen_groups(by, groups), queries)
+    return _measure(curator, column, nan_policy, by, chosen_groups(by, groups) or None, queries)
 
 
 @ttest.concludes
@@ -136,7 +136,7 @@ def _(
         moments(measured, column, queries),
         column=column.name,
         by=None if by is None else by.name,
-        groups=None if by is None else chosen_groups(by, groups),
+        groups=chosen_groups(by, groups) or None,
         popmean=popmean,
         equal_var=equal_var,
         alternative=alternative,
@@ -158,8 +158,6 @@ def check_t(
     **_: Any,
 ) -> None:
     """Refuse what a t-test cannot answer, before anything is paid."""
-    if by is None and groups is not None:
-        raise ArgumentError("groups= was given without by=.", "Name the column that holds the groups.")
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
@@ -167,9 +165,9 @@ def check_t(
             )
         if by.name == column.name:
             raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
-        chosen_groups(by, groups)
     else:
         _check_mean(column, popmean)
+    chosen_groups(by, groups)
     if method == "mc":
         warnings.warn(
             'method="mc" is answered by "conv", which has the t-distribution\'s tails now; the name goes with the '

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ConfidenceInterval, NanPolicy, Release
-from dfprivacy.inference.engine import Alternative, Inference, infer
+from dfprivacy.estimates import Estimate
+from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.schema import as_probability
-from dfprivacy.wording import clearly_some, limited, noise_share, number, sure
+from dfprivacy.wording import limited, number, sure
 from dfprivacy_ttest.parameters import Method, parameter, textbook
 from dfprivacy_ttest.separately import Queries
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TTest", "conclude"]
 
+_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
@@ -58,6 +58,9 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
         **{"by": None, "groups": None, "equal_var": False, "queries": "jointly", **asked},
         sigma=sigma,
         method=method,
+        term="mean" if groups == 1 else "difference of means",
+        null=null,
+        n=float(sums.size.sum()),
         statistic=(estimate - null) / error if error else math.copysign(math.inf, estimate - null),
         pvalue=p,
         rejected=p <= asked["alpha"],
@@ -83,27 +86,15 @@ def _infer(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: 
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class TTest(Release):
-    """Result of a private t-test or z-test, in the units of the column.
+class TTest(Estimate):
+    """Result of a private t-test or z-test, as `dfprivacy.estimates.Estimate`, in the units of the column.
 
     Attributes
     ----------
     statistic : float
         (estimate - null) / standard_error.
-    pvalue : float
-        Probability, if the null hypothesis is true, of a statistic at least as extreme; noise included.
-    alpha : float
-        The level of the test.
-    rejected : bool
-        Whether the null hypothesis is rejected at that level.
     df : float
         Degrees of freedom of the variance; infinity for z-tests.
-    estimate : float
-        The noisy mean, or the first mean minus the second.
-    standard_error : float
-        Standard error of the estimate, from sampling and noise together (``"naive"``: from sampling alone).
-    noise_standard_error : float
-        The standard error that privacy adds.
     means : tuple of float
         The noisy mean of each group.
     sizes : tuple of float
@@ -113,50 +104,25 @@ class TTest(Release):
         if the number of rows is private: then what is measured of them does not tell it.
     missing_standard_error : float or None
         Standard error of `missing`, from noise alone.
-    low, high : float
-        Ends of the confidence interval.
-    confidence : float
-        Its coverage.
-    column, by, groups, popmean, sigma, equal_var, alternative, method, queries, nan_policy
+    by, groups, popmean, sigma, equal_var, method, queries
         What was asked.
-    notes : tuple of str
-        What to know before trusting the numbers; an uninformative answer says so here, and what would help.
-    released : mapping
-        What all this follows from: of each group the noisy sums (`~dfprivacy.inference.moments.NoisyMoments` says
-        of what), the public numbers of rows, and the noise and its scales.
-    bounds : tuple of float
-        The column's bounds.
     """
 
     statistic: float
     pvalue: float
-    alpha: float
     rejected: bool
     df: float
-    estimate: float
-    standard_error: float
-    noise_standard_error: float
     means: tuple[float, ...]
     sizes: tuple[float, ...]
     missing: float | None
     missing_standard_error: float | None
-    low: float
-    high: float
-    confidence: float
-    column: str
     by: str | None
     groups: tuple[Any, ...] | None
     popmean: float
     sigma: float | None
     equal_var: bool
-    alternative: Alternative
     method: Method
-    nan_policy: NanPolicy
-    notes: tuple[str, ...]
-    released: Mapping[str, Any] = field(compare=False)
-    bounds: tuple[float, float]
     queries: Queries = "jointly"
-    covers: str | None = "limited population"
 
     def _redrawn(self) -> Mapping[str, Any]:
         """Give the estimate and the means under draws of the noise."""
@@ -165,15 +131,10 @@ class TTest(Release):
         plain = sums.estimate
         return {"estimate": tested(plain)[0][..., 0], "means": tuple(plain.mean[..., 0].T)}
 
-    @property
-    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
-        missing = clearly_some(self.missing, self.missing_standard_error)
-        return (
-            *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high"),
-            *("standard_error", "noise_standard_error", "means", "sizes"),
-            *(("missing", "missing_standard_error") if missing else ()),
-            "notes",
-        )
+    _shown = (
+        *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high", "standard_error"),
+        *("noise_standard_error", "means", "sizes", "missing", "missing_standard_error", "notes"),
+    )
 
     def _rows(self) -> list[tuple[str, str]]:
         """Say whose mean and size each is, where there are two."""
@@ -209,11 +170,11 @@ class TTest(Release):
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
-        return [{"term": f"{self.column}{apart}", **numbers, "n": sum(self.sizes)}]
+        return [{"term": f"{self.column}{apart}", **numbers, "n": self.n}]
 
     @property
     def _noise_part(self) -> float | None:
-        return None if self.method == "naive" else noise_share(self.standard_error, self._sampling)
+        return None if self.method == "naive" else super()._noise_part
 
     @property
     def _axis(self) -> str:
@@ -223,30 +184,10 @@ class TTest(Release):
             return what
         return f"{what}: {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
 
-    @property
-    def _sampling(self) -> float:
-        noise = 0.0 if self.method == "naive" else self.noise_standard_error
-        return math.sqrt(max(0.0, self.standard_error**2 - noise**2))
-
-    def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Interval for the mean, or for the difference of means.
-
-        Parameters
-        ----------
-        confidence_level : float, optional
-            Coverage; default: the one asked for. Any other costs nothing: it is computed from what is released.
-
-        Returns
-        -------
-        ConfidenceInterval
-            ``low`` and ``high``, in the column's units.
-        """
-        if confidence_level is None:
-            return ConfidenceInterval(self.low, self.high)
-        level = as_probability(confidence_level, "confidence_level")
+    def _interval(self, level: float) -> tuple[Any, Any]:
         sums = NoisyMoments.of_release(self.released, self.bounds)
         found = _infer(sums, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
-        return ConfidenceInterval(*map(float, found.interval(level, self.alternative)))
+        return found.interval(level, self.alternative)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that privacy adds."""
@@ -265,6 +206,3 @@ class TTest(Release):
         ax.set(yticks=[], xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
         below(ax)
         return ax
-
-
-_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}

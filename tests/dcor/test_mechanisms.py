@@ -18,8 +18,6 @@ from dfprivacy.local import Arc
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_dcor import DistanceMessage, load_message
 from dfprivacy_dcor.angles import Angles, best_reach
-from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import Permuted
 
 COUNT = itertools.count()  # every table has an account of its own
 BOUNDS = {"x": (-1.0, 1.0), "y": (-1.5, 1.5), "z": (-1.0, 1.0)}
@@ -51,27 +49,6 @@ def test_every_metric_answers():
         ]
 
     assert all(each.low <= each.correlation <= each.high for each in found)
-
-
-def test_permutations_find_dependence():
-    """The permutation test decides, or gives a p-value, as asked."""
-    view = protect(table(300))
-    with seeded_noise(4):
-        decision = view.dcor("x", "y", method="decision", permutations=99, epsilon=20)
-        value = view.dcor("x", "y", method="permutation", permutations=99, epsilon=20)
-
-    assert (True, None) == (decision.rejected, decision.pvalue)
-    assert (True, 0.01) == (value.rejected, value.pvalue)
-
-
-def test_the_permuted_sensitivity_is_twice_that_of_the_rows():
-    """One row feeds two pairs; a public side is not exchanged."""
-    columns = protect(table(50)).schema.columns
-    statistic = Permuted(space((columns["x"],), "euclidean"), space((columns["y"],), "euclidean"), 50, 9)
-
-    assert 4 * 49 / 2500 == pytest.approx(statistic.sensitivity("replace_one", math.inf, frozenset()))
-    assert 2 * 49 / 2500 == pytest.approx(statistic.sensitivity("replace_one", math.inf, frozenset("x")))
-    assert math.inf == statistic.sensitivity("add_remove", math.inf, frozenset())
 
 
 def test_screening_finds_what_matters():
@@ -241,13 +218,12 @@ def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
     ("method", "arguments", "said"),
     [
         ("dcor", {"x": "x", "y": "x"}, "both sides"),
-        ("dcor", {"x": "x", "y": "y", "method": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "metric": "magic"}, "unknown"),
         ("dcor", {"x": "x", "y": "y", "alpha": 0}, "between 0 and 1"),
         ("dcor", {"x": "x", "y": "y", "nan_policy": "raise"}, "would tell whether"),
         ("dcor", {"x": "x", "y": "y", "confidence": 2}, "between 0 and 1"),
         ("dcor", {"x": ["x", "g"], "y": "y"}, "categories"),
-        ("dcor", {"x": "x", "y": "y", "method": "permutation", "permutations": 0}, "permutations"),
+        ("dcor", {"x": "x", "y": "y", "directions": 0}, "directions"),
         ("dcor_screen", {"target": "y", "top": 9}, "cannot be selected"),
         ("dcor_screen", {"target": ["x", "y"], "top": 1}, "one column"),
         ("dcor_message", {"columns": "g"}, "numbers"),
@@ -283,8 +259,6 @@ def test_results_are_drawn():
     with seeded_noise(9):
         found = [
             view.dcor("x", "y", epsilon=5),
-            view.dcor("x", "y", method="permutation", permutations=9, epsilon=5),
-            view.dcor("x", "y", method="decision", permutations=9, alpha=0.1, epsilon=5),
             view.dcor_screen("y", top=2, epsilon=5),
             view.dcor_screen("y", top=2, estimate=True, epsilon=5),
             view.dcor_with(message, "y", epsilon=5),

@@ -1,4 +1,4 @@
-"""Rows with missing values: left out for no more noise, permuted as if they were not there, silent in messages."""
+"""Rows with missing values: left out for no more noise, silent in messages."""
 
 # ruff: noqa: SIM300 - expected == actual
 
@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,7 +21,7 @@ from dfprivacy_dcor.cases import _message
 from dfprivacy_dcor.parties import Shown
 from dfprivacy_dcor.points import Labels, Line, Lines, five_numbers
 from dfprivacy_dcor.spaces import kernel_space, space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores, first_return
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores
 
 COUNT = itertools.count()
 NOTHING: frozenset[str] = frozenset()
@@ -141,17 +140,6 @@ def test_no_row_moves_the_six_numbers_more(gaps, case, norm):
     assert (reached if norm == 1 else 0.3) < most <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("case", PAIRS)
-def test_no_row_moves_a_permuted_covariance_more(gaps, case):
-    """A row that is left out takes one pair with it and changes another."""
-    x, metric, y, _ = PAIRS[case]
-    statistic = Permuted(omitting(*x, metric=metric), omitting(*y, seed=1), 6, 2)
-
-    most = gaps([*x, *y], 2).statistic(statistic, math.inf, 6, tries=3, steps=60)
-
-    assert 0.2 < most <= 1 + 1e-9
-
-
 @pytest.mark.parametrize("norm", [1, 2, math.inf])
 def test_no_row_moves_the_scores_more(gaps, norm):
     """Each candidate has gaps of its own."""
@@ -223,33 +211,6 @@ def test_a_claim_of_nine_tenths_is_found_out(gaps):
 # What is computed
 
 
-@pytest.mark.parametrize("kept", [(0, 1), (0, 2, 3), (3,), (), (0, 1, 2, 3)])
-def test_the_permutations_of_what_is_left_are_all_alike_likely(kept):
-    """All permutations of four rows restrict to each permutation of the kept ones equally often."""
-    there = np.isin(np.arange(4), kept)
-
-    seen = Counter(tuple(first_return(np.array(p), there)) for p in itertools.permutations(range(4)))
-
-    assert set(itertools.permutations(range(len(kept)))) == set(seen)
-    assert 1 == len(set(seen.values()))
-
-
-def test_a_row_less_changes_a_permutation_in_one_place():
-    """What went to it goes to where it went."""
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        order, there = rng.permutation(30), rng.random(30) < 0.6
-        gone = rng.choice(np.flatnonzero(there))
-        less = there.copy()
-        less[gone] = False
-        one, other = (
-            dict(zip(np.flatnonzero(kept), np.flatnonzero(kept)[first_return(order, kept)], strict=True))
-            for kept in (there, less)
-        )
-        expected = {a: (one[gone] if b == gone else b) for a, b in one.items() if a != gone}
-        assert expected == other
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999, 1.0])
 @pytest.mark.parametrize("kind", ["x", "g"])
 def test_any_share_of_gaps_is_answered(kind, share):
@@ -273,7 +234,6 @@ def test_any_share_of_gaps_is_answered(kind, share):
         shown = view.dcor_with(view.dcor_message("y", epsilon=5), kind, epsilon=100)
         others = [
             view.dcor([kind, "w"] if kind == "x" else kind, "y", epsilon=5),
-            view.dcor(kind, "y", method="permutation", permutations=19, epsilon=5),
             view.dcor_screen("y", top=1, estimate=True, epsilon=5),
             view.dcor_message(["x", "w"], protocol="paper", epsilon=5, delta=0.01),
             view.dcor_with(message, "y", epsilon=5),
@@ -317,12 +277,10 @@ def test_values_that_are_missing_together_are_no_dependence():
     with seeded_noise(3):
         filled = view.dcor("x", "y", nan_policy="fill", epsilon=20)
         found = view.dcor("x", "y", epsilon=20)
-        permuted = view.dcor("x", "y", method="permutation", permutations=199, epsilon=20)
 
     assert filled.pvalue < 1e-6
     assert filled.rejected
     assert found.pvalue > 0.05
-    assert permuted.pvalue > 0.05
 
 
 def test_what_is_declared_is_not_missing():

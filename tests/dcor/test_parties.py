@@ -419,7 +419,6 @@ def test_rows_of_any_kind_are_answered(spoil):
         found = [
             view.dcor("x", "y", epsilon=1),
             view.dcor(["x", "w"], "y", epsilon=1),
-            view.dcor("x", "y", method="permutation", permutations=19, epsilon=1),
             view.dcor_screen("y", top=1, estimate=True, epsilon=1),
             view.dcor_with(message, "y", epsilon=1),
             view.dcor_with(view.dcor_message("y", epsilon=1), "x", epsilon=1),
@@ -428,8 +427,8 @@ def test_rows_of_any_kind_are_answered(spoil):
     for release in found:
         json.dumps(release.to_dict(), allow_nan=False)
     assert "uninformative" in found[0].notes[0]
+    assert "uninformative" in found[3].notes[0]
     assert "uninformative" in found[4].notes[0]
-    assert "uninformative" in found[5].notes[0]
     assert isinstance(message, DistanceMessage)
 
 

@@ -187,20 +187,6 @@ def test_the_level_of_the_test_from_the_same_numbers():
 
 
 @pytest.mark.statistical
-def test_the_level_of_the_permutation_test():
-    """Of 200 tables of independent numbers, 10 % at most are rejected at 5 %, with exact chance of 5 %."""
-    rng = np.random.default_rng(3)
-    rejected = []
-    with seeded_noise(3):
-        for _ in range(200):
-            view = protect({"x": rng.uniform(-1, 1, 60), "z": rng.uniform(-1, 1, 60)})
-            asked = {"method": "permutation", "permutations": 39, "alpha": 0.05, "epsilon": 5}
-            rejected.append(view.dcor("x", "z", **asked).rejected)
-
-    assert 0 < np.mean(rejected) <= 0.10
-
-
-@pytest.mark.statistical
 def test_the_estimate_from_angles_is_near_what_its_harmonic_holds():
     """On a line, n = 10,000, epsilon 1, the first harmonic gives 0.945 of R² = 0.967 on average."""
     found = []

@@ -18,7 +18,7 @@ from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.parties import Shown
 from dfprivacy_dcor.points import Points, five_numbers
 from dfprivacy_dcor.spaces import error, space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Permuted, Scores
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores
 
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
 PUBLIC_X = replace(X, public=True)
@@ -63,16 +63,6 @@ def test_no_row_moves_the_five_numbers_more(search, case, norm):
     most = search(columns, 1).statistic(FiveNumbers(x, y, 5), norm, 5, tries=2, steps=100)
 
     assert PAIRS[case][3] < most <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("case", PAIRS)
-def test_no_row_moves_a_permuted_covariance_more(search, case):
-    """One row feeds two pairs of a permutation."""
-    x, y, columns = spaces(case)
-
-    most = search(columns, 2).statistic(Permuted(x, y, 6, 2), math.inf, 6, tries=2, steps=60)
-
-    assert 0.2 < most <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("norm", [1, 2, math.inf])

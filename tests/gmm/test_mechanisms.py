@@ -139,12 +139,6 @@ def test_with_a_huge_epsilon_it_is_the_fit_without_privacy(engine, terms, method
     assert np.mean(found.predict(X) == reference.predict(X)) > 0.995
 
 
-@pytest.mark.parametrize(("equal", "expected"), [(True, "lda"), (False, "qda")])
-def test_auto_chooses(equal, expected):
-    """One covariance where the classes share it, two where they do not; none is chosen before the noise."""
-    assert fit(*drawn(3, 50_000, equal=equal), method="auto").method == expected
-
-
 @pytest.mark.statistical
 def test_linear_errors_of_the_experiments():
     """Five columns, 20,000 rows, ε = 0.6 in all: an error of .207 to .216, where .2099 is the least there is."""
@@ -336,7 +330,7 @@ def test_no_noise_makes_it_fail(data):
         bounds=((0.0, 1.0),) * d,
     )
 
-    for method, repair in itertools.product(["lda", "qda", "auto"], ["noise_aware", "shrink", "paper", "clip"]):
+    for method, repair in itertools.product(["lda", "qda"], ["noise_aware", "shrink", "paper", "clip"]):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = blank.refit(method=method, repair=repair)
@@ -410,19 +404,6 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
 
     assert any("middle of the bounds: use radius=3**0.5" in note for note in scaled.notes)
     assert whole.notes == ()
-
-
-def test_auto_chooses_nothing_that_it_doubts():
-    """Of classes that differ, one covariance is mostly noise and would be moved: one for all is taken."""
-    rng = np.random.default_rng(6)
-    y = rng.choice(["one", "two"], 8000, p=[0.2, 0.8])
-    X = rng.normal(size=(8000, 4)) * np.where(y == "one", 0.1, 0.8)[:, None]
-
-    quadratic, auto = (fit(X, y, method=method) for method in ("qda", "auto"))
-
-    assert any("y = one: the covariance is mostly noise" in note for note in quadratic.notes)
-    assert (auto.method, auto.notes, auto.radius) == ("lda", (), 2)
-    assert fit(np.where((y == "one")[:, None], 3 * X, X), y, method="auto", epsilon=PLENTY).method == "qda"
 
 
 def test_unseen_labels_count_nowhere():

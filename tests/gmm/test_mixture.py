@@ -13,7 +13,6 @@ from scipy.optimize import approx_fprime
 
 import dfprivacy as dp
 from dfprivacy_gmm.fit import Fit, Search, choose
-from dfprivacy_gmm.polish import MixtureMoments, Moments, polished, scores
 from dfprivacy_gmm.sketch import Family, Sketch, draw_frequencies, local_jacobian, whitening
 from dfprivacy_gmm.sums import Sums
 
@@ -118,30 +117,6 @@ def test_jacobian_is_the_derivative(shape: str) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_moments_sensitivity() -> None:
-    """No row's moments are longer than 3r/2, and no two rows' inner product is negative."""
-    f = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
-    y = np.random.default_rng(1).normal(0, 3, (2, 2000))
-
-    rows = (f.coordinates(y) * f.weights[..., None]).reshape(-1, 2000)
-    products = rows.T @ rows
-
-    assert products.min() > -1e-9
-    assert math.sqrt(products.max()) <= f.radius(2) * (1 + 1e-12)
-    assert math.isclose(f.radius(2), 1.5 * f.reach)
-
-
-def test_scores_have_mean_zero() -> None:
-    """Under the mixture the scores have mean 0."""
-    rng = np.random.default_rng(1)
-    label = rng.choice(2, size=200_000, p=WEIGHTS)
-    z = MEANS[label] + np.einsum("nij,nj->ni", ROOTS[label], rng.standard_normal((200_000, 2)))
-
-    found = scores(MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS), z.T).mean(axis=1)
-
-    np.testing.assert_allclose(found, 0, atol=5e-3)
-
-
 def test_saddle_is_left() -> None:
     """Two equal components, which whitening puts on a saddle, are told apart."""
     rng = np.random.default_rng(0)
@@ -171,29 +146,6 @@ def drawn(rows: int, seed: int = 1) -> np.ndarray:
     return (MEANS[label] + np.einsum("nij,nj->ni", ROOTS[label], rng.standard_normal((rows, 2)))).T
 
 
-def test_moments_of_the_mixture() -> None:
-    """Under the mixture E g = π, E gu = 0 and E guu' = πI."""
-    features = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
-
-    found = features.coordinates(drawn(400_000), clip=False).mean(axis=2)
-
-    np.testing.assert_allclose(found, np.outer(WEIGHTS, [1, 0, 0, 1, 0, 1]), atol=3e-3)
-
-
-def test_moments_attain_their_sensitivity() -> None:
-    """Rows that are far away in one direction have radius 3r/2, and some two of them diameter √4.5 r."""
-    features = MixtureMoments(COLUMNS, np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
-    turn = np.linspace(0, np.pi, 1001)
-
-    rows = (features.coordinates(9 * np.array([np.cos(turn), np.sin(turn)])) * features.weights[..., None])[0].T
-    lengths = np.linalg.norm(rows, axis=1)
-    distances = np.linalg.norm(rows - rows[0], axis=1)
-
-    assert math.isclose(lengths.max(), 1.5 * features.reach, rel_tol=1e-12)
-    assert math.isclose(distances.max(), features.diameter(2, frozenset()), rel_tol=1e-5)
-    assert distances.max() <= features.diameter(2, frozenset())
-
-
 def test_sampling_covariance() -> None:
     """The covariance of an empirical characteristic function is what simulation says."""
     z = drawn(20_000 * 100).reshape(2, 20_000, 100)
@@ -204,53 +156,6 @@ def test_sampling_covariance() -> None:
 
     np.testing.assert_allclose(np.cov(found.T), np.eye(6), atol=0.05)
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=0.05)
-
-
-def test_the_truth_is_not_moved() -> None:
-    """Moments and a sketch that are what the mixture makes them leave it where it is."""
-    features = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
-    rng = np.random.default_rng(1)
-    waves = rng.normal(0, 1.5, (100, 2))
-    sketch = Sketch(waves, local_jacobian(WEIGHTS, MEANS, ROOTS, waves)[0], 1e-3, size=1e5)
-    moments = Moments(features.coordinates(drawn(1_000_000)).mean(axis=2), np.full((2, 6), 1e-6), 1e5)
-
-    found, covariance = polished(TRUTH, sketch, features, moments, rng)
-
-    np.testing.assert_allclose(found.weights, WEIGHTS, atol=2e-3)
-    np.testing.assert_allclose(found.means, MEANS, atol=5e-3)
-    np.testing.assert_allclose(found.covariances, TRUTH.covariances, atol=1e-2)
-    assert np.linalg.eigvalsh(covariance).min() > -1e-12
-
-
-def test_moments_move_a_fit_to_the_truth() -> None:
-    """From a fit that is somewhat wrong, one step on precise moments goes more than half of the way."""
-    start = replace(TRUTH, means=MEANS + 0.15, weights=np.array([0.4, 0.6]))
-    features = MixtureMoments(COLUMNS, start.weights, start.means, start.roots)
-    rng = np.random.default_rng(1)
-    waves = rng.normal(0, 1.5, (100, 2))
-    sketch = Sketch(waves, local_jacobian(WEIGHTS, MEANS, ROOTS, waves)[0], 0.5, size=1e6)
-    moments = Moments(features.coordinates(drawn(1_000_000)).mean(axis=2), np.full((2, 6), 1e-8), 1e6)
-
-    found, _ = polished(start, sketch, features, moments, rng)
-
-    assert np.abs(found.means - MEANS).max() < 0.15 / 2
-    assert np.abs(found.weights - WEIGHTS).max() < 0.1 / 2
-
-
-def test_standard_errors_count_the_rows_once() -> None:
-    """Errors of a polished fit are the predicted ones, though moments and sketch are of the same rows."""
-    features = MixtureMoments(COLUMNS, WEIGHTS, MEANS, ROOTS)
-    waves = np.random.default_rng(1).normal(0, 1.5, (60, 2))
-    errors = []
-    for seed in range(60):
-        y = drawn(2000, seed)
-        sketch = Sketch(waves, np.exp(1j * waves @ y).mean(axis=1), 1e-3, size=2000)
-        moments = Moments(features.coordinates(y).mean(axis=2), np.full((2, 6), 1e-6), 2000)
-        found, covariance = polished(TRUTH, sketch, features, moments, np.random.default_rng(2))
-        moved = np.linalg.solve(ROOTS, (found.means - MEANS)[..., None])[..., 0]
-        errors.append(moved / np.sqrt(np.diag(covariance).reshape(2, 6)[:, 1:3]))
-
-    assert 0.85 < math.sqrt(np.mean(np.square(errors))) < 1.15
 
 
 @pytest.mark.parametrize("shape", ["spherical", "diag", "tied", "full"])

@@ -255,14 +255,13 @@ def test_every_way_of_asking_answers(constructor, terms):
     frame.loc[::10, "x"] = np.nan
     view = protect(constructor(frame.to_dict("list")), **terms)
 
-    whole = view.mannwhitneyu("x", "g", shift=(-2, 2, 0.1), epsilon=50)
+    whole = view.mannwhitneyu("x", "g", epsilon=50)
     some = view.where(h="u").mannwhitneyu("x", "g", epsilon=50)
     each = view.group_by("h").mannwhitneyu("x", "g", epsilon=50)
     several, pairs = view.kruskal("x", "h", epsilon=50), view.group_by("g").wilcoxon("x", "y", epsilon=50)
 
     assert whole.rejected
     assert whole.low < 0.76 < whole.high
-    assert abs(whole.shift - 1) < 1
     assert some.pvalue < 0.5
     assert len(each.releases) == 3
     assert 0 < several.pvalue < 1
@@ -334,14 +333,11 @@ def test_a_second_look_at_the_same_ranks_is_free():
     ("ask", "message"),
     [
         (lambda view: view.mannwhitneyu("x", "h", epsilon=1), "compares two groups"),
-        (lambda view: view.mannwhitneyu("x", "h", groups=["u"], epsilon=1), "needs 2 groups"),
+        (lambda view: view.mannwhitneyu("x", "h", groups=["u"], epsilon=1), "compares (two|at least 2) groups"),
         (lambda view: view.mannwhitneyu("x", "h", groups=["u", "u"], epsilon=1), "twice"),
         (lambda view: view.mannwhitneyu("x", "h", groups=["u", "z"], epsilon=1), "'z'"),
-        (lambda view: view.mannwhitneyu("x", "g", shift=(1, 0, 0.1), epsilon=1), "no grid"),
-        (lambda view: view.mannwhitneyu("x", "g", shift=(0, 1, 1e-9), epsilon=1), "more than 10000"),
-        (lambda view: view.mannwhitneyu("x", "g", shift="wide", epsilon=1), "no grid"),
         (lambda view: view.mannwhitneyu("x", "g", nan_policy="raise", epsilon=1), "private value is missing"),
-        (lambda view: view.kruskal("x", "h", groups=["w"], epsilon=1), "needs 2 groups"),
+        (lambda view: view.kruskal("x", "h", groups=["w"], epsilon=1), "compares (two|at least 2) groups"),
         (lambda view: view.wilcoxon("x", "x", epsilon=1), "named twice"),
         (lambda view: view.wilcoxon("x", popmean=10, epsilon=1), "lies outside"),
         (lambda view: view.wilcoxon("x", method="t", epsilon=1), "unknown"),

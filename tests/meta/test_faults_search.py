@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import faults_search
 
 from dfprivacy.testing import Case, check_mechanism
-from dfprivacy.testing.cases import few, shapes
-from dfprivacy.testing.variants import MOST, variants, variants_among
+from dfprivacy.testing.cases import MOST, few, shapes, variants, variants_among
 
 
 def outcomes(mechanism, case, names=None):

@@ -9,9 +9,9 @@ from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
-from dfprivacy.testing import Case, people
+from dfprivacy.testing import Case, elsewhere
 from dfprivacy.testing.discipline import Audit, Failed
-from dfprivacy.testing.people import people_stand_together
+from dfprivacy.testing.elsewhere import people_stand_together
 
 
 def audited(neighbors, **arguments):
@@ -44,7 +44,7 @@ def test_the_kit_finds_what_is_broken(neighbors, broken, monkeypatch):
     elif broken == "all rows count":
         monkeypatch.setattr(BoundedFrame, "batches", lambda self, reads, size: self._frame.batches(reads, size))
     else:
-        monkeypatch.setattr(people, "_UNIT", Unit(people._WHO, 2, "own"))
+        monkeypatch.setattr(elsewhere, "_UNIT", Unit(elsewhere._WHO, 2, "own"))
 
     with pytest.raises(Failed):
         audited(neighbors)

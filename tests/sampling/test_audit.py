@@ -19,7 +19,7 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.sample import DrawnFrame, SampledFrame
 from dfprivacy.testing import Case
 from dfprivacy.testing.discipline import Audit, Failed
-from dfprivacy.testing.sample import samples_stand_alone
+from dfprivacy.testing.elsewhere import samples_stand_alone
 
 
 def audited(neighbors, **arguments):

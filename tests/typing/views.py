@@ -88,7 +88,7 @@ assert_type(test.privacy, dp.Privacy | None)
 
 classes = view.gmm_fit(["age"], "smoker", method="qda", repair="paper", grid_minimum=0.1, epsilon=0.5, delta=1e-7)
 assert_type(classes, GaussianClasses)
-assert_type(classes.method, Literal["lda", "qda", "auto"])
+assert_type(classes.method, Literal["lda", "qda"])
 assert_type(classes.priors_, NDArray[np.float64])
 assert_type(classes.means_, NDArray[np.float64])
 assert_type(classes.covariances_, NDArray[np.float64])
