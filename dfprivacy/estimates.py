@@ -201,9 +201,12 @@ class Estimate(Release):
         return ("estimate", "low", "high", "standard_error", "noise_standard_error", *tested, "n", "notes")
 
     @property
+    def _sampling(self) -> float:
+        return math.sqrt(max(self.standard_error**2 - self.noise_standard_error**2, 0.0))
+
+    @property
     def _noise_part(self) -> float | None:
-        sampling = math.sqrt(max(self.standard_error**2 - self.noise_standard_error**2, 0.0))
-        return noise_share(self.standard_error, sampling) or 0.0
+        return noise_share(self.standard_error, self._sampling) or 0.0
 
     def _tidy(self) -> list[dict[str, Any]]:
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "pvalue", "n")

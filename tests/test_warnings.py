@@ -48,7 +48,6 @@ def test_no_answer_warns(name, case, epsilon):
 
 OLD = {
     "ttest": {"column": "x", "by": "g", "method": "mc"},
-    "dcor": {"x": "x", "y": "y", "null": "gamma"},
     "kernel_two_sample": {"columns": ["x"], "by": "g", "bandwidth": 1.0},
 }
 

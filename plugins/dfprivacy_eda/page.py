@@ -91,7 +91,8 @@ def document(report: Report, title: str | None) -> str:
     sections.append(("reading", "How to read this page", f"<ul>{told}</ul>"))
     if report.privacy is not None:
         noise = Grid((), [(f"{at}", str(each)) for at, each in enumerate(report.privacy.noise, start=1)])
-        sections.append(("noise", "Noise", _table(noise, "Every measurement behind this page")))
+        told = _table(noise, "Every measurement behind this page")
+        sections.append(("noise", "Noise", f"<details><summary>Measurements</summary>{told}</details>"))
     listed = "".join(f'<li><a href="#{at}">{escaped(text)}</a></li>' for at, text, _ in sections)
     body = "".join(
         f'<section aria-labelledby="{at}"><h2 id="{at}">{escaped(text)}</h2>{inner}</section>'

@@ -158,7 +158,7 @@ def crosstab(release: Crosstab, ax: Any) -> Any:
     written = np.vectorize(form.format, otypes=[object])(values) if few else None
     ax = _squares(axes(ax, height=max(2.2, _ROW * (len(rows) + 4))), np.nan_to_num(values), written, rows, columns)
     reach = f"each ± {release.reach:.3g} rows ({100 * release.confidence:.4g}%)"
-    ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if release.by else 'rows'}, {reach}")
+    ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if release.by else 'rows'},\n{reach}")
     ax.set(xlabel=called(release, release.columns[1]), ylabel=called(release, release.columns[0]))
     return ax
 
