@@ -84,6 +84,8 @@ def document(report: Report, title: str | None) -> str:
     ]
     if (matrix := report.correlations) is not None:
         grid = matrix._grid()  # noqa: SLF001 - of our own kind
+        rows = [(words.get(name, name), *cells) for name, *cells in grid.rows]
+        grid = Grid([words.get(name, name) for name in grid.heads], rows)
         shown = _table(grid, "Pearson's correlation, ± standard error of the noise")
         notes = "".join(map(paragraph, (_TOGETHER, *matrix.notes)))
         sections.append(("together", "Correlations", notes + shown))
@@ -171,7 +173,7 @@ def _bars(release: Histogram | Counts, column: str) -> str:
     """Write a table of counts with a bar for each, and a line below it along the interval."""
     grid, (lows, highs) = release._grid(), release.intervals  # noqa: SLF001 - of our own kind
     most = float(max(highs.max(), release.counts.max(), 1.0))
-    heads = "".join(f'<th scope="col">{escaped(head)}</th>' for head in grid.heads)
+    heads = "".join(f'<th scope="col">{escaped(head)}</th>' for head in (column, *grid.heads[1:]))
     rows = []
     drawn = np.stack([release.counts, lows, highs - lows], axis=1) * 100 / most
     for at, (name, *texts) in enumerate(grid.rows):
