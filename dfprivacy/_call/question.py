@@ -214,7 +214,9 @@ class Question:
     def _known(self) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
         table = self.target.table
-        return None if self.fresh or table.parts else known_answer(self, lambda: self._plan(table)[0])
+        if self.fresh or table.parts or not self.epsilon:
+            return None
+        return known_answer(self, lambda: self._plan(table)[0])
 
     def _paid(self) -> Release:
         self._check_rest()
