@@ -257,6 +257,18 @@ def test_where_the_draws_lean_the_interval_does_not_cover_and_is_refused():
         dp.combine(lambda c: float(sum(each if each > 0 else 0.0 for each in c.raw)), counts)
 
 
+def test_a_function_of_all_numbers_of_an_answer_is_one_of_each_draw():
+    """A mean of all cells is taken in each draw, and not over the draws as well."""
+    data = pd.DataFrame({"c": np.repeat(np.arange(4), [400, 300, 200, 100])})
+    view = dp.protect(data, "cells", epsilon=10, categories={"c": list(range(4))}, ledger="memory:")
+    counts = view.value_counts("c", epsilon=0.5)
+    at_once = dp.combine(lambda c: c.raw[0] - c.raw.mean(), counts)
+    one_by_one = dp.combine(lambda c: c.raw[0] - sum(c.raw) / 4, counts)
+    assert (at_once.low, at_once.high) == pytest.approx((one_by_one.low, one_by_one.high), rel=1e-12)
+    share = dp.combine(lambda c: c.raw[0] / c.raw.sum(), counts)
+    assert share.low < 0.4 < share.high
+
+
 def test_population(view, two):
     groups = view.group_by("g").ttest("x", epsilon=50)
     found = dp.combine(lambda a, b: a.estimate - b.estimate, groups["a"], groups["b"], covers="population")

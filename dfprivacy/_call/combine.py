@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError, quoted, trimmed
-from dfprivacy.laws import NoiseLaw
+from dfprivacy.laws import FRESH, NoiseLaw
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Groups, Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
 
-FRESH = 4096  # draws of the noise, as `dfprivacy.inference.draws` has them
+_CHECKED = [0, FRESH // 3, FRESH - 1]  # draws for which a function of arrays must be that of numbers
 _LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
@@ -310,9 +310,12 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     values = np.full(FRESH, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with suppress(TypeError, ValueError):  # of a function that takes numbers alone
+        with suppress(
+            TypeError, ValueError
+        ):  # where it takes numbers alone
             every = np.asarray(f(*_stands(releases, draws, slice(None))), dtype=np.float64)
-            if every.shape == values.shape:
+            alone = [f(*_stands(releases, draws, at)) for at in _CHECKED]
+            if every.shape == values.shape and np.allclose(every[_CHECKED], alone, 1e-9, 0, equal_nan=True):
                 return every
         for at in range(FRESH):
             try:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaincinv, log_ndtr, ndtri_exp
 
+from dfprivacy.laws import FRESH
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,11 +22,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "FRESH", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
 
 DRAWS = 1024
-FRESH = 4096
-"""Draws of the noise in a release, for quantiles of what follows from several."""
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
 _LOG2 = math.log(2)
 

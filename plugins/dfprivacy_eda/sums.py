@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dfprivacy import Column, Curator, features
-from dfprivacy.inference.draws import FRESH, points, quantile, redrawn
+from dfprivacy.inference.draws import points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
-from dfprivacy.laws import NoiseLaw
+from dfprivacy.laws import FRESH, NoiseLaw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
