@@ -329,7 +329,7 @@ class Groups(Release, Generic[R_co]):
     def __getitem__(self, key: object) -> R_co:
         if key not in self.keys:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
-        return self.items()[self.keys.index(key)][1]
+        return self._member(self.keys.index(key))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -340,14 +340,17 @@ class Groups(Release, Generic[R_co]):
 
     def items(self) -> list[tuple[Any, R_co]]:
         """Give each group with its release, in order; each says what was paid for all, and of which rows it is."""
+        return [(key, self._member(at)) for at, key in enumerate(self.keys)]
+
+    def _member(self, at: int) -> R_co:
+        """Return the release of a group, with what was paid for all and of which rows it is."""
+        each, key = self.releases[at], self.keys[at]
         if self.privacy is None:
-            return list(zip(self.keys, self.releases, strict=True))
-        by = [self.by] if isinstance(self.by, str) else [*self.by]
-        question, members = self.privacy.question.removesuffix(f" by {', '.join(by)}"), []
-        for key, named, each in zip(self.keys, self._named(), self.releases, strict=True):
-            where = (*self.privacy.where, *(f"{name} = {category}" for name, category in named.items()))
-            members.append((key, replace(each, privacy=replace(self.privacy, question=question, where=where))))
-        return members
+            return each
+        by, of = ([self.by], [key]) if isinstance(self.by, str) else (list(self.by), key)
+        where = (*self.privacy.where, *(f"{name} = {category}" for name, category in zip(by, of, strict=True)))
+        question = self.privacy.question.removesuffix(f" by {', '.join(by)}")
+        return replace(each, privacy=replace(self.privacy, question=question, where=where))
 
     @property
     def _compared(self) -> str:
