@@ -68,6 +68,7 @@ class Called:
     exact: bool = False
     conclusion: Callable[..., Any] | None = None
     reader: Callable[..., tuple[float, Any] | None] | None = None
+    sources: tuple[str, ...] = ()
     check: Callable[..., object] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""

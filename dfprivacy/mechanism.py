@@ -60,6 +60,8 @@ class Mechanism(Called):
         ``check(...)``: refuses arguments while nothing is paid.
     reader : callable or None
         ``reader(curator, release, ...) -> (float, measured) or None``: what another answer tells of this one.
+    sources : tuple of str
+        The mechanisms whose answers it reads.
     renamed : mapping of str to str
         Names that parameters had before, each with that of today: a caller who gives one is warned.
     origin : str
@@ -147,7 +149,7 @@ class Mechanism(Called):
         """
         return replace(self, planner=planner)
 
-    def reads(self, reader: Callable[..., tuple[float, Any] | None]) -> Mechanism:
+    def reads(self, reader: Callable[..., tuple[float, Any] | None], *sources: str) -> Mechanism:
         """Return the same mechanism with a reader of kept answers, which may answer it at no charge.
 
         Parameters
@@ -157,13 +159,15 @@ class Mechanism(Called):
             rows, and of columns as they are declared. The curator has planned the measurement, ``curator.planned``.
             It returns what the second half would conclude from and its standard error, if that is no larger than
             the one to expect of the measurement; else None. Both are functions of what is public or released.
+        *sources : str
+            Names of the mechanisms whose answers are read.
 
         Returns
         -------
         Mechanism
             The mechanism to register.
         """
-        return replace(self, reader=reader)
+        return replace(self, reader=reader, sources=sources)
 
     def assumes(
         self, maker: Callable[..., Mapping[str, Any]], finder: Callable[[Any], Any] | None = None

@@ -310,9 +310,7 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     values = np.full(FRESH, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with suppress(
-            TypeError, ValueError
-        ):  # where it takes numbers alone
+        with suppress(TypeError, ValueError):  # where it takes numbers alone
             every = np.asarray(f(*_stands(releases, draws, slice(None))), dtype=np.float64)
             alone = [f(*_stands(releases, draws, at)) for at in _CHECKED]
             if every.shape == values.shape and np.allclose(every[_CHECKED], alone, 1e-9, 0, equal_nan=True):

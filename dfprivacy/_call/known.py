@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 
 if TYPE_CHECKING:
@@ -73,11 +75,12 @@ def known_answer(question: Question, planner: Callable[[], Planner]) -> Release 
 
 def _about_the_same(question: Question, own: Mapping[str, Any]) -> Iterator[Release]:
     """Give the newest answers about the same rows, with the same declarations of the columns that are asked."""
-    for answer in question.target.account.answers(newest=_MOST):
+    for answer in question.target.account.newest_answers(question.mechanism.sources, _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
         if kept is None or any(kept.get(name) != own.get(name) for name in _ROWS):
             continue
         columns = {**kept.get("columns", {}), **kept.get("seen", {})}
         policies = [each["arguments"].get("nan_policy", "omit") for each in (kept, own)]
         if policies[0] == policies[1] and all(columns.get(name) == of for name, of in own["columns"].items()):
-            yield Release.from_dict(answer.release)
+            with suppress(ArgumentError):  # of another version
+                yield Release.from_dict(answer.release)

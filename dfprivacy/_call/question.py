@@ -211,12 +211,12 @@ class Question:
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
-    def _known(self) -> Release | None:
+    def _known(self, planner: Planner | None = None) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
         table = self.target.table
         if self.fresh or table.parts or not self.epsilon:
             return None
-        return known_answer(self, lambda: self._plan(table)[0])
+        return _run(self.mechanism, lambda: known_answer(self, lambda: planner or self._plan(table)[0]))
 
     def _paid(self) -> Release:
         self._check_rest()
@@ -326,7 +326,7 @@ class Question:
             raise _failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
-        if self._known() is not None:
+        if self._known(planner) is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}

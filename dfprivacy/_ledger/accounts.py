@@ -407,11 +407,15 @@ class Account:
         with self.ledger.decoding():
             return read_steps(rows[0][0])
 
-    def answers(self, newest: int | None = None) -> list[Answer]:
-        """Return every answer kept, oldest first; or some of the newest, these first."""
-        query = statements.answers(one=False)
-        if newest is not None:
-            query = query.order_by(None).order_by(query.selected_columns.id.desc()).limit(newest)
+    def answers(self) -> list[Answer]:
+        """Return every answer kept, oldest first."""
+        return self._read_answers(statements.answers(one=False))
+
+    def newest_answers(self, mechanisms: tuple[str, ...], most: int) -> list[Answer]:
+        """Return the newest answers of some mechanisms, so many at most, newest first."""
+        return self._read_answers(statements.newest_answers(mechanisms, most))
+
+    def _read_answers(self, query: Select[Any]) -> list[Answer]:
         (rows,) = self.ledger.rows(query, {"account": self.name})
         with self.ledger.decoding():
             return [_answer(*row) for row in rows]

@@ -18,6 +18,7 @@ __all__ = [
     "answers",
     "charges_since",
     "measurements",
+    "newest_answers",
     "of",
     "schema",
     "set_spent",
@@ -133,3 +134,12 @@ def answers(*, one: bool) -> Select[Any]:
     query = query.where(table.c.account == bindparam("account"))
     same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
     return query.where(*same) if one else query
+
+
+@functools.cache
+def newest_answers(mechanisms: tuple[str, ...], most: int) -> Select[Any]:
+    """Select the newest answers of an account by some mechanisms, newest first."""
+    from sqlalchemy import or_
+
+    query, of = answers(one=False).order_by(None), tables().answers.c
+    return query.where(or_(*(of.mechanism == each for each in mechanisms))).order_by(of.id.desc()).limit(most)

@@ -53,13 +53,16 @@ __all__ = [
 ]
 
 
+_TELL = ("describe", "agg", "mean", "var", "std")  # whose answers hold sums of columns
+
+
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
     mean, std = moments.mean, moments.std
     var = moments.var.checks(moments.var_asked)
     for each in (mean, var, std):
-        register(each.plans(planning.of_moments(each.name)).reads(planning.known_moments(each.name)))
+        register(each.plans(planning.of_moments(each.name)).reads(planning.known_moments(each.name), *_TELL))
     register(moments.total.plans(planning.of_moments("sum")))
     register(rows.count.plans(planning.of_rows))
     register(rows.missing.plans(planning.of_rows))
