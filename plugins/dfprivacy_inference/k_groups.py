@@ -113,15 +113,39 @@ class SeveralGroups:
             of_all = max(most if self.n is None else min(most, self.n), _FEWEST)
             counts = counts if self.rows is None else np.clip(counts, 0, known)
             shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
-        tau = self.values[-1] + SLACK * self.scales[-1] if self.ties else 1.0
-        part = 1.0 if self.n is None else (self.n**3 - self.n) / (of_all**3 - of_all)  # τ is that of all n rows
-        return of_all, shares, float(np.clip(tau * part, _TIES_MIN, 1.0))
+        return of_all, shares, self._ties_among(of_all, SLACK)
+
+    def _ties_among(self, rows: float, scales: float) -> float:
+        """Return τ of the rows with a value, some scales of its noise larger; measured is that of all n rows."""
+        tau = self.values[-1] + scales * self.scales[-1] if self.ties else 1.0
+        part = 1.0 if self.n is None else (self.n**3 - self.n) / (rows**3 - rows)
+        return float(np.clip(tau * part, _TIES_MIN, 1.0))
+
+    @property
+    def kruskal_h(self) -> float | None:
+        r"""Kruskal's H of two groups, :math:`12 T^2 \sum 1/n_j / (N (N + 1) τ)`, what noise adds to T² taken away.
+
+        None for more groups, where T does not tell the single rank sums, and where sizes were not measured.
+        """
+        counts = self.counts if self.rows is None or self.counts is not None else np.array(self.rows)
+        if counts is None or len(counts) != 2:  # noqa: PLR2004
+            return None
+        sizes = np.maximum(counts if self.rows is None else np.clip(counts, 0, self.rows), 1.0)
+        n = float(sizes.sum())
+        t, scale = (each[0] * (n if self.n is None else 1.0) for each in (self.values, self.scales))
+        square = max(t * abs(t) - 2 * scale**2, 0.0)
+        return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * self._ties_among(max(n, 2.0), 0.0)))
 
     def pvalue(self) -> float:
         """Return the probability of a T at least as large, if all groups follow one law."""
         law = self._law()
         unit = law[0] if self.n is None else 1.0
         return float(pvalue_of_t(self.values[0] * unit, self.scales[0] * unit, *law))
+
+    @property
+    def largest_rank_sum(self) -> float:
+        """T with noise."""
+        return self.values[0] * (self._law()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
         """Return how often an effect is found that one group has over all others, of groups alike in size.

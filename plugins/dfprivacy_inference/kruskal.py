@@ -65,8 +65,8 @@ def kruskal(
 
     **Statistics.** The p-value is that of the law of T for normal rank sums of groups alike, or as alike as the
     noisy sizes allow, with the noise in it. That equal sizes are the worst is proved for two groups, and was
-    measured for more. As in `mannwhitneyu`, it is no test of medians. T does not tell Kruskal's H. It is a
-    maximum of sums, of which no parameter is a function: so its law is its own, and no interval follows.
+    measured for more. As in `mannwhitneyu`, it is no test of medians. T tells Kruskal's H of two groups alone. It is
+    a maximum of sums, of which no parameter is a function: so its law is its own, and no interval follows.
 
     References
     ----------
@@ -111,7 +111,8 @@ def _(
     sizes = measured.rows if counts is None else counts
     small = counts is not None and counts.min() < 3 * 2**0.5 * measured.scales[1]
     return KruskalWallis(
-        statistic=measured.values[0],
+        statistic=measured.kruskal_h,
+        largest_rank_sum=measured.largest_rank_sum,
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,

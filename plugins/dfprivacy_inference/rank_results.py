@@ -142,7 +142,6 @@ class SurvivalTest(RankTest):
 class _Test(Release):
     """What the tests without an interval say."""
 
-    statistic: float
     pvalue: float
     alpha: float
     rejected: bool
@@ -176,9 +175,11 @@ class KruskalWallis(_Test):
 
     Attributes
     ----------
-    statistic : float
+    statistic : float or None
+        Kruskal's H of two groups, what the noise adds taken away. None for more groups: T does not tell H then.
+    largest_rank_sum : float
         T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
-        all are alike: the largest rank sum of any groups together. It does not tell Kruskal's H.
+        all are alike: the largest rank sum of any groups together. The test is of T.
     pvalue : float
         Probability, if all groups follow one law, of a T at least as large; noise included.
     alpha : float
@@ -199,16 +200,18 @@ class KruskalWallis(_Test):
         The standard errors that privacy adds to each of them.
     """
 
+    statistic: float | None
+    largest_rank_sum: float
     sizes: tuple[float, ...] | None
     by: str
     groups: tuple[Any, ...]
 
-    _shown = ("statistic", "pvalue", "alpha", "rejected", "groups", "sizes", *_LAST)
+    _shown = ("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes", *_LAST)
 
     @property
     def _drawn(self) -> tuple[float, float, str]:
         what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
-        return self.statistic, self.noise_standard_error[0], what
+        return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
         """Say whether the groups differ; there is no estimate."""
@@ -256,6 +259,7 @@ class Wilcoxon(_Test):
         The standard errors that privacy adds to each of them.
     """
 
+    statistic: float
     effect: float
     method: Literal["rank", "sign"]
     rows: float
