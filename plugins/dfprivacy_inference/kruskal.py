@@ -65,8 +65,9 @@ def kruskal(
 
     **Statistics.** The p-value is that of the law of T for normal rank sums of groups alike, or as alike as the
     noisy sizes allow, with the noise in it. That equal sizes are the worst is proved for two groups, and was
-    measured for more. As in `mannwhitneyu`, it is no test of medians. T tells Kruskal's H of two groups alone. It is
-    a maximum of sums, of which no parameter is a function: so its law is its own, and no interval follows.
+    measured for more. As in `mannwhitneyu`, it is no test of medians. T tells Kruskal's H of two groups
+    alone. It is a maximum of sums, of which no parameter is a function: so its law is its own, and no interval
+    follows.
 
     References
     ----------
