@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._call.found import with_found_bounds
+from dfprivacy._call.bounds import with_found_bounds
 from dfprivacy._call.plan import Plan, Planned, planned
 from dfprivacy._call.question import Question, held
 from dfprivacy._plugins.loader import registry

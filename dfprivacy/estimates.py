@@ -189,7 +189,7 @@ class Estimate(Release):
         return self.estimate
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the estimate under draws of the noise."""
+        """Return the estimate under draws of the noise."""
         from dfprivacy.inference.moments import NoisyMoments
 
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["FRESH", "NoiseLaw"]
+__all__ = ["REDRAWS", "NoiseLaw"]
 
-FRESH = 4096
+REDRAWS = 4096
 """Draws of the noise in a release, for quantiles of what follows from several."""
 
 _FINE = 2.0**-24  # of the scale: below, a step is no more than the last bits of a draw in float64

@@ -202,7 +202,7 @@ class Release(AsJson, Displayed):
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
+        """Return its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
         of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
@@ -339,7 +339,7 @@ class Groups(Release, Generic[R_co]):
         return iter(self.keys)
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Give each group with its release, in order; each says what was paid for all, and of which rows it is."""
+        """Return each group with its release, in order; it says of which rows it is and what all paid."""
         return [(key, self._member(at)) for at, key in enumerate(self.keys)]
 
     def _member(self, at: int) -> R_co:

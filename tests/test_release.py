@@ -231,7 +231,7 @@ def test_reading_imports_nothing(tmp_path, monkeypatch):
     assert "planted" not in sys.modules
 
 
-FRESH = """
+REDRAWS = """
 import json, sys
 from dfprivacy.release import Release
 assert not any(name.startswith("dfprivacy_") for name in sys.modules)
@@ -251,7 +251,7 @@ def test_installed_plugins_make_their_releases_known():
     bundled = [kind for kind in kinds if kind.startswith("dfprivacy_") and "typical" not in kind]
 
     run = subprocess.run(
-        [sys.executable, "-c", FRESH, json.dumps(bundled)], check=False, capture_output=True, text=True
+        [sys.executable, "-c", REDRAWS, json.dumps(bundled)], check=False, capture_output=True, text=True
     )
     assert len(bundled) > 10
     assert (0, "") == (run.returncode, run.stderr)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError, quoted, trimmed
-from dfprivacy.laws import FRESH, NoiseLaw
+from dfprivacy.laws import REDRAWS, NoiseLaw
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import Groups, Privacy, Release, arithmetic
 from dfprivacy.schema import as_probability
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
 
-_CHECKED = [0, FRESH // 3, FRESH - 1]  # draws for which a function of arrays must be that of numbers
+_CHECKED = [0, REDRAWS // 3, REDRAWS - 1]  # draws for which a function of arrays must be that of numbers
 _LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
@@ -88,7 +88,7 @@ class Combination(Release):
         return self.estimate
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the draws that its interval is made from, which it holds in this process."""
+        """Return the draws that its interval is made from, which it holds in this process."""
         if "_draws" not in vars(self):
             raise ArgumentError(
                 "This combination was read from JSON, which has no draws of it.",
@@ -106,7 +106,7 @@ class Combination(Release):
         return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors}]
 
     def _sentence(self) -> str:
-        """Say the number, and what follows of its interval."""
+        """Write the number and its interval as a sentence."""
         table = self._of_tables
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
@@ -138,7 +138,7 @@ class Combination(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         table = self._of_tables
-        how = f"percentiles of {FRESH:,} draws of the noise"
+        how = f"percentiles of {REDRAWS:,} draws of the noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
@@ -246,7 +246,7 @@ def concluded(
     privacy: Privacy | None = None,
     notes: tuple[str, ...] = (),
 ) -> Combination:
-    """Give the number with its interval, from its draws."""
+    """Return the number with its interval, from its draws."""
     confidence = as_probability(confidence, "confidence")
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
@@ -261,7 +261,9 @@ def concluded(
         sampling, apart = _sampling_of(_shifts(f, releases))
         notes += () if apart else (_SAME_ROWS,)
     values = drawn(f, releases) if values is None else values
-    sampled = values if sampling is None else values + sampling * np.random.default_rng(FRESH).normal(size=FRESH)
+    sampled = (
+        values if sampling is None else values + sampling * np.random.default_rng(REDRAWS).normal(size=REDRAWS)
+    )
     low, high = _ends_of(sampled, (1 - confidence) / 2)
     if math.isfinite(low) or math.isfinite(high):
         _refuse_leaning(values, estimate)
@@ -301,13 +303,13 @@ def calculated(operator: str, first: Any, second: Any) -> Combination:
     with np.errstate(all="ignore"):
         draws = calculate(*(_main_draws(each) if isinstance(each, Release) else value for each, value in pairs))
     words = f" {operator} ".join(_bracketed(each) for each, _ in pairs)
-    return concluded(f, releases, words, values=np.broadcast_to(draws, FRESH))
+    return concluded(f, releases, words, values=np.broadcast_to(draws, REDRAWS))
 
 
 def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     """Compute the value with each draw of the noise; NaN where it is no number, such as a quotient by 0."""
     draws = [_draws_of(each) for each in _members(releases)]
-    values = np.full(FRESH, np.nan)
+    values = np.full(REDRAWS, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with suppress(TypeError, ValueError):  # where it takes numbers alone
@@ -315,7 +317,7 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
             alone = [f(*_stands(releases, draws, at)) for at in _CHECKED]
             if every.shape == values.shape and np.allclose(every[_CHECKED], alone, 1e-9, 0, equal_nan=True):
                 return every
-        for at in range(FRESH):
+        for at in range(REDRAWS):
             try:
                 values[at] = _read(f(*_stands(releases, draws, at)), "The function")
             except (ArithmeticError, ValueError) as error:
@@ -369,13 +371,13 @@ class _Stands:
 
 
 def _members(releases: Sequence[Release]) -> list[Release]:
-    """Give each answer, those of all groups one by one."""
+    """Return each answer, those of all groups one by one."""
     parts = ([one for _, one in each.items()] if isinstance(each, Groups) else [each] for each in releases)
     return list(itertools.chain.from_iterable(parts))
 
 
 def _stands(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
-    """Give what stands for releases in one draw, or in all, of the draws of each member."""
+    """Return what stands for releases in one draw, or in all, of the draws of each member."""
     rest = iter(draws)
     return [
         _Stands(each, [_Stand(one, next(rest), at) for one in each.releases])
@@ -398,7 +400,7 @@ def _taken(value: Any, at: int | slice) -> Any:
 
 
 def _draws_of(release: Release) -> Mapping[str, Any]:
-    """Give the numbers of a release under draws of the noise; of other ones its estimate, by the error it says.
+    """Return the numbers of a release under draws of the noise; of other ones its estimate, by the error it says.
 
     The noise is then taken to be Laplace noise: at 95 %, it reaches farther than normal noise of that error.
     """
@@ -454,7 +456,7 @@ def _read(value: Any, what: str) -> float:
 
 
 def main(release: Any) -> float:
-    """Give the number that arithmetic is about."""
+    """Return the number that arithmetic is about."""
     if isinstance(release, _Stand):
         return float(release)
     if isinstance(release, Groups):
@@ -509,7 +511,7 @@ def _ends_of(draws: Array, tail: float) -> tuple[float, float]:
 
 
 def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
-    """Give how far the sampling error of each answer moves the value: half of what f changes by within it.
+    """Return how far the sampling error of each answer moves the value: half of what f changes by within it.
 
     What f does to estimates is taken to be linear within their sampling errors.
     """
@@ -598,7 +600,7 @@ def spread_of(values: Array) -> float:
 
 
 def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
-    """Say which ends an interval does not have."""
+    """Note which ends an interval does not have."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
     why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is no finite number"
@@ -610,7 +612,7 @@ def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
 
 
 def _privacy(releases: Sequence[Release]) -> Privacy:
-    """Say that nothing was paid, and what was paid before."""
+    """Return a price of nothing, with what was paid before."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:
         raise ArgumentError("These releases are of no data set: nothing was paid for them.", "Ask a view.")

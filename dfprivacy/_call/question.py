@@ -18,8 +18,8 @@ import numpy as np
 from dfprivacy import _words
 from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.implied import implied_answer
 from dfprivacy._call.kept import Kept
-from dfprivacy._call.known import known_answer
 from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
 from dfprivacy._call.replay import written
 from dfprivacy._call.target import Target, is_rest
@@ -151,7 +151,7 @@ class Question:
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
         question, table = self._prepared(), self.target.table
-        release = question._kept() or question._known() or question._drawn()._paid()  # noqa: SLF001 - its own
+        release = question._kept() or question._implied() or question._drawn()._paid()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table
         words = {name: each.of(name) for name, each in first.schema.words.items()}
         units = {name: each.units for name, each in first.schema.words.items() if each.units}
@@ -211,12 +211,12 @@ class Question:
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
-    def _known(self, planner: Planner | None = None) -> Release | None:
+    def _implied(self, planner: Planner | None = None) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
         table = self.target.table
         if self.fresh or table.parts or not self.epsilon:
             return None
-        return _run(self.mechanism, lambda: known_answer(self, lambda: planner or self._plan(table)[0]))
+        return _run(self.mechanism, lambda: implied_answer(self, lambda: planner or self._plan(table)[0]))
 
     def _paid(self) -> Release:
         self._check_rest()
@@ -326,7 +326,7 @@ class Question:
             raise _failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
-        if self._known(planner) is not None:
+        if self._implied(planner) is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}

@@ -75,7 +75,7 @@ def refined(
 
 
 def _number(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
-    """Give what reads the number of an answer, or of the mean of several."""
+    """Return what reads the number of an answer, or of the mean of several."""
     return main if "_pooled" in vars(release) else number
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammaincinv, log_ndtr, ndtri_exp
 
-from dfprivacy.laws import FRESH
+from dfprivacy.laws import REDRAWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
     return drawn, weights / weights.sum()
 
 
-def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = FRESH) -> Array:
+def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
     """Return noise of a measurement, the same for the same measurement.
 
     Parameters

@@ -15,7 +15,7 @@ from dfprivacy_eda import plots, reading
 from dfprivacy_eda.joint import Measured, cell, measure, split
 from dfprivacy_eda.possible import ROWS, Cell, note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Statistics, Told
+from dfprivacy_eda.results import Entry, Statistics
 from dfprivacy_eda.wording import at_bound, covers_of, said
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
@@ -59,9 +59,9 @@ class Aggregates(Statistics):
     notes: tuple[str, ...]
 
     @cached_property
-    def _each(self) -> list[Told]:
+    def _each(self) -> list[Entry]:
         each = zip(self.names, self._of_columns, self.statistics, strict=True)
-        return [Told(name, column, statistic, *known) for name, (column, *known), statistic in each]
+        return [Entry(name, column, statistic, *known) for name, (column, *known), statistic in each]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:

@@ -17,7 +17,7 @@ from dfprivacy_eda import plots
 from dfprivacy_eda.joint import Measured, cell, measure
 from dfprivacy_eda.possible import ROWS, note
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Framed, Statistics, Told
+from dfprivacy_eda.results import Entry, Framed, Statistics
 from dfprivacy_eda.wording import at_bound, covers_of, said
 
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
@@ -64,9 +64,9 @@ class Description(Statistics, Framed):
     """
 
     @cached_property
-    def _each(self) -> list[Told]:
+    def _each(self) -> list[Entry]:
         return [
-            Told(f"{statistic} of {column}", column, statistic, bounds, plain, *each)
+            Entry(f"{statistic} of {column}", column, statistic, bounds, plain, *each)
             for column, bounds, plain, *cells in self._of_columns
             for statistic, *each in zip(self.statistics, *cells, strict=True)
         ]

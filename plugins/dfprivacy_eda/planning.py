@@ -16,7 +16,7 @@ from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.quantiles import choice_error, choose_alone
 from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import ColumnStatistic, Statistics, Told
+from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import SD, Sums, statistic
 from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
 
@@ -99,7 +99,7 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     if name == "mean" and isinstance(release, Statistics):  # alone, the first step to a variance may tell none
         told |= {"sum", "var", "std"}
     for each in every:
-        if isinstance(each, Told | ColumnStatistic) and each.column == column.name and each.statistic in told:
+        if isinstance(each, Entry | ColumnStatistic) and each.column == column.name and each.statistic in told:
             return None if each.released is None else Sums.of_release(each.released, column)
     return None
 

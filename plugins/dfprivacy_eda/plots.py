@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.describe import Description
     from dfprivacy_eda.profile import Profile
     from dfprivacy_eda.quantiles import Quantiles
-    from dfprivacy_eda.results import ColumnStatistic, Told
+    from dfprivacy_eda.results import ColumnStatistic, Entry
     from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 __all__ = [
@@ -143,7 +143,7 @@ def description(release: Description, ax: Any) -> Any:
     return panels(ax, [_panel(shown, [*of], f"{called(release, name)} ({words})") for name, of in columns])
 
 
-def _panel(names: Sequence[str], told: Sequence[Told], what: str) -> tuple[Any, ...]:
+def _panel(names: Sequence[str], told: Sequence[Entry], what: str) -> tuple[Any, ...]:
     numbers = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
     values, lows, highs, noise = numbers
     return names, values, lows, highs, what, noise

@@ -18,7 +18,7 @@ from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
 from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Framed", "Statistics", "Tabled", "Told", "tidy"]
+__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "Tabled", "tidy"]
 
 
 class Tabled(Release):
@@ -129,7 +129,7 @@ class ColumnStatistic(Release):
         return self.value
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the number under draws of the noise."""
+        """Return the number under draws of the noise."""
         if self.released is None:
             return super()._redrawn()
         name = self.statistic if self.statistic in STATISTICS else "count"
@@ -217,7 +217,7 @@ def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] 
 
 
 @dataclass(frozen=True)
-class Told:
+class Entry:
     """One of several statistics: its name, what it is of, and what is known of it."""
 
     name: str
@@ -261,13 +261,13 @@ class Statistics(Tabled):
     released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
     @cached_property
-    def _each(self) -> list[Told]:
+    def _each(self) -> list[Entry]:
         """The statistics one by one."""
         raise NotImplementedError
 
     @property
     def _of_columns(self) -> Iterator[tuple[Any, ...]]:
-        """Give of each column, or statistic, what is known: as `Told` has it, from the bounds on."""
+        """Give of each column, or statistic, what is known: as `Entry` has it, from the bounds on."""
         none = (None,) * len(self.columns)
         cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
@@ -277,7 +277,7 @@ class Statistics(Tabled):
         return tuple(cells)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the numbers that follow from sums under draws of the noise; others are None."""
+        """Return the numbers that follow from sums under draws of the noise; others are None."""
         raw = [each.redrawn for each in self._each]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
         values = [None if one.statistic in ROWS else each for one, each in zip(self._each, raw, strict=True)]
@@ -299,7 +299,7 @@ class Statistics(Tabled):
         covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
         return {**named, "covers": covers}
 
-    def _says(self, one: Told, what: str, **how: Any) -> str:
+    def _says(self, one: Entry, what: str, **how: Any) -> str:
         """Say a number with its unit, and how sure it is."""
         error = None if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = unit_of(self, one.statistic, one.column)

@@ -13,7 +13,7 @@ from scipy.special import gammaincinv
 from dfprivacy import Column, Curator, features
 from dfprivacy.inference.draws import points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
-from dfprivacy.laws import FRESH, NoiseLaw
+from dfprivacy.laws import REDRAWS, NoiseLaw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +174,7 @@ class Sums:
     @property
     def redrawn(self) -> Drawn:
         """The numbers of what was measured less fresh noise, draws along the last axis."""
-        values = np.repeat(self.values[:, None], FRESH, axis=1)
+        values = np.repeat(self.values[:, None], REDRAWS, axis=1)
         for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
                 values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]

@@ -48,7 +48,7 @@ class _Counted(Tabled):
     released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the noisy counts under draws of the noise, of tables that are not too large."""
+        """Return the noisy counts under draws of the noise, of tables that are not too large."""
         if self.released is None or self.raw.size > _DRAWN:
             return super()._redrawn()  # which refuses it
         measurement, places = self.released

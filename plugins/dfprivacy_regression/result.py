@@ -106,7 +106,7 @@ class Regression(Release):
     notes: tuple[str, ...] = ()
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the coefficients under draws of the noise, by the normal law of its covariance."""
+        """Return the coefficients under draws of the noise, by the normal law of its covariance."""
         known = [each for each in self.params.values() if each is not None]
         if len(known) < len(self.params) or not np.isfinite(self.noise_covariance).all():
             return super()._redrawn()  # which refuses it

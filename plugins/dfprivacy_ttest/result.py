@@ -125,7 +125,7 @@ class TTest(Estimate):
     queries: Queries = "jointly"
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Give the estimate and the means under draws of the noise."""
+        """Return the estimate and the means under draws of the noise."""
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
         tested = parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
         plain = sums.estimate

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from dfprivacy._call.question import Question
     from dfprivacy._measure.curator import Planner
 
-__all__ = ["known_answer"]
+__all__ = ["implied_answer"]
 
 _ROWS = ("where", "selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler", "group_by")
 _MOST = 50  # answers that are looked at
 
 
-def known_answer(question: Question, planner: Callable[[], Planner]) -> Release | None:
+def implied_answer(question: Question, planner: Callable[[], Planner]) -> Release | None:
     """Answer from what other questions about the same rows and columns have released.
 
     Parameters
@@ -74,7 +74,7 @@ def known_answer(question: Question, planner: Callable[[], Planner]) -> Release 
 
 
 def _about_the_same(question: Question, own: Mapping[str, Any]) -> Iterator[Release]:
-    """Give the newest answers about the same rows, with the same declarations of the columns that are asked."""
+    """Return the newest answers about the same rows, with the same declarations of the columns that are asked."""
     for answer in question.target.account.newest_answers(question.mechanism.sources, _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
         if kept is None or any(kept.get(name) != own.get(name) for name in _ROWS):

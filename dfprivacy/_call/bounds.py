@@ -94,7 +94,7 @@ def with_found_bounds(
 
 
 def _ends(name: str, found: Any, declared_ones: tuple[float, float] | None) -> tuple[float, float]:
-    """Give the bounds that were found, within those that were declared."""
+    """Return the bounds that were found, within those that were declared."""
     low, high = found.bounds.get(name, declared_ones or (math.nan, math.nan))
     if math.isnan(low):
         raise ArgumentError(f"Bounds of {name!r} were not found.", "Ask with a larger epsilon, or declare them.")
@@ -122,7 +122,7 @@ _PRICE = {"epsilon", "delta", "fresh"}
 
 
 def _together(release: Release, found: Any, ends: Mapping[str, tuple[float, float]]) -> Release:
-    """Say what both parts have paid, and which bounds were found."""
+    """Return an answer with the price of both parts, and a note of the bounds."""
     one, other = release.privacy, found.privacy
     if one is None or other is None:
         raise TypeError
