@@ -6,6 +6,7 @@ import math
 import operator
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -89,6 +90,7 @@ def test_the_interval_is_that_of_the_noise_in_both(two):
         (lambda x, y: x / y, lambda x, y: x / y),
         (lambda x, _: 2 - x, lambda x, _: 2 - x),
         (lambda x, _: np.float64(2) * x, lambda x, _: 2 * x),
+        (lambda x, _: x + Fraction(1, 3), lambda x, _: x + 1 / 3),
         (lambda x, _: -x, lambda x, _: -x),
         (lambda x, y: (x - y) / (x + y), lambda x, y: (x - y) / (x + y)),
     ],

@@ -579,7 +579,7 @@ def _words(release: Release) -> str:
 
 def _bracketed(release: Release | float) -> str:
     if not isinstance(release, Release):
-        return f"{release:g}"
+        return f"{float(release):g}"  # a Fraction has no format of its own before Python 3.12
     words = _words(release)
     return f"({words})" if " where " in words and not isinstance(release, Combination) else words
 
