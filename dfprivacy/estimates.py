@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Estimate", "measure_moments", "public_sizes", "statistic"]
 
 _TABLES = 256
-_ROWS = 10_000  # that a table is taken to have where nothing public tells
 _GUARANTEE = """
 
 Parameters
@@ -362,14 +361,14 @@ def statistic(
 
             if not curator.measured:
                 return {}
-            known, sd = curator.size, 2 * column.half * SPREAD
-            rows = max(known or curator.typical_size or _ROWS, 2)
+            sd = 2 * column.half * SPREAD
+            rows, given = curator.supposed_size
+            given = given and f" if {given}"
             noisy, sizes = curator.planned
             sums = NoisyMoments.measured(noisy, sizes, column)
-            releases = sums.simulated([rows], [column.mid], [sd], _TABLES)
+            releases = sums.simulated([max(rows, 2)], [column.mid], [sd], _TABLES)
             found = _infer(releases, function)
             noise = float(np.median(found.noise_standard_error))
-            given = "" if known else f" if there are {rows:,} rows"
             size = abs(float(np.median(found.estimate)))
             return {
                 f"expected standard error from noise{given}": noise,

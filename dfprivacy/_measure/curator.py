@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Curator", "Holder", "Planner", "SparseVectorAnswers"]
 
 T = TypeVar("T")
+_SUPPOSED = 10_000
 
 
 class Curator(Sums, Decisions, Discovery):
@@ -68,6 +69,18 @@ class Curator(Sums, Decisions, Discovery):
         """
         rows = self._table.public_rows
         return None if rows is None else rows // math.prod(len(by.categories or (by,)) for by in self._table.by)
+
+    @property
+    def supposed_size(self) -> tuple[int, str]:
+        """Rows that a planner (`Mechanism.plans`) is to suppose, and what it says of them.
+
+        That is nothing where their number is public. A private group has an equal part of a public table, and a
+        private table 10,000 rows.
+        """
+        if self.size is not None:
+            return self.size, ""
+        rows = _SUPPOSED if self.typical_size is None else self.typical_size
+        return rows, f"there are {rows:,} rows"
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 RELATIVE = "expected relative error"
-_ROWS = 10_000
 _DRAWS = 999
 _TYPICAL = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {  # by statistic, what is told of it, and whether in rows
@@ -59,8 +58,7 @@ Findings = dict[str, Any]
 
 def rows_of(curator: Curator) -> float:
     """Give the number of rows; a private one is taken to be an equal part of the table's, if that is public."""
-    rows = curator.typical_size if curator.size is None else curator.size
-    return float(_ROWS if rows is None else max(rows, 1))
+    return float(max(curator.supposed_size[0], 1))
 
 
 def laplace(curator: Curator) -> float:
@@ -70,7 +68,7 @@ def laplace(curator: Curator) -> float:
 
 
 def _given(curator: Curator, what: str, *assumed: str) -> str:
-    given = [*assumed, *([f"there are {rows_of(curator):,.0f} rows"] if curator.size is None else [])]
+    given = [*assumed, *filter(None, [curator.supposed_size[1]])]
     return f"expected standard error of {what}" + (f", if {' and '.join(given)}" if given else "")
 
 

@@ -33,7 +33,6 @@ POWER = 0.8
 """Of what is called found."""
 
 _NONE = "none: more epsilon, or more rows, are needed"
-_ROWS = 10_000  # that a table is taken to have where that is private
 _MOST = 1 - 1e-6
 _SPREAD = 1 / 3  # standard deviation of a column, in halves of its range
 _DISCORDANT = 1 / 4
@@ -42,8 +41,8 @@ _TABLES = _DRAWS = 128
 
 def rows_of(curator: Curator) -> tuple[int, str]:
     """Give the number of rows that a plan is for, and what to say of it where that is private."""
-    n = curator.size
-    return (_ROWS, f", of {_ROWS:,} rows") if n is None else (n, "")
+    rows, given = curator.supposed_size
+    return rows, given and f", if {given}"
 
 
 def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimate", "Known", "Sums", "score_of"]
 
-_ROWS = 10_000  # that a plan takes a table to have whose number of rows is private
 _NARROW = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
 
 
@@ -68,7 +67,7 @@ class Known:
     sums: tuple[Sums, ...]
 
     @classmethod
-    def of(cls, design: Design, n: int | None, *measured: Sums, rows: int | None = None) -> Known:
+    def of(cls, design: Design, n: int | None, *measured: Sums, rows: int = 0) -> Known:
         """Read measurements of the same sums, weighted by the inverse of their variance.
 
         Parameters
@@ -79,7 +78,7 @@ class Known:
             The number of rows where it was not measured.
         *measured : Sums
             One, or several with noise. A plan's are 0, and what is to be expected is put in their place.
-        rows : int, optional
+        rows : int
             The number of rows of which a plan is, those that may be left out among them.
 
         Returns
@@ -92,7 +91,7 @@ class Known:
         weights = [precision / sum(precisions) for precision in precisions]
         values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
         planned = not measured[0].values.any()  # of an empty table, without noise
-        moments = _assumed(design, rows or _ROWS, len(start)) if planned else start + taken @ values
+        moments = _assumed(design, rows, len(start)) if planned else start + taken @ values
         return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured)
 
     @cached_property

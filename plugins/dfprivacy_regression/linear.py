@@ -150,22 +150,23 @@ def ols(
     (2.0, True)
     """
     design = formula.read(y, x, known_columns(curator))
-    n, q = curator.size, design.width
+    (rows, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
     signal = clear(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(Known.of(design, exact, sums, rows=n), "one" if sums.scales.any() else "exact")
+        return Measured(Known.of(design, exact, sums, rows=rows), "one" if sums.scales.any() else "exact")
     sums = Sums.of(curator.sum(of, noise="cube", share=share))
     if not sums.scales.any():
-        return Measured(Known.of(design, exact, sums, rows=n), "exact")
-    known = Known.of(design, exact, sums, rows=n)
+        return Measured(Known.of(design, exact, sums, rows=rows), "exact")
+    known = Known.of(design, exact, sums, rows=rows)
     first = known.estimate()
     first = None if first is None or known.clarity() < _SEEN else first
     if first is None:
-        return Measured(Known.of(design, exact, sums, Sums.of(curator.sum(of, noise="cube")), rows=n), "again")
+        again = Sums.of(curator.sum(of, noise="cube"))
+        return Measured(Known.of(design, exact, sums, again, rows=rows), "again")
     directions = design.natural()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
     c = first.clip(_noise_of(curator, coordinates(q, robust=robust), 1 - share))

@@ -142,13 +142,13 @@ def logit(
     (0.1, True)
     """
     design = formula.read_binary(y, x, success, known_columns(curator))
-    n, q = curator.size, design.width
+    (supposed, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
     signal = clear(curator, of.dimension, q)
     first = next((share for least, share in _STARTS if signal >= least), _START)
     second = None if first == _START else _SECOND
-    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=n)
+    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=supposed)
     rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
     def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> tuple[Numbers, float]:

@@ -48,7 +48,7 @@ def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     if not fit.informative:
         return {**stages, _RELATIVE: "not known: the noise may hide the regressors"}
     assumed = ["standard deviations are a sixth of the range"]
-    assumed += [f"there are {known.moments[0]:,.0f} rows"] if curator.size is None else []
+    assumed += filter(None, [curator.supposed_size[1]])
     assumed += [f"half of the rows are {design.success!r}"] if binary else []
     names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
     spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.natural()[1])[1:]

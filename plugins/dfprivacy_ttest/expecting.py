@@ -24,7 +24,6 @@ __all__ = ["findings"]
 _NOISY = 2.0  # times the error of sampling
 _LOOSE = 1.0  # from this many on ranks find more
 _TABLES = 256
-_SUPPOSED = 10_000  # rows, where nobody knows
 
 
 def findings(
@@ -62,11 +61,11 @@ def findings(
     sign = -1.0 if alternative == "less" else 1.0
     each = " in each group" if two else ""
     rows = rows_for(0.8, lambda n: power_with(sums, [n, n] if two else [n], sign * effect, **test))
-    size = curator.size or _SUPPOSED
-    alike = [max(size // 2, 2)] * 2 if two else [size]  # the best that groups of private sizes can be
+    size, given_rows = curator.supposed_size
+    alike = [max(size // 2, 2)] * 2 if two else [max(size, 2)]  # the best that groups of private sizes can be
     return {
         f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{each}",
-        **_about_noise(sums, alike, sd, "" if curator.size else f" if there are {_SUPPOSED:,} rows"),
+        **_about_noise(sums, alike, sd, given_rows and f" if {given_rows}"),
     }
 
 
