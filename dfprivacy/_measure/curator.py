@@ -60,6 +60,11 @@ class Curator(Sums, Decisions, Discovery):
     planned: Any = None
 
     @property
+    def groups(self) -> int:
+        """Groups of the call, 1 where it has none."""
+        return math.prod(len(by.categories or (by,)) for by in self._table.by)
+
+    @property
     def typical_size(self) -> int | None:
         """Rows of the table for each group of the call, None where their number is private.
 
@@ -68,7 +73,7 @@ class Curator(Sums, Decisions, Discovery):
         another, or the groups cost more together than one.
         """
         rows = self._table.public_rows
-        return None if rows is None else rows // math.prod(len(by.categories or (by,)) for by in self._table.by)
+        return None if rows is None else rows // self.groups
 
     @property
     def supposed_size(self) -> tuple[int, str]:

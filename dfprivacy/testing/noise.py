@@ -48,12 +48,13 @@ class Seeded(noise.FromLaplace):
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Take the largest after Gumbel noise, or exponential noise, which selects as permute-and-flip does."""
         noise.check(values, scale)
-        left = list(range(values.size))
+        left = np.arange(values.size)
         chosen: list[int] = []
         draw = self._generator.exponential if flip else self._generator.gumbel
         while len(chosen) < k:
-            noisy = values[left] / scale + draw(size=len(left))
-            chosen.append(left.pop(int(np.argmax(noisy))))
+            at = np.argmax(values[left] / scale + draw(size=len(left)))
+            chosen.append(int(left[at]))
+            left = np.delete(left, at)
         return chosen
 
     def below(self, n: int) -> int:

@@ -20,7 +20,7 @@ from dfprivacy.statistics import OfSums
 from dfprivacy.wording import between, beyond, number, sure, whose
 from dfprivacy_eda import plots
 from dfprivacy_eda.results import ColumnStatistic, Tabled, tidy
-from dfprivacy_eda.tree import Grown, Layout, Tree, grown, intervals, layout, rows_epsilon, tree_error
+from dfprivacy_eda.tree import Grown, Layout, Tree, grown, intervals, layout, most_rows, rows_epsilon, tree_error
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def chosen(
 ) -> Chosen:
     """Choose an interval for each quantile by the exponential mechanism, at an equal part of the budget."""
     gaps = curator.gaps([column], nan_policy)
-    rows = None if curator.size is None else rows_epsilon(curator)
+    rows = most_rows(curator)
     leaves, scales = [], []
     for q in shares:
         ranks = curator.once(_ranks, column, gaps, q, step, rows)
@@ -138,9 +138,7 @@ def chosen(
     return Chosen(curator.once(intervals, column, step, rows), tuple(leaves), tuple(scales), curator.size)
 
 
-def _ranks(
-    column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float | None
-) -> RankOfLeaf:
+def _ranks(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:
     counts: features.RowFeatures = features.Bins(column, intervals(column, step, rows).cuts)
     return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)
 
@@ -380,10 +378,10 @@ def quantile(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Few, at equal parts of ε: the
     exponential mechanism (permute-and-flip where epsilons add up) among equal intervals, four for each row times ε
-    and at most 2^20, with the rows as the score by which each is too low or too high, of sensitivity 1 where rows
-    change and max(q, 1-q) where they come and go [1]_. Rows of equal values cost no accuracy. Many: counts of the
-    nodes of a tree over the bounds, up to 20 branches a node, with discrete Laplace noise; a row is in one node of
-    each level, and the levels share ε by 4, 3 and 2, or by 2 and 3 [2]_.
+    and at most 2^20 (as many if rows are private), with the rows as the score by which each is too low or too high,
+    of sensitivity 1 where rows change and max(q, 1-q) where they come and go [1]_. Rows of equal values cost no
+    accuracy. Many: counts of the nodes of a tree over the bounds, up to 20 branches a node, with discrete Laplace
+    noise; a row is in one node of each level, and the levels share ε by 4, 3 and 2, or by 2 and 3 [2]_.
 
     **Statistics.** Which of the two follows from public numbers: the standard errors, in rows, that are expected of
     either. That of the first grows with the number of quantiles, that of the tree does not: it has four and

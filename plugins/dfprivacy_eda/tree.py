@@ -36,6 +36,7 @@ __all__ = [
     "intervals",
     "layout",
     "least_squares",
+    "most_rows",
     "prefix_error",
     "quantiles",
     "rows_epsilon",
@@ -48,7 +49,7 @@ _FEW, _MANY = 1_500.0, 20_000.0
 _UNKNOWN = 10_000  # rows that a table is taken to have where that is private
 # Intervals for each row times epsilon, of which one is chosen: where values are ten times as dense as if they were
 # spread over the bounds, one holds 2.5/epsilon rows, and its width is 3 % of the error.
-_FINE, _FEWEST, _MOST, _PRIVATE = 4.0, 256.0, 2.0**20, 2.0**18  # the last where the number of rows is private
+_FINE, _FEWEST, _MOST = 4.0, 256.0, 2.0**20
 
 
 @dataclass(frozen=True)
@@ -143,15 +144,15 @@ def _between(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -
     return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
 
 
-def intervals(column: Column, step: float | None, rows: float | None) -> Layout:
+def intervals(column: Column, step: float | None, rows: float) -> Layout:
     """Choose the intervals of which one is chosen for a quantile: as many as the values, or the rows, are worth.
 
     Parameters
     ----------
     column, step
         As for `layout`.
-    rows : float or None
-        The number of rows times epsilon; None where it is private.
+    rows : float
+        The number of rows times epsilon, or of `most_rows`.
 
     Returns
     -------
@@ -160,14 +161,22 @@ def intervals(column: Column, step: float | None, rows: float | None) -> Layout:
     """
     if step is not None:
         return layout(column, step, math.inf)
-    count = _PRIVATE if rows is None else min(_FINE * rows, _MOST)
+    count = min(_FINE * rows, _MOST)
     room = (column.high - column.low) / np.spacing(max(abs(column.low), abs(column.high))) / 4  # that floats have
     return _between(column, (int(max(min(count, room), _FEWEST)),), (1,))
 
 
+def most_rows(curator: Curator) -> float:
+    """Give the number of rows times epsilon; where it is private, that of which intervals are the finest.
+
+    Groups share these intervals: they have the fewer rows, the more they are.
+    """
+    return _MOST / _FINE / curator.groups if curator.typical_size is None else rows_epsilon(curator)
+
+
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:
     """Give the number of rows, the same for all groups, or what a private one is taken to be, times an epsilon."""
-    rows = None if curator.size is None else curator.typical_size
+    rows = curator.typical_size
     return (_UNKNOWN if rows is None else rows) * curator.epsilon * float(share)
 
 

@@ -42,6 +42,7 @@ class Simulated:
         self.neighbors, self.epsilon, self.rng = relation, epsilon, rng
         rows = len(table.frame)
         self.size = self.typical_size = rows if relation == "replace_one" else None
+        self.groups = 1
         self.named = {name: Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in table.bounds.items()}
         self.named |= {name: Column(name, categories=tuple(each)) for name, each in table.categories.items()}
         raw = {number(self.named[name]): table.frame[name].to_numpy(dtype=float) for name in table.bounds}

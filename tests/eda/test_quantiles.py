@@ -189,6 +189,21 @@ def test_a_median_of_many_rows_is_not_one_of_few_intervals(protect):
     assert max(off) < 0.002
 
 
+def test_where_rows_are_private_groups_share_a_million_intervals(protect):
+    """A value that all rows have is off by half of one of 2^20 intervals, by group of 2^18."""
+    x = np.random.default_rng(1).uniform(10, 90, 8)
+    frame = pd.DataFrame(np.tile(x, (400, 1)), columns=[*"abcdefgh"]).assign(sex=["f", "m", "n", "o"] * 100)
+    categories = {"sex": ["f", "m", "n", "o"]}
+    view = protect(frame, neighbors="add_remove", bounds=dict.fromkeys("abcdefgh", (0, 100)), categories=categories)
+
+    with seeded_noise(3):
+        off = [abs(float(view.median(name, epsilon=20)) - value) for name, value in zip("abcdefgh", x, strict=True)]
+        by = view.group_by("sex").median("a", epsilon=20)
+
+    assert max(off) < 100 / 2**20 / 2 * 1.01
+    assert max(abs(float(each) - x[0]) for each in by.releases) < 100 / 2**18 / 2 * 1.01
+
+
 @pytest.mark.statistical
 def test_the_choice_is_as_near_as_it_says(protect, frame):
     """Of 60 medians at an epsilon of .05, next to none is further off in rows than is said at 95 %."""
