@@ -97,7 +97,7 @@ def measure_moments(
     """
     sizes = public_sizes(curator, by, groups)
     gaps = curator.gaps([column], nan_policy)
-    return curator.sum(curator.once(_summed, column, gaps, sizes is None, by, groups)), sizes
+    return curator.sum(_summed(column, gaps, sizes is None, by, groups)), sizes
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
@@ -113,7 +113,7 @@ def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | 
 def _summed(
     column: Column,
     gaps: tuple[Column, ...],
-    unknown: bool,  # noqa: FBT001 - as `once` gives it
+    unknown: bool,  # noqa: FBT001
     by: Column | None,
     groups: tuple[Any, ...] | None,
 ) -> features.RowFeatures:

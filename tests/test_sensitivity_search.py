@@ -18,6 +18,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._measure.pricing import NORMS, grid_for, unit_grid
 from dfprivacy._measure.query import Query
+from dfprivacy._measure.steps import Asked, Steps
 from dfprivacy.features import Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 
 LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
@@ -162,8 +163,10 @@ def sums(table, query, k, by):
     """Exact sums of a view, of all groups if it is by group."""
     if not by:
         return [int(each) for each in table.value(query.copy(), k)]
-    with table.groups(by) as parts:
-        return [int(each) for part in parts for each in part.value(part.read(query.of), k)]
+    parts = table.groups(by)
+    steps = Steps(None, whole=table)
+    values = steps._exact([Asked(reads=(part, query, k)) for part in parts]).values()
+    return [int(each) for value in values for each in value]
 
 
 def moved(one, other, norm, groups):

@@ -37,58 +37,35 @@ class Kept:
         The call's number, which tells its measurements from all others; empty for plans.
     fresh : bool
         Whether to measure anew what is kept.
-    many : bool
-        Whether so much will be looked for, as for each group of a call, that all is looked up at once.
-    glance : bool
-        Whether the ledger is only read where it may have been written since it was read last: for plans.
     """
 
-    def __init__(
-        self,
-        account: Account | JointAccount,
-        call: str = "",
-        *,
-        fresh: bool,
-        many: bool = False,
-        glance: bool = False,
-    ) -> None:
+    def __init__(self, account: Account | JointAccount, call: str = "", *, fresh: bool) -> None:
         self.call = call
         self.new: list[Measurement] = []
         self._account = account
         self.fresh = fresh
-        self._many = many
-        self._glance = glance
-        self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
+        self._known: dict[tuple[str, str], list[KeptMeasurement]] = {}
         self._taken: set[int] = set()
 
     @property
     def used(self) -> bool:
-        """Whether anything is kept that this call might take, as far as one look tells."""
-        return self._account.keeps_measurements and not (self._glance and not self.fresh and self._few == {})
-
-    @cached_property
-    def _few(self) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
-        """All that is kept, at a glance; None where that is much."""
-        return self._account.few_measurements(private=noises.sampler().private)
+        """Whether measurements are kept at all."""
+        return self._account.keeps_measurements
 
     @cached_property
     def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
         return Origins(registry().origins)
 
-    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
-        key = digest(description)
-        few = self._few if self._glance else None
-        known = self._looked_up(None if self._many else key) if few is None else few
-        return [each for each in known.get((key, noise), ()) if each.id not in self._taken]
+    def look(self, descriptions: Sequence[str]) -> None:
+        """Look for what is kept of some descriptions, all at once."""
+        keys = [digest(each) for each in descriptions]
+        self._known |= self._account.measurements(keys, private=noises.sampler().private)
 
-    def _looked_up(self, wanted: str | None) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Look once for what is kept of a description, or for all that is kept."""
-        if wanted not in self._known:
-            private = noises.sampler().private
-            self._known[wanted] = self._account.measurements(wanted, private=private, glance=self._glance)
-        return self._known[wanted]
+    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
+        """Return what was found of a description with a kind of noise, and was not taken yet, oldest first."""
+        known = self._known.get((digest(description), noise), ())
+        return [each for each in known if each.id not in self._taken]
 
     def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.

@@ -1,4 +1,4 @@
-"""What pays for one call: its budget, and what each group of it takes from that."""
+"""What pays for one call."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.kept import Kept
-from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
-    from collections import defaultdict
     from collections.abc import Sequence
 
     from dfprivacy._call.target import Target
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
+__all__ = ["CallPayer", "Unpaid", "delta_of", "epsilon_of"]
 
 
 class CallPayer:
@@ -38,7 +36,6 @@ class CallPayer:
         delta: Fraction,
         *,
         fresh: bool = False,
-        many: bool = False,
         price: PrivacyLoss | None = None,
     ) -> None:
         self.id = uuid.uuid4().hex
@@ -49,7 +46,7 @@ class CallPayer:
         self._price = price
         self.noise: list[MeasurementRecord] = []
         self.looked = False
-        self.kept = Kept(account, self.id, fresh=fresh, many=many)
+        self.kept = Kept(account, self.id, fresh=fresh)
         self._account = account
         self._mechanism = mechanism
 
@@ -74,9 +71,6 @@ class CallPayer:
         self.losses += losses
         self.charged += charge
 
-    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Pay nothing for what was paid before."""
-
     def keep(self, question: str | None = None, release: dict[str, Any] | None = None) -> None:
         """Keep what was measured, with the release if there is one."""
         if release is not None or self.kept.new:
@@ -89,56 +83,16 @@ class CallPayer:
             )
 
 
-class GroupPayer:
-    """What pays for one group of a call by group.
-
-    What one group has paid for its i-th measurement covers the same loss of the others' i-th: the loss is that of
-    all groups' sums together, because the curator takes the sensitivity of them all (`Table.sensitivity`).
-    """
-
-    def __init__(self, call: CallPayer, paid: defaultdict[int, list[PrivacyLoss]]) -> None:
-        self.epsilon = call.epsilon
-        self.delta = call.delta
-        self._call = call
-        self.basic_composition = call.basic_composition
-        self._paid = paid
-        self._next = 0
-
-    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge what no other group has paid."""
-        for loss in losses:
-            paid = self._paid[self._next]
-            # Groups that measure the same have the same object, which is told sooner than equal fractions.
-            if not any(loss is each or _priced(loss) == _priced(each) for each in paid):
-                self._call.pay([loss], reserve)
-                paid.append(loss)
-            self._next += 1
-
-    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Count losses that another measurement has paid for: this group's next one is that of the others still."""
-        self._next += len(losses)
-
-
 class Unpaid:
-    """What pays for a plan: nothing. It notes what the ledger spares."""
+    """What pays for a plan: nothing."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.basic_composition = target.payer.basic_composition or target.table.sample is not None
-        self.spared = Fraction(0)
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""
-
-    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Note what need not be charged."""
-        self.spared += epsilon_of(losses)
-
-
-def _priced(loss: PrivacyLoss) -> object:
-    """Give what a loss is priced by: noise of the cube by its epsilon alone, whatever the steps of its grid."""
-    return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
 
 
 def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:

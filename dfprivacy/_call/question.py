@@ -6,11 +6,10 @@ import datetime as dt
 import itertools
 import reprlib
 import traceback
-from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,11 +19,12 @@ from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.implied import implied_answer
 from dfprivacy._call.kept import Kept
-from dfprivacy._call.payment import CallPayer, GroupPayer, Unpaid, delta_of, epsilon_of
+from dfprivacy._call.payment import CallPayer, Unpaid, delta_of, epsilon_of
 from dfprivacy._call.replay import written
 from dfprivacy._call.target import Target, is_rest
 from dfprivacy._call.two_tables import second_view, together
 from dfprivacy._measure.curator import Curator, Holder, Planner
+from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.amplification import on_sample
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._measure.paying import CallBudget
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
@@ -221,8 +220,7 @@ class Question:
     def _paid(self) -> Release:
         self._check_rest()
         terms = (self.mechanism.name, *self.spending)
-        many, price = bool(self.by), self._price
-        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, many=many, price=price)
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, price=self._price)
         try:
             release, plain = self._answered(call)
         except BaseException:
@@ -237,11 +235,16 @@ class Question:
 
     def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
         """Measure and conclude; the release, and the same as JSON."""
-        answer = (
-            self._answered_by_group(call)
-            if self.by
-            else self._conclude(self._measure(self.target.table, call), call)
-        )
+        table = self.target.table
+        answer: Release
+        if not self.by:
+            (measured,) = self._measure([table], call)
+            answer = self._conclude(measured, call)
+        else:
+            parts = table.groups(self.by)
+            if all(column.public for column in self.by):
+                self._plans(parts)  # a group that cannot be asked is found before another one has paid
+            answer = self._by_group([self._conclude(each, call) for each in self._measure(parts, call)])
         release = answer.paid(self._privacy(call))
         try:
             return release, release.to_dict()
@@ -255,35 +258,31 @@ class Question:
                 "A question that was answered before can be asked again at no charge.",
             )
 
-    def _answered_by_group(self, call: CallPayer) -> Groups:
-        """Measure all groups, and then conclude for each."""
-        paid: defaultdict[int, list[PrivacyLoss]] = defaultdict(list)
-        with self.target.table.groups(self.by) as parts:
-            if all(column.public for column in self.by):
-                for part in parts:  # a group that cannot be asked is found before another one has paid
-                    self._plan(part)
-            measured = [self._measure(part, call, GroupPayer(call, paid)) for part in parts]
+    def _by_group(self, releases: Sequence[Release]) -> Groups:
         keys = itertools.product(*(column.categories or () for column in self.by))
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
         return Groups(
             by=names if several else names[0],
             keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(self._conclude(each, call) for each in measured),
+            releases=tuple(releases),
         )
 
-    def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
-        """Let the mechanism measure, and nothing after it."""
-        if table.schema.unit is not None:  # what is refused there is refused before anything is paid
-            self._plan(table)
-        curator = Curator(table, payer or call, call.kept if table.sample is None else None)
+    def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
+        """Let the mechanism measure each group, and nothing after it."""
+        if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
+            self._plans(tables)
+        kept = call.kept if self.target.table.sample is None else None
+        steps = Steps(call, kept, tables[0].whole)
+        curators = [Curator(table, call, kept, steps) for table in tables]
+        measure = [partial(self.mechanism.measure, curator, self.arguments) for curator in curators]
         try:
-            measured = _run(self.mechanism, lambda: self.mechanism.measure(curator, self.arguments), call)
+            return steps.run([partial(_run, self.mechanism, each, call) for each in measure])
         finally:
-            curator.close()
-        call.noise += curator.measured
-        call.looked |= curator.looked
-        return measured
+            for curator in curators:
+                curator.close()
+                call.noise += curator.measured
+                call.looked |= curator.looked
 
     def _conclude(self, measured: Any, call: CallPayer) -> Release:
         return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
@@ -312,15 +311,11 @@ class Question:
         self._check_rest()
         self.check()
         table = self.target.table
-        if not self.by:
-            return self._explained([table])
-        with table.groups(self.by) as parts:
-            return self._explained(parts)
+        return self._explained(table.groups(self.by) if self.by else [table])
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
         sample = self.target.table.sample
-        many = len(tables) > 1
-        kept = Kept(self.target.payer, fresh=self.fresh, many=many, glance=True) if sample is None else None
+        kept = Kept(self.target.payer, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
@@ -364,8 +359,19 @@ class Question:
         Fraction
             The epsilon of what is kept in the ledger and need not be paid.
         """
+        planner = Planner(table, Unpaid(self.target, *self.spending), kept)
+        void = self._planned(planner)
+        return planner, void, planner.spared
+
+    def _plans(self, tables: Sequence[Table]) -> None:
+        """Let the mechanism plan its measurements of all groups; an error if one cannot be asked."""
         payer = Unpaid(self.target, *self.spending)
-        planner = Planner(table, payer, kept)
+        steps = Steps(payer, None, tables[0].whole, dry=True)
+        planners = [Planner(table, payer, None, steps) for table in tables]
+        steps.run([partial(self._planned, planner) for planner in planners])
+
+    def _planned(self, planner: Planner) -> Exception | None:
+        """Plan, and return what ended a plan that is not whole."""
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 planner.planned = self.mechanism.measure(planner, self.arguments)
@@ -374,8 +380,8 @@ class Question:
         except Exception as error:
             if self.mechanism.conclusion or not planner.measured:
                 raise _failure(self.mechanism, error) from error
-            return planner, error, payer.spared
-        return planner, None, payer.spared
+            return error
+        return None
 
 
 def _short(value: object) -> str:

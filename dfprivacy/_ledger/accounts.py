@@ -356,49 +356,29 @@ class Account:
         with self.ledger.decoding():
             return _answer(*newest[0]) if newest else None
 
-    def measurements(
-        self, key: str | None = None, *, private: bool, glance: bool = False
-    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+    def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
 
         Parameters
         ----------
-        key : str, optional
-            The `digest` of a description; default: all that there are.
+        keys : sequence of str
+            Digests of descriptions.
         private : bool
             Whether their noise protects anybody; no other will do.
-        glance : bool
-            Whether what was read before will do if the ledger's file was not written since; see `Glance`.
 
         Returns
         -------
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
-        wanted = {"account": self.name, "private": int(private), **({} if key is None else {"key": key})}
-        return self._look(statements.measurements("all" if key is None else "one"), wanted, glance=glance)
-
-    def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
-        """Return all that is kept of measurements, at a glance; None if that is much."""
-        few = self._look(
-            statements.measurements("few"), {"account": self.name, "private": int(private)}, glance=True
-        )
-        return few if sum(map(len, few.values())) <= statements.FEW else None
-
-    def _look(
-        self, query: Select[Any], wanted: dict[str, Any], *, glance: bool
-    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Read what is known of measurements."""
         if not self.ledger.keeps_measurements:
             return {}
-        if glance:
-            about = self.opened, query, *wanted.values()
-            return self.ledger.glance(about, lambda: self._look(query, wanted, glance=False))
-        (rows,) = self.ledger.rows(query, wanted)
+        wanted = [{"account": self.name, "private": int(private), "key": key} for key in dict.fromkeys(keys)]
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         with self.ledger.decoding():
-            for of, noise, *rest in rows:
-                measurements.setdefault((of, noise), []).append(read_kept(noise, *rest))
+            for rows in self.ledger.rows(statements.measurements(), *wanted):
+                for of, noise, *rest in rows:
+                    measurements.setdefault((of, noise), []).append(read_kept(noise, *rest))
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:

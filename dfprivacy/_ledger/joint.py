@@ -87,15 +87,9 @@ class JointAccount:
         """Return the newest answer to the first of some questions that has one, or None."""
         return self.first.answer(*questions)
 
-    def measurements(
-        self, key: str | None = None, *, private: bool, glance: bool = False
-    ) -> dict[tuple[str, str], list[KeptMeasurement]]:
+    def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return what is kept of measurements of both; a description names them, so the first account knows."""
-        return self.first.measurements(key, private=private, glance=glance)
-
-    def few_measurements(self, *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]] | None:
-        """Return all that is kept of both, at a glance; None if that is much."""
-        return self.first.few_measurements(private=private)
+        return self.first.measurements(keys, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement."""

@@ -36,7 +36,6 @@ from dfprivacy._ledger.address import (
     turn_of,
 )
 from dfprivacy._ledger.copies import copied, sync
-from dfprivacy._ledger.glance import Glance
 from dfprivacy._ledger.measurements import digest
 from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
 from dfprivacy._ledger.records import (
@@ -57,7 +56,7 @@ from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from sqlalchemy import URL, Connection, Engine, Row, Select
@@ -95,7 +94,6 @@ class Ledger:
         file = file_of(url)
         self.file = None if file is None else Path(os.path.realpath(file))
         self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
-        self._glance = None if self.file is None else Glance(self.file)
         self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
         fresh = self._prepare(backup=not passing)
         self._recognise(fresh=fresh)
@@ -348,11 +346,6 @@ class Ledger:
                 ]
         except (forks.TornError, sqlite3.Error, OSError) as error:
             raise self._failed(error) from error
-
-    def glance(self, question: Hashable, read: Callable[[], T]) -> T:
-        """Read again only what may have changed since it was read; see `Glance`. For what charges nothing."""
-        self._usable()
-        return read() if self._glance is None else self._glance(question, read)
 
     def _failed(
         self, error: Exception, failure: type[LedgerError] = LedgerError, done: str = "read"

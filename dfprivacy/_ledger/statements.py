@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from sqlalchemy import Dialect, Insert, Select, Table, Update
 
 __all__ = [
-    "FEW",
     "account",
     "add",
     "add_asker",
@@ -24,9 +23,6 @@ __all__ = [
     "set_spent",
     "steps",
 ]
-
-FEW = 64
-"""Measurements that are read at once where several are looked for."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -100,17 +96,15 @@ def charges_since() -> Select[Any]:
 
 
 @functools.cache
-def measurements(which: Literal["all", "few", "one"]) -> Select[Any]:
-    """Select measurements of an account, or those of one description."""
+def measurements() -> Select[Any]:
+    """Select the measurements of one description, oldest first."""
     from sqlalchemy import bindparam
 
     table = tables().measurements
     columns = ("description_sha256", "noise", "id", "at", "scale", "grid", "call")
     query = table.select().with_only_columns(*(table.c[name] for name in columns)).order_by(table.c.id)
     query = query.where(table.c.account == bindparam("account"), table.c.private == bindparam("private"))
-    if which == "few":
-        return query.limit(FEW + 1)
-    return query.where(table.c.description_sha256 == bindparam("key")) if which == "one" else query
+    return query.where(table.c.description_sha256 == bindparam("key"))
 
 
 @functools.cache

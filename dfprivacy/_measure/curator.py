@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy._measure.decisions import Decisions, SparseVectorAnswers
 from dfprivacy._measure.discovery import Discovery
-from dfprivacy._measure.query import Query, copied
+from dfprivacy._measure.query import copied
 from dfprivacy._measure.sums import Sums
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Pure
@@ -25,13 +25,11 @@ from dfprivacy.release import MeasurementRecord
 from dfprivacy.schema.values import released
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
-    from dfprivacy._measure.description import Origins
-    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy._table.batch import Batch
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.local import RowLabels
@@ -209,24 +207,6 @@ class Curator(Sums, Decisions, Discovery):
         """Whether no value of a public column is missing."""
         return bool(self.size == self.sum(Given(column)).values[0])
 
-    def once(self, make: Callable[..., T], *arguments: Any) -> T:
-        """Make something of public values: once for all groups of a call.
-
-        Parameters
-        ----------
-        make : callable
-            A function of the module, not one that is defined in the call, which would be another one each time.
-        *arguments : object
-            Its arguments, which can be hashed.
-
-        Returns
-        -------
-        object
-            What it returns, which nobody may write to. Groups that ask for the sum of the same object are answered
-            soonest.
-        """
-        return self._table.made(make, arguments)
-
     def randomize(
         self,
         maps: RowLabels | Sequence[RowLabels],
@@ -303,24 +283,12 @@ class Planner(Curator):
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
 
-    _planned = True
+    _dry = True
 
-    def _copy(self, query: Query) -> Query:
-        return query  # sees no rows
-
-    def _described(self, query: Query, origins: Origins) -> str | None:
-        fresh = self._kept is not None and self._kept.fresh
-        return None if fresh else super()._described(query, origins)  # nothing is taken, and nothing kept
-
-    def _perform(
-        self,
-        record: MeasurementRecord,
-        losses: Sequence[PrivacyLoss],  # noqa: ARG002 - it is for nothing
-        draw: Callable[[], T],  # noqa: ARG002
-        blank: T,
-    ) -> T:
-        self.measured.append(record)
-        return blank
+    @property
+    def spared(self) -> Fraction:
+        """The epsilon of what the ledger keeps, and need not be paid."""
+        return self._in_step.spared
 
 
 class Holder(Curator):

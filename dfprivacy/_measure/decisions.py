@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.statistics import OfPermutations, Statistic
 
@@ -104,11 +105,12 @@ class Decisions(Paying):
         scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
         each: type[Pure] = Pure if flip else BoundedRange
 
-        def draw() -> NDArray[np.intp]:
-            values = moved(self._table.value(plan.copy, plan.k))
-            return np.array(noises.sampler().noisy_top_k(values, scale, top, flip=flip), dtype=np.intp)
+        def draw(values: Integers) -> NDArray[np.intp]:
+            chosen = noises.sampler().noisy_top_k(moved(values), scale, top, flip=flip)
+            return np.array(chosen, dtype=np.intp)
 
-        return self._perform(plan.at(scale), [each(plan.epsilon / top)] * top, draw, np.arange(top))
+        losses = [each(plan.epsilon / top)] * top
+        return self._perform(plan.at(scale), losses, draw, np.arange(top), plan.reads(self._table))
 
     def above_threshold(
         self,
@@ -171,13 +173,13 @@ class Decisions(Paying):
         far = float(2**1000)  # beyond any value
         steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
 
-        def draw() -> NDArray[np.bool_]:
-            values = integers(self._table.value(plan.copy, plan.k))
-            gaps = clamped([value - step for value, step in zip(values, steps, strict=True)])
+        def draw(values: Integers) -> NDArray[np.bool_]:
+            gaps = clamped([value - step for value, step in zip(integers(values), steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
         record = plan.at(scales[1])
-        reached = self._perform(record, [Pure(plan.epsilon)], draw, np.zeros(statistic.dimension, dtype=np.bool_))
+        blank = np.zeros(statistic.dimension, dtype=np.bool_)
+        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, plan.reads(self._table))
         return SparseVectorAnswers(reached, units[0], units[1], record)
 
     @overload
@@ -224,11 +226,11 @@ class Decisions(Paying):
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
-        count = plan.copy.dimension
+        count = plan.query.dimension
 
         def draw() -> bool | float:
             sampler = noises.sampler()
-            values = moved(self._table.value(plan.copy, plan.k, sampler.generator()))
+            values = moved(self._table.value(plan.query, plan.k, sampler.generator()))
             if alpha is None:
                 return sampler.permutation_rank(values, scale) / count
             return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
@@ -245,13 +247,12 @@ class Decisions(Paying):
         if not self.decides:
             self._refuse_several("This decides by group")
         self._table.present()
-        query = self._table.read(statistic)
+        query = self._in_step.read(statistic)
         if self._table.agreed(query.looks_at):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
         self._table.refuse_large(query)
         epsilon, _ = self._share(share)
-        about = "decision", epsilon
-        grid = self._table.once(query, about, lambda: grid_for(self._table, query, math.inf, epsilon))
-        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), self._copy(query))
+        grid = grid_for(self._table, query, math.inf, epsilon)
+        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)

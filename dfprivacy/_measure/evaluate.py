@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from dfprivacy._measure.passes import Common, Passes
-from dfprivacy._measure.query import Query, key_of, pickled
 from dfprivacy._measure.tasks import Selected, SumTask, Task
-from dfprivacy._privacy.grid import SUM_MAX, exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, VALUE_BYTES, gathered, number, of_each, reads_of
+from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._measure.passes import Law
+    from dfprivacy._measure.query import Query
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
@@ -54,62 +52,26 @@ T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
 L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
-_AGREED, _AGREED_WIDTH = 64, 4096  # how many sums of public columns are remembered, and how long ones
 
 
 class Table(Rows):
     """A protected table as the curator sees it: which rows are asked, and what can be computed of them.
 
-    With `by`, the table is one group of these columns, the same is asked of the others, and `passes` is what they
-    share. `agreed_sums` are of the table's public columns, as they were last read, for plans.
+    With `by`, the table is one group of these columns, at its `place` in the product of their categories, and the
+    same is asked of the others: together they are the `whole`.
     """
 
     by: tuple[Column, ...] = ()
-    passes: Passes | None = None
-    agreed_sums: dict[object, Integers]
+    place: int = 0
+    whole: Table | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        vars(self).update(agreed_sums={})
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        restored, (kind, state) = super().__reduce__()
-        return restored, (kind, {**state, "passes": None, "agreed_sums": {}})
-
-    def _chosen(self, schema: Schema, **changes: Any) -> Table:
-        return super()._chosen(schema, agreed_sums={}, **changes)
-
-    @contextmanager
-    def groups(self, by: tuple[Column, ...]) -> Iterator[list[Table]]:
-        """Give the parts of the table by category, or by combination of categories, in the order of their product.
-
-        What their exact sums share is forgotten in the end.
-        """
-        common = Common()
+    def groups(self, by: tuple[Column, ...]) -> list[Table]:
+        """Return the parts of the table by category or combination of categories, in the order of their product."""
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
-            parts.append(self.where(*chosen)._with(by=by, passes=Passes(self, by, place, common)))  # noqa: SLF001
-        try:
-            yield parts
-        finally:
-            common.clear()
-
-    def alone(self) -> Table:
-        """Give the same group, which shares no pass with others."""
-        return self._with(passes=None)
-
-    def read(self, measurand: RowFeatures | Statistic) -> Query:
-        """Ask features or a statistic what they look at: of the groups of a call, the first alone."""
-        return self.passes.read(measurand) if self.passes else Query.read(measurand)
-
-    def once(self, query: Query, about: tuple[object, ...], work_out: Callable[[], T]) -> T:
-        """Work out what follows from a query, public numbers and `about`: once for all groups of a call."""
-        return self.passes.once(query, about, work_out) if self.passes else work_out()
-
-    def made(self, make: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        """Make something of public arguments: once for all groups of a call."""
-        return self.passes.made(make, arguments) if self.passes else make(*arguments)
+            parts.append(self.where(*chosen)._with(by=by, place=place, whole=self))  # noqa: SLF001
+        return parts
 
     @cached_property
     def public(self) -> frozenset[str]:
@@ -132,8 +94,8 @@ class Table(Rows):
     @cached_property
     def public_rows(self) -> int | None:
         """How many rows the public conditions of a view select, in all groups; None where that is private."""
-        if self.passes is not None:
-            return self.passes.table.public_rows
+        if self.whole is not None:
+            return self.whole.public_rows
         public = tuple(condition for condition in self.conditions if condition.public)
         if self.schema.size is None or self.schema.neighbors != "replace_one" or not public or self.frame is None:
             return self.schema.size
@@ -170,27 +132,10 @@ class Table(Rows):
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
         """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
-        return integers(self._total(features, k))
+        return integers(self.summed(features, k))
 
-    def _total(self, features: RowFeatures, k: int, written: bytes = b"") -> Integers:
-        shared = self.passes.total(features, k, written) if self.passes else None
-        return self._summed(features, k) if shared is None else shared
-
-    def perturbed(
-        self, query: Query, k: int, law: Law, add: Callable[[Integers], NDArray[np.int64]]
-    ) -> NDArray[np.int64]:
-        """Value in steps of 2 to the minus k, with noise of a law that `add` adds to each number by itself.
-
-        Noise for the first measurement of all groups that share a pass is drawn at once: a call of the sampler
-        takes longer than a number does. A group takes its part, once.
-        """
-        if self.passes is None:
-            return add(self.value(query, k))
-        drawn = self.passes.perturbed(query, k, law, add) if isinstance(query.of, RowFeatures) else None
-        return add(self.value(query.copy(), k)) if drawn is None else drawn
-
-    def _summed(self, features: RowFeatures, k: int) -> Integers:
-        """Read the rows, and add them up."""
+    def summed(self, features: RowFeatures, k: int) -> Integers:
+        """Return the same."""
         sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.summands, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
@@ -274,15 +219,20 @@ class Table(Rows):
                 "Do not change a table after protecting it; protect the new one under a name of its own.",
             )
 
-    def value(self, query: Query, k: int, *rng: np.random.Generator) -> Integers:
-        """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails."""
-        if isinstance(query.of, RowFeatures):
-            return self._total(query.of, k, query.written)
+    def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
+        """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails.
+
+        `total` is what `Query.summed` sums, if it was read already.
+        """
+        summed = query.summed(k)
+        if summed is not None and total is None:
+            total = self.summed(*summed)
+        if total is not None and isinstance(query.of, RowFeatures):
+            return total
         data: Any
-        if (features := query.features) is not None:
-            fine = exact_exponent(features.radius(L2), BATCH_ROWS)
-            written = self.once(query, ("features",), lambda: pickled(features)) if self.passes else b""
-            sums = np.ldexp(np.array(self._total(features, fine, written), dtype=np.float64), -fine)
+        if summed is not None and total is not None:
+            features, fine = summed
+            sums = np.ldexp(np.array(total, dtype=np.float64), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
@@ -290,26 +240,6 @@ class Table(Rows):
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         steps = np.rint(steps)
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
-
-    def agreed_value(self, query: Query, k: int, *, planned: bool = False) -> Integers:
-        """Give the same of public columns; a copy reads the rows, unless a pass for all groups has read them.
-
-        For a plan, what was last read will do: it takes longer to read than to plan.
-        """
-        if self.passes is not None and isinstance(query.of, RowFeatures):
-            known = self.passes.total(query.of, k, query.written)
-            if known is not None:
-                return known
-        if self.parts or self.passes is not None or query.dimension > _AGREED_WIDTH:
-            return self.value(query.copy(), k)
-        key = key_of(query.of), self.conditions, k
-        value = self.agreed_sums.get(key) if planned else None
-        if value is None:
-            value = self.value(query.copy(), k)
-            if len(self.agreed_sums) >= _AGREED:
-                self.agreed_sums.clear()
-            self.agreed_sums[key] = value
-        return value
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
         """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from dfprivacy._measure.steps import Asked, Steps
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
@@ -46,10 +47,6 @@ class CallBudget(Protocol):
         """Charge losses, durably and all at once, or raise; `reserve` must fit afterwards too."""
         ...
 
-    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Charge nothing, for what was measured and paid before."""
-        ...
-
 
 class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
@@ -65,6 +62,10 @@ class KeptMeasurements(Protocol):
     @property
     def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
+        ...
+
+    def look(self, descriptions: Sequence[str]) -> None:
+        """Look for what is kept of some descriptions, all at once."""
         ...
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
@@ -92,14 +93,18 @@ class KeptMeasurements(Protocol):
 class Paying:
     """What a call has, and what is left of its price."""
 
-    _planned: ClassVar[bool] = False  # whether nothing is read or paid
+    _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
     _table: Table
     _budget: CallBudget
     _kept: KeptMeasurements | None = None
+    _steps: Steps | None = None  # default: those of this table alone
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
     _left: Fraction = field(default=_ALL, init=False)
     _gaussian_only: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._in_step = self._steps or Steps(self._budget, self._kept, dry=self._dry)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("A curator is of one call, and is never copied.")
@@ -133,23 +138,19 @@ class Paying:
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
 
-    def _copy(self, query: Query) -> Query:
-        """Copy what is to see rows, before anything is paid."""
-        return query.copy()
-
     def _perform(
         self,
         record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],
-        draw: Callable[[], T],
-        blank: T,  # noqa: ARG002 - for those who only plan
+        draw: Callable[..., T],
+        blank: T,
+        reads: tuple[Table, Query, int] | None = None,
     ) -> T:
         """Pay, and only then read and draw."""
-        if losses:
-            self._budget.pay(losses, self._reserve(losses[-1]))
-        drawn = draw()
+        reserve = self._reserve(losses[-1]) if losses else ()
+        answer: T = self._in_step.ask(Asked(losses=losses, reserve=reserve, reads=reads, answer=draw, blank=blank))
         self.measured.append(record)
-        return drawn
+        return answer
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
         """Take a part of the call's epsilon and delta."""

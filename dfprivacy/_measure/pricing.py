@@ -91,17 +91,18 @@ class Price:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k.
-
-    The copy is what sees the rows.
-    """
+    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k."""
 
     what: str
     kind: str
     epsilon: Fraction
     k: int
     steps: int
-    copy: Query
+    query: Query
+
+    def reads(self, table: Table) -> tuple[Table, Query, int]:
+        """Return what is read of a table."""
+        return table, self.query, self.k
 
     def at(self, scale: float) -> MeasurementRecord:
         """Say it in words, with noise of a scale in steps."""

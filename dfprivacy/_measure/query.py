@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from dfprivacy._privacy.grid import exact_exponent
+from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import PluginError
 from dfprivacy.features import RowFeatures
 from dfprivacy.features.base import enforced
@@ -38,8 +41,6 @@ class Query:
         Those whose sums a statistic is of.
     shape : tuple of int
         Of its value.
-    written : bytes
-        As it travels, if it is a copy.
     reveal : Reveal or None
         Which of the noisy sums are shown, if not all.
     """
@@ -48,7 +49,6 @@ class Query:
     columns: tuple[Column, ...]
     features: RowFeatures | None
     shape: tuple[int, ...]
-    written: bytes = field(default=b"", repr=False, compare=False)
     reveal: Reveal | None = None
 
     @classmethod
@@ -62,15 +62,27 @@ class Query:
         """Ask the same, and show only what a rule says."""
         return self if reveal is None else replace(self, reveal=reveal)
 
+    @cached_property
+    def key(self) -> bytes:
+        """What tells it from others of the call: a rule of what is shown does not."""
+        return key_of((self.of, self.columns, self.shape))
+
     def copy(self) -> Query:
         """Copy what is to see rows; see `copied`. A rule sees none."""
-        written = self.written or pickled(replace(self, reveal=None))
-        return replace(_read_back(self, written), written=written, reveal=self.reveal)
+        return replace(_read_back(self, pickled(replace(self, reveal=None))), reveal=self.reveal)
 
     @property
     def looks_at(self) -> tuple[Column, ...]:
         """All columns that it may read."""
         return (*self.columns, *(self.features.columns if self.features else ()))
+
+    def summed(self, k: int) -> tuple[RowFeatures, int] | None:
+        """Return the features whose sums are read, and the exponent of their grid; None of whole columns."""
+        if isinstance(self.of, RowFeatures):
+            return self.of, k
+        if self.features is None:
+            return None
+        return self.features, exact_exponent(self.features.radius(2), BATCH_ROWS)
 
     @property
     def dimension(self) -> int:

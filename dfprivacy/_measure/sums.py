@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
-from dfprivacy._measure.description import canonical_order, describe, describe_query
 from dfprivacy._measure.evaluate import L2
-from dfprivacy._measure.noisy import clamped, measurement, released, shown
+from dfprivacy._measure.noisy import measurement, released
 from dfprivacy._measure.paying import Paying
 from dfprivacy._measure.pricing import (
     FINE,
@@ -29,24 +25,19 @@ from dfprivacy._measure.pricing import (
     steps_of,
 )
 from dfprivacy._measure.query import Query
+from dfprivacy._measure.steps import Asked
 from dfprivacy._privacy import calibrate
-from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.batch import BATCH_ROWS
-from dfprivacy.errors import ArgumentError, LedgerError, PluginError
+from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.base import enforced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from dfprivacy._measure.description import Origins
-    from dfprivacy._measure.paying import KeptMeasurements
-    from dfprivacy.features.integers import Integers
     from dfprivacy.release import NoisyValue, Reveal
     from dfprivacy.statistics import Statistic
 
@@ -182,7 +173,7 @@ class Sums(Paying):
         squared = math.ceil(min(needs) / _ROOM)
         scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
         loss = Gaussian(squared, scale, dimension, epsilon, delta)
-        self._budget.pay([loss], self._reserve(loss))
+        self._in_step.ask(Asked(losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
         return [
             once(features, JointShare(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
@@ -243,11 +234,11 @@ class Sums(Paying):
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
-        query = self._table.read(measurand).revealing(reveal)
+        query = self._in_step.read(measurand, reveal)
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._table.agreed_value(query, k, planned=self._planned)
+            steps = self._in_step.ask(Asked(reads=(self._table, query, k)))
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
@@ -257,9 +248,9 @@ class Sums(Paying):
         whole_units &= (
             self._budget.basic_composition
         )  # elsewhere noise on units may be charged more; losses.Laplace
-        about = (noise, whole_units, reveal, *cost)
-        price = self._table.once(
-            query, about, lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units)
+        price = self._in_step.once(
+            ("price", query.key, reveal, noise, whole_units, *cost),
+            lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
         return self._drawn(query, price)
 
@@ -271,7 +262,7 @@ class Sums(Paying):
             )
         if share is None:
             return self.sum(features)
-        query = Query.read(features)
+        query = self._in_step.read(features)
         grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
         cost = share.loss.epsilon, share.loss.delta
         return self._drawn(query, priced(query, "gaussian", grid, share.scale(grid.squared), cost))
@@ -285,96 +276,15 @@ class Sums(Paying):
 
     def _drawn(self, query: Query, price: Price) -> NoisyValue:
         """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
-        kept = self._kept if self._kept and self._kept.used and price.losses else None
-        text = self._described(query, kept.origins) if kept else None
-        best = None
-        if kept is not None and text is not None:
-            wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
-            best = kept.best(kept.like(text, price.noise), wanted)
-        if best is None:
-            return self._new(query, price, text)
-        self._budget.spare(price.losses)
-        return self._taken(query, best, price, text)
-
-    def _order(self, query: Query) -> NDArray[np.intp] | None:
-        """Find the order in which the values are kept."""
-        return self._table.once(query, ("order",), lambda: canonical_order(query.of))
-
-    def _described(self, query: Query, origins: Origins) -> str | None:
-        """Describe a measurement; of all groups, what it is of is described once."""
-        about = ("description", query.reveal)
-        what = self._table.once(query, about, lambda: describe_query(query, origins))
-        return describe(what, self._table, origins)
-
-    def _new(self, query: Query, price: Price, text: str | None) -> NoisyValue:
-        """Pay, read and draw."""
-        k, scale, noise = price.grid.k, price.scale, price.noise
-        # What groups ask was copied when it was read, and whichever of them reads rows copies it then.
-        copy = query if query.written and noise != "cube" else self._copy(query)
-
-        def draw() -> NDArray[np.int64]:
-            sampler = noises.sampler()
-
-            def add(values: Integers) -> NDArray[np.int64]:
-                if query.reveal is not None:  # of all groups at once
-                    every = clamped(values).reshape(-1, query.dimension)
-                    return sampler.revealed(every, scale, _chooser(query, price)).ravel()
-                return cast("NDArray[np.int64]", getattr(sampler, noise)(clamped(values), scale))
-
-            if noise == "cube":  # one draw for all coordinates of a group
-                noisy = add(self._table.value(copy, k))
-            else:
-                noisy = self._table.perturbed(copy, k, (noise, scale, query.reveal), add)
-            if self._kept is not None and text is not None:
-                order = self._order(query)
-                kept = noisy if order is None else noisy[order]
-                self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
-            return noisy
-
-        blank = np.zeros(query.dimension, dtype=np.int64)
-        steps = self._perform(price.record, price.losses, draw, blank)
-        return released(query, price.record, steps, _identity(self._kept.call if self._kept else "", text, steps))
-
-    def _taken(self, query: Query, kept: KeptMeasurement, price: Price, text: str | None) -> NoisyValue:
-        """Take what is kept, at no charge and without a look at the rows."""
-        record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
-
-        def recall() -> NDArray[np.int64]:
-            steps = cast("KeptMeasurements", self._kept).steps(kept)
-            if steps.shape != (query.dimension,):
-                raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-            order = self._order(query)
-            if order is None:
-                return steps
-            noisy = np.empty_like(steps)
-            noisy[order] = steps
-            return noisy
-
-        cast("KeptMeasurements", self._kept).take(kept)
-        steps = self._perform(record, (), recall, np.zeros(query.dimension, dtype=np.int64))
-        return released(query, record, steps, _identity(kept.call, text, steps))
-
-
-def _identity(call: str, text: str | None, steps: NDArray[np.int64]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
-    if not call:
-        return ""
-    call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return blake2b(f"{call} {text}".encode() + steps.tobytes(), digest_size=8).hexdigest()
-
-
-def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
-    """Let a rule choose among noisy sums in steps, of which it sees those that are shown."""
-    weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
-    reveal = cast("Reveal", query.reveal)
-
-    def choose(steps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        chosen = np.asarray(reveal.next(shown(steps, price.grid.k) / weights, price.record.scale / weights))
-        if chosen.shape != steps.shape or chosen.dtype != np.bool_:
-            raise PluginError(
-                f"{type(reveal).__name__}.next() must say of each number whether it is shown.",
-                "Return an array of bool of the shape of its first argument.",
+        reserve = self._reserve(price.losses[-1]) if price.losses else ()
+        taken = self._in_step.ask(
+            Asked(
+                losses=price.losses,
+                reserve=reserve,
+                reads=(self._table, query, price.grid.k),
+                blank=np.zeros(query.dimension, dtype=np.int64),
+                price=price,
             )
-        return chosen
-
-    return choose
+        )
+        self.measured.append(taken.record)
+        return released(query, taken.record, taken.steps, taken.id)

@@ -66,6 +66,18 @@ class Batch:
         }
         return Batch(stop - start, raw, each(self._cleaned), each(self._encoded), each(self._missing))
 
+    def take(self, rows: NDArray[np.intp]) -> Batch:
+        """Give some rows, in this order."""
+
+        def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
+            return {column: array[rows] for column, array in arrays.items()}
+
+        raw = {
+            read: Dictionary(of.codes[rows], of.values) if isinstance(of, Dictionary) else of[rows]
+            for read, of in self.raw.items()
+        }
+        return Batch(len(rows), raw, each(self._cleaned), each(self._encoded), each(self._missing))
+
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
         self._encoded[column] = np.full(self.size, code, dtype=np.intp)

@@ -91,7 +91,7 @@ _HOUSE = (
     "dfprivacy._table.batch",
     "dfprivacy._table.keys",
     "dfprivacy._measure.evaluate",
-    "dfprivacy._measure.passes",
+    "dfprivacy._measure.steps",
     "dfprivacy._measure.tasks",
     "dfprivacy.features.threads",
     *dict.fromkeys(kind.__module__ for kind in Curator.__mro__ if kind is not object),

@@ -136,7 +136,7 @@ class Summed:
         weight = 2.0 if n is not None else 1.0
         summed = {name: column for name, column in columns.items() if degrees[name] or name in told}
         asked = tuple((column, degrees[name], gaps[name], name in told) for name, column in summed.items())
-        measured = curator.sum(curator.once(_stacked, asked, weight, n is None), noise="cube", share=share)
+        measured = curator.sum(_stacked(asked, weight, n is None), noise="cube", share=share)
         d, b = len(measured.values), float(np.max(measured.scales))
         parts = dict(zip(summed, measured.parts, strict=False))
         if n is not None:

@@ -132,10 +132,10 @@ def chosen(
     rows = most_rows(curator)
     leaves, scales = [], []
     for q in shares:
-        ranks = curator.once(_ranks, column, gaps, q, step, rows)
+        ranks = _ranks(column, gaps, q, step, rows)
         leaves.append(int(curator.select(ranks, share=Fraction(1, len(shares)))[0]))
         scales.append(curator.measured[-1].scale)
-    return Chosen(curator.once(intervals, column, step, rows), tuple(leaves), tuple(scales), curator.size)
+    return Chosen(intervals(column, step, rows), tuple(leaves), tuple(scales), curator.size)
 
 
 def _ranks(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:

@@ -296,7 +296,7 @@ def moments(
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
     weight = 1.0 if degree == 1 else 0.5 if n is not None else 1.5
-    of = curator.once(_summed, column, gaps, degree, n is None, weight if counted else None)
+    of = _summed(column, gaps, degree, n is None, weight if counted else None)
     measured = curator.sum(of, share=share)
     sums = np.zeros((4, len(measured.values)))
     if n is None:
@@ -315,7 +315,7 @@ def _summed(
     column: Column,
     gaps: tuple[Column, ...],
     degree: int,
-    count: bool,  # noqa: FBT001 - as `once` gives it
+    count: bool,  # noqa: FBT001
     weight: float | None,
 ) -> features.RowFeatures:
     of = features.Moments(column, degree=degree, count=count)

@@ -566,10 +566,11 @@ def tree_error(curator: Curator, plan: Layout) -> float:
     """Give the same of the tree of one column that all of a call's budget buys."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
-    return moved / curator.epsilon * curator.once(_of_scale_one, plan, private)
+    return moved / curator.epsilon * _of_scale_one(plan, private)
 
 
-def _of_scale_one(plan: Layout, private: bool) -> float:  # noqa: FBT001 - as `once` takes it
+@lru_cache(maxsize=16)  # for the groups of a call
+def _of_scale_one(plan: Layout, private: bool) -> float:  # noqa: FBT001
     return prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))
 
 
@@ -593,7 +594,7 @@ class Planned:
         """Lay them out, before anything is paid; all nodes are shown if nobody says which quantiles are asked."""
         counted = tuple(bool(gaps[column.name]) for column in columns)
         rows = rows_epsilon(curator, share / len(columns))
-        return curator.once(_planned, tuple(columns), counted, rows, None if asked is None else tuple(asked))
+        return _planned(tuple(columns), counted, rows, None if asked is None else tuple(asked))
 
     def measured(self, curator: Curator, share: Fraction) -> list[tuple[Layout, NoisyValue]]:
         """Measure them, with their share of the call's budget."""
@@ -601,6 +602,7 @@ class Planned:
         return [*zip(self.layouts, counts.parts, strict=True)]
 
 
+@lru_cache(maxsize=16)  # for the groups of a call
 def _planned(
     columns: tuple[Column, ...],
     counted: tuple[bool, ...],

@@ -102,13 +102,13 @@ def test_no_person_moves_the_sums_of_all_groups_further_than_is_charged(neighbor
 
     def value(rows):
         table = table_of(rows, neighbors)
-        with table.groups((table.schema.categorical("g"),)) as parts:
-            return [step for part in parts for step in part.total(of, GRID)]
+        parts = table.groups((table.schema.categorical("g"),))
+        return [step for part in parts for step in part.total(of, GRID)]
 
     table = table_of(OTHERS, neighbors)
-    with table.groups((table.schema.categorical("g"),)) as parts:
-        query = Query.read(of)
-        charged = {n: steps_of(parts[0], query, n, GRID, parts[0].sensitivity(of, n)) for n in (1, 2, math.inf)}
+    parts = table.groups((table.schema.categorical("g"),))
+    query = Query.read(of)
+    charged = {n: steps_of(parts[0], query, n, GRID, parts[0].sensitivity(of, n)) for n in (1, 2, math.inf)}
     found = distances(neighbors, value)
 
     assert all(apart <= charged[norm] for norm, apart in found.items())

@@ -18,7 +18,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._measure import tasks
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.query import Query
+from dfprivacy._measure.steps import Asked, Steps
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
@@ -42,6 +42,7 @@ from dfprivacy.features import (
     spread,
 )
 from dfprivacy.features.base import enforced
+from dfprivacy.features.integers import integers
 from dfprivacy.release import Release
 from dfprivacy.statistics import OfSums
 from dfprivacy.testing.noise import seeded_noise
@@ -132,14 +133,22 @@ def passes():
         yield counted
 
 
+def in_step(whole, keys, measurands, k=K):
+    """Exact values that groups ask at once, and of each by itself."""
+    parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), Steps(None, whole=whole)
+    asked = [Asked(reads=(part, steps.read(each), k)) for part, each in zip(parts, measurands, strict=False)]
+    with passes() as counted:
+        found = [integers(each) for each in steps._exact(asked).values()]
+    own = [integers(part.value(query, k)) for part, query, _ in (each.reads for each in asked)]
+    return own, found, counted
+
+
 def both(whole, keys, made):
     """Sums of all groups from one pass, and each from a pass of its own."""
-    columns = whole.schema.columns
-    features = enforced(made(columns))
-    with whole.groups(tuple(columns[name] for name in keys)) as parts, passes() as counted:
-        found = [part.total(features, K) for part in parts]
+    features = made(whole.schema.columns)
+    own, found, counted = in_step(whole, keys, itertools.repeat(features))
     assert [whole] == counted
-    return [part.alone().total(features, K) for part in parts], found
+    return own, found
 
 
 # The same whole numbers
@@ -168,30 +177,23 @@ def test_one_pass_is_that_of_the_selected_rows(engine, conditions, monkeypatch):
         assert own == found, name
 
 
-def test_another_feature_or_grid_takes_a_pass_of_its_own():
-    """What a group asks otherwise than the first is read by itself."""
+def test_groups_that_ask_otherwise_share_a_pass():
+    """Features that a group chose for itself are summed of its own rows, in the same pass."""
     whole = table(pd.DataFrame(DATA))
-    columns = whole.schema.columns
-    first, second = enforced(Moments(columns["x"])), enforced(Moments(columns["y"]))
+    for keys in KEYS:
+        of = [FEATURES[name](whole.schema.columns) for name in ("moments", "ball", "nystrom", "wave", "crosstabs")]
+        own, found, counted = in_step(whole, keys, itertools.cycle(of))
 
-    with whole.groups((columns["g"],)) as parts, passes() as counted:
-        parts[0].total(first, K)
-        found = [parts[1].total(features, k) for features, k in ((first, K), (second, K), (first, K - 1))]
-
-    alone = parts[1].alone()
-    assert [alone.total(first, K), alone.total(second, K), alone.total(first, K - 1)] == found
-    assert 3 == len(counted)
+        assert own == found
+        assert [whole] == counted
 
 
 def test_too_many_sums_for_one_pass_take_one_each(monkeypatch):
     """What would not fit the memory is read group by group."""
-    monkeypatch.setattr("dfprivacy._measure.passes._TOGETHER", 7)
+    monkeypatch.setattr("dfprivacy._measure.steps._TOGETHER", 7)
     whole = table(pd.DataFrame(DATA))
-    by = (whole.schema.columns["g"],)
 
-    with whole.groups(by) as parts, passes() as counted:
-        for part in parts:
-            part.total(enforced(Moments(whole.schema.columns["x"])), K)
+    _, _, counted = in_step(whole, ("g",), itertools.repeat(Moments(whole.schema.columns["x"])))
 
     assert 4 == len(counted)
 
@@ -228,40 +230,15 @@ def protect(data=DATA, engine=pd.DataFrame, name="clinic", **terms):
     "terms", [{"neighbors": "add_remove"}, {}, {"public": ["g"]}, {"public": ["g", "h"]}], ids=str
 )
 def test_a_call_by_group_reads_once_for_each_measurement(keys, terms):
-    """Two measurements of all groups are two passes, and their sizes, where they are public, are one more."""
+    """Two measurements of all groups are two passes; public sizes are one more, before and after the charge."""
     view = protect(**terms).group_by(*keys)
     known = set(keys) <= set(terms.get("public", ()))
 
     with passes() as counted:
         answers = view.averaged("x", epsilon=1)
 
-    assert 2 + known == len(counted)
+    assert 2 + 2 * known == len(counted)
     assert len(answers.keys) == len(answers.releases)
-
-
-def test_nothing_of_the_exact_sums_is_left_after_a_call():
-    """A curator that a mechanism keeps has none of them, neither after an answer nor after a failure."""
-    view = protect(public=["g"])
-
-    view.group_by("g").averaged("x", epsilon=1)
-    with pytest.raises(dp.BudgetExceeded):
-        view.group_by("g").averaged("x", epsilon=1000)
-
-    assert 5 == len({id(curator) for curator in KEPT if type(curator) is dp.Curator})
-    assert [{}] * len(KEPT) == [
-        {**curator._table.passes.common.sums, **curator._table.passes.common.noisy} for curator in KEPT
-    ]
-
-
-def test_a_copy_of_a_group_has_no_sums():
-    """What travels of a table are neither its rows nor its sums."""
-    whole = table(pd.DataFrame(DATA))
-    with whole.groups((whole.schema.columns["g"],)) as parts:
-        parts[0].total(enforced(Count()), 0)
-        made, arguments = parts[0].__reduce__()
-
-    copy = made(*arguments)
-    assert (None, None) == (copy.frame, copy.passes)
 
 
 # Several keys
@@ -371,14 +348,11 @@ class Moved(OfSums):
 def test_statistics_of_the_same_sums_share_a_pass():
     """Whatever else a statistic holds, such as a number that was measured of its group."""
     whole = table(pd.DataFrame(DATA))
-    asked = [Query.read(Moved(whole.schema.columns["x"], by)).copy() for by in range(4)]
 
-    with whole.groups((whole.schema.columns["g"],)) as parts, passes() as counted:
-        found = [part.value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
+    own, found, counted = in_step(whole, ("g",), [Moved(whole.schema.columns["x"], by) for by in range(4)])
 
     assert [whole] == counted
-    alone = [part.alone().value(query, K)[0] for part, query in zip(parts, asked, strict=True)]
-    assert alone == found
+    assert own == found
 
 
 @pytest.mark.parametrize("where", CONDITIONS)
@@ -419,7 +393,7 @@ def drawn(sampler):
 
 
 def test_noise_of_all_groups_is_drawn_at_once():
-    """One draw has the noise of every group; a group that asks for the same again gets another draw."""
+    """One draw has the noise of every group; who asks for the same again gets another draw."""
     register_mechanism(twice)
     view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
 
@@ -429,55 +403,28 @@ def test_noise_of_all_groups_is_drawn_at_once():
     finally:
         unregister("twice")
 
-    assert [8, 2, 2, 2, 2] == sizes
+    assert [8, 8] == sizes
     assert 16 == len({value for release in answers.releases for value in release.value})
 
 
 def test_groups_share_a_copy_of_what_the_first_one_asked():
     """Whoever changes features afterwards asks something else, with a price of its own."""
     whole = table(pd.DataFrame(DATA))
-    features = Moments(whole.schema.columns["x"], degree=1)
+    x, y = (whole.schema.columns[name] for name in "xy")
+    features, steps = Moments(x, degree=1), Steps(None, whole=whole)
 
-    with whole.groups((whole.schema.columns["g"],)) as parts:
-        first = parts[0].read(features)
-        prices = [parts[0].once(first, ("price",), lambda: 1)]
-        same = parts[1].read(Moments(whole.schema.columns["x"], degree=1))
-        vars(features)["columns"] = (whole.schema.columns["y"],)
-        other = parts[1].read(features)
-        prices += [parts[1].once(query, ("price",), lambda: 2) for query in (same, other)]
+    first, same = steps.read(features), steps.read(Moments(x, degree=1))
+    vars(features)["columns"] = (y,)
+    other = steps.read(features)
 
     assert same is first
-    assert whole.schema.columns["x"] == first.of.columns[0] == first.columns[0]
-    assert whole.schema.columns["y"] == other.of.columns[0]
-    assert [1, 1, 2] == prices
+    assert (x, x, y) == (first.of.columns[0], first.columns[0], other.of.columns[0])
 
 
-def test_what_is_made_of_public_values_is_made_once_for_all_groups():
-    """Groups get the same object for the same arguments, and one query of it; other calls one of their own."""
-    whole = table(pd.DataFrame(DATA))
-    x, y = whole.schema.columns["x"], whole.schema.columns["y"]
-
-    with whole.groups((whole.schema.columns["g"],)) as parts:
-        first, same = (part.made(Moments, (x,)) for part in parts[:2])
-        other = parts[1].made(Moments, (y,))
-        queries = [part.read(each) for part, each in zip(parts, (first, same), strict=False)]
-        queries.append(parts[1].read(other))
-
-    assert first is same
-    assert queries[0] is queries[1]
-    assert first is not queries[0].of
-    assert (x, y) == (queries[0].of.columns[0], queries[2].of.columns[0])
-    assert whole.made(Moments, (x,)) is not whole.made(Moments, (x,))
-
-
-def test_features_that_cannot_be_pickled_twice_are_refused():
-    """What changes its mind about being copied is the plugin's fault."""
-    whole = table(pd.DataFrame(DATA))
-    features = Wave(whole.schema.columns["x"])
+def test_features_that_cannot_be_copied_are_refused():
+    """What cannot be copied never sees rows."""
+    features = Wave(table(pd.DataFrame(DATA)).schema.columns["x"])
     features.held = (each for each in ())
 
-    with (
-        whole.groups((whole.schema.columns["g"],)) as parts,
-        pytest.raises(PluginError, match="cannot be copied"),
-    ):
-        parts[0].total(enforced(features), K)
+    with pytest.raises(PluginError, match="cannot be copied"):
+        Steps(None).read(enforced(features))
