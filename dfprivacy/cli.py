@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._call.requests import fingerprint, new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
 from dfprivacy._ledger.budget import Budget, questions_grid
-from dfprivacy._ledger.history import calls_of, matching
+from dfprivacy._ledger.history import PAGE, Wanted, calls_of
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
@@ -226,8 +226,13 @@ def _existing(options: argparse.Namespace) -> Ledger:
 def _accounts(options: argparse.Namespace, name: str | None) -> int:
     ledger = _existing(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
-    wanted = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
-    calls = {account.name: matching(calls_of(account).values(), **wanted) for account in accounts}
+    given = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
+    wanted, shown = Wanted(**given), name is not None or any(given.values())
+    every = options.csv or options.json
+    calls = {
+        account.name: calls_of(account, wanted, None if every else PAGE) if every or shown else []
+        for account in accounts
+    }
     problems = ledger.problems()
     if options.csv:
         _print_csv(calls)
@@ -244,10 +249,9 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
         found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
         _print(json.dumps(found, indent=2))
     else:
-        shown = name is not None or any(wanted.values())
         _print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
-            _print_account(account, calls[account.name] if shown else [])
+            _print_account(account, calls[account.name])
         for each in [] if name else ledger.records()[1:]:  # the first says when it was made
             _print(
                 f"\n{each.at:%Y-%m-%d %H:%M}  {_RECORDS.get(each.event, each.event)} {each.subject}: {each.value}"
@@ -258,12 +262,15 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
 
 
 def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
-    _print(f"\n{account.name}: {len(account.entries())} charges, {len(account.answers())} answers")
+    charges, answers = (account.count(kind, Wanted()) for kind in ("charges", "answers"))
+    _print(f"\n{account.name}: {charges:,} charges, {answers:,} answers")
     _print(f"  {Budget(account)}")
     for share in account.shares():
         left = float(share.accountant.largest(share.spent))
         cap = float(share.epsilon)
         _print(f"  share of {share.analyst}: epsilon {cap:g}; the largest next Laplace release is ε = {left:g}")
+    if len(calls) == PAGE:
+        _print(f"  the last {PAGE} questions; --json and --csv have all:")
     for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
         _print(f"  {line}")
 

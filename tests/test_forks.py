@@ -170,30 +170,6 @@ def test_a_fork_that_tells_nobody_is_noticed(python, path):
     assert len(account.entries()) == 6
 
 
-STRAY = """
-stray = forks.Connection(sys.argv[1], check_same_thread=False)
-stray.execute("SELECT count(*) FROM accounts").fetchall()
-child = os.fork()
-try:
-    stray.execute("SELECT 1")
-except sqlite3.ProgrammingError:
-    pay("child" if child == 0 else "parent")
-if child == 0:
-    sys.exit()
-wait(child)
-"""
-
-
-def test_what_an_interrupt_left_open_is_closed_before_a_fork(path):
-    """A connection that nobody closed crosses no fork."""
-    account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
-
-    printed = interpreter(CHARGE + STRAY, path)
-
-    assert sorted(printed.splitlines()) == ["child paid", "parent paid"]
-    assert len(account.entries()) == 2
-
-
 LOCKS = """
 import os, sys, threading
 from functools import cached_property
@@ -227,61 +203,6 @@ os.wait()
 def test_no_lock_of_the_house_is_inherited_held(python):
     """A child can take every lock that a thread of its parent held."""
     assert python(LOCKS) == "free\n"
-
-
-IMPORTS = """
-import os, sys, threading
-from pathlib import Path
-import dfprivacy._forks
-
-Path(sys.argv[1], "slow.py").write_text("import __main__, time; __main__.begun.set(); time.sleep(1)")
-sys.path.insert(0, sys.argv[1])
-begun = threading.Event()
-threading.Thread(target=lambda: __import__("slow")).start()
-begun.wait()
-if os.fork() == 0:
-    import slow
-    print("imported", flush=True)
-    os._exit(0)
-os.wait()
-"""
-
-
-def test_a_fork_waits_for_imports(tmp_path):
-    """A child can import what a thread of its parent was importing."""
-    assert interpreter(IMPORTS, tmp_path) == "imported\n"
-
-
-LATE_IMPORTS = """
-import os, signal, sys, threading, time
-from pathlib import Path
-
-begun = []
-
-def begin():
-    if not begun:
-        threading.Thread(target=lambda: __import__("slow"), daemon=True).start()
-        while not begun:
-            time.sleep(0.001)
-
-os.register_at_fork(before=begin)  # another library's step before a fork, done after those of what is loaded later
-import dfprivacy._forks
-
-text = "import __main__, time; __main__.begun.append(1); time.sleep(len(__main__.begun) == 1); done = True"
-Path(sys.argv[1], "slow.py").write_text(text)
-sys.path.insert(0, sys.argv[1])
-if os.fork() == 0:
-    signal.alarm(60)  # it would wait for ever
-    import slow
-    print("imported", slow.done, flush=True)
-    os._exit(0)
-print(os.wait()[1], flush=True)
-"""
-
-
-def test_a_child_begins_imports_anew_that_a_fork_did_not_wait_for(tmp_path):
-    """A child can import what a thread began to import when all had ended that the fork waited for."""
-    assert interpreter(LATE_IMPORTS, tmp_path) == "imported True\n0\n"
 
 
 # Threads ask while the process forks children that ask too. Every release that anybody got is written down.

@@ -6,6 +6,7 @@ import functools
 import json
 import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -23,7 +24,9 @@ from dfprivacy._ledger.records import (
     read_spent,
     read_text,
     relation_of,
+    written_moment,
 )
+from dfprivacy._ledger.tables import tables
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
 from dfprivacy.errors import BudgetExceeded, LedgerError
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from sqlalchemy import Connection, Row, Select
 
     from dfprivacy._ledger.analysts import Share
+    from dfprivacy._ledger.history import Wanted
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._privacy.filters import Accountant, Spent
 
@@ -42,8 +46,7 @@ __all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "now", "tried_agai
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# For each account what its charges add up to, to the last of them that was read in this process.
-_added_up: dict[tuple[str, str, datetime], tuple[int, Spent]] = {}
+_AT_ONCE = 500  # calls in one query
 TRIES = 10  # of a transaction that the server undoes for the sake of others
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
@@ -154,23 +157,18 @@ class Account:
             row = connection.execute(statements.account(), {"name": self.name}).one()
         return self._spent(row)
 
-    def check(self) -> None:
-        """Hold what was spent against the charges; a `LedgerError` if it is less.
-
-        Sums are kept in the process, so that each charge is read once.
-        """
-        key = self.ledger.where, self.name, self.opened
-        last, already = _added_up.get(key, (0, self.accountant.nothing))
-        new = {"account": self.name, "last": last}
+    def check(self, most: int | None = None) -> None:
+        """Hold what was spent against all charges, or so many of the newest; a `LedgerError` if it is less."""
         with self.ledger.transaction() as connection:
             # First: meanwhile more can be spent, never less.
-            often = list(connection.execute(statements.charges_since(), new))
+            losses = [
+                loss for loss, _ in connection.execute(statements.newest_charges(most), {"account": self.name})
+            ]
             row = connection.execute(statements.account(), {"name": self.name}).one()
-            robbed = less_than_charged(connection, self)
+            robbed = less_than_charged(connection, self, most)
         with self.ledger.decoding():
-            losses = [(loss_from_dict(json.loads(loss)), times) for loss, times, _ in often]
-            least = charged(self.accountant, already, losses)
-        _added_up[key] = max((newest for *_, newest in often), default=last), least
+            times = [(loss_from_dict(json.loads(loss)), often) for loss, often in Counter(losses).items()]
+            least = charged(self.accountant, self.accountant.nothing, times)
         if robbed or not covers(self._spent(row), least):
             by = f" by {robbed[0]!r}" if robbed else ""
             raise LedgerError(
@@ -202,17 +200,32 @@ class Account:
         """Who asks."""
         return self.analyst or who_asks()
 
-    def askers(self, request: str | None = None) -> dict[str, str]:
-        """Return who made each call, or each call for a request, as far as it was written down."""
+    def askers(self, request: str | None = None, calls: Sequence[str] | None = None) -> dict[str, str]:
+        """Return who made each call, each of some, or each for a request, as far as it was written down."""
         if not self.ledger.keeps_analysts:
             return {}
         query = statements.of("askers")
         if request is not None:
             query = query.where(query.selected_columns.request == request)
-        with self.ledger.transaction() as connection:
-            rows = list(connection.execute(query, {"account": self.name}))
+        rows = self._of_calls(query, calls)
         with self.ledger.decoding():
             return {read_text(row.call): read_text(row.analyst) for row in rows}
+
+    def analysts(self) -> list[str]:
+        """Return who has asked."""
+        table = tables().askers
+        query = table.select().with_only_columns(table.c.analyst).where(table.c.account == self.name).distinct()
+        with self.ledger.transaction() as connection:
+            return [*connection.execute(query).scalars()] if self.ledger.keeps_analysts else []
+
+    def _of_calls(self, query: Select[Any], calls: Sequence[str] | None) -> list[Row[Any]]:
+        """Read the rows of some calls, or all."""
+        call, parts = query.selected_columns.call, [calls]
+        if calls is not None:
+            parts = [calls[at : at + _AT_ONCE] for at in range(0, len(calls), _AT_ONCE)]
+        wanted = [query if part is None else query.where(call.in_(part)) for part in parts]
+        with self.ledger.transaction() as connection:
+            return [row for each in wanted for row in connection.execute(each, {"account": self.name})]
 
     def shares(self) -> list[Share]:
         """Return what analysts may spend of it, and have spent."""
@@ -387,23 +400,48 @@ class Account:
         with self.ledger.decoding():
             return read_steps(rows[0][0])
 
-    def answers(self) -> list[Answer]:
-        """Return every answer kept, oldest first."""
-        return self._read_answers(statements.answers(one=False))
+    def answers(self, calls: Sequence[str] | None = None) -> list[Answer]:
+        """Return every answer kept, or those of some calls, oldest first."""
+        rows = self._of_calls(statements.answers(one=False), calls)
+        with self.ledger.decoding():
+            return [_answer(*tuple(row)) for row in rows]
+
+    def charged(self) -> Fraction:
+        """Return the sum of the epsilons that were charged."""
+        from sqlalchemy import func
+
+        table = tables().charges
+        query = table.select().where(table.c.account == self.name).group_by(table.c.epsilon)
+        query = query.with_only_columns(table.c.epsilon, func.count())
+        with self.ledger.transaction() as connection, self.ledger.decoding():
+            return sum((read_fraction(each) * often for each, often in connection.execute(query)), Fraction(0))
+
+    def count(self, kind: Literal["charges", "answers"], wanted: Wanted) -> int:
+        """Return how many charges or answers there are among the calls that are wanted."""
+        from sqlalchemy import func
+
+        table = tables().charges if kind == "charges" else tables().answers
+        query = wanted.of(table.select().with_only_columns(func.count()).select_from(table), table, self)
+        with self.ledger.transaction() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def page(self, wanted: Wanted, skipped: int, most: int) -> list[Answer]:
+        """Return the newest answers among the calls that are wanted, some skipped, newest first."""
+        table = tables().answers
+        query = wanted.of(statements.answers(one=False), table, self).order_by(None).order_by(table.c.id.desc())
+        query = query.offset(skipped).limit(most)
+        with self.ledger.transaction() as connection, self.ledger.decoding():
+            return [_answer(*tuple(row)) for row in connection.execute(query, {"account": self.name})]
 
     def newest_answers(self, mechanisms: tuple[str, ...], most: int) -> list[Answer]:
         """Return the newest answers of some mechanisms, so many at most, newest first."""
-        return self._read_answers(statements.newest_answers(mechanisms, most))
-
-    def _read_answers(self, query: Select[Any]) -> list[Answer]:
-        (rows,) = self.ledger.rows(query, {"account": self.name})
+        (rows,) = self.ledger.rows(statements.newest_answers(mechanisms, most), {"account": self.name})
         with self.ledger.decoding():
-            return [_answer(*row) for row in rows]
+            return [_answer(*tuple(row)) for row in rows]
 
-    def entries(self) -> list[Entry]:
-        """Return every charge, oldest first."""
-        with self.ledger.transaction() as connection:
-            rows = list(connection.execute(statements.of("charges"), {"account": self.name}))
+    def entries(self, calls: Sequence[str] | None = None) -> list[Entry]:
+        """Return every charge, or those of some calls, oldest first."""
+        rows = self._of_calls(statements.of("charges"), calls)
         with self.ledger.decoding():
             return [_entry(row) for row in rows]
 
@@ -467,7 +505,7 @@ def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+    return written_moment(datetime.now(UTC))
 
 
 def _shown(number: Fraction) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import sqlite3
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +12,16 @@ from dfprivacy import _forks as forks
 from dfprivacy.errors import LedgerError, MissingDependency
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable
+    import sqlite3
     from contextlib import AbstractContextManager
 
-    from sqlalchemy import URL, Connection, Dialect, Engine
+    from sqlalchemy import URL, Connection, Engine
 
 __all__ = [
     "ELSEWHERE",
     "LOCK_SECONDS",
     "MEMORY",
     "begin",
-    "driver_of",
     "engine_of",
     "file_of",
     "place",
@@ -36,7 +33,7 @@ LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait
 _CONNECT: dict[str, Any] = {  # isolation_level None: BEGIN and COMMIT are ours, not the driver's
     "timeout": LOCK_SECONDS,
     "isolation_level": None,
-    "check_same_thread": False,  # threads take turns, and one that forks closes what another left open
+    "check_same_thread": False,  # threads take turns
 }
 MEMORY = "memory:"
 ELSEWHERE = "Mend it, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
@@ -107,7 +104,7 @@ def address_of(where: str) -> URL:
 
 
 def engine_of(url: URL, where: str) -> Engine:
-    from sqlalchemy import Engine, NullPool, StaticPool, create_engine
+    from sqlalchemy import NullPool, StaticPool, create_engine, event
     from sqlalchemy.exc import NoSuchModuleError
 
     # Without a pool no connection outlives its transaction, so that a fork has to wait for no more than that.
@@ -123,40 +120,16 @@ def engine_of(url: URL, where: str) -> Engine:
     except ImportError as error:
         wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
-    dialect, compiled = _sqlite()
-    connect: Any = functools.partial(_safe, url, where)
-    pool = (StaticPool if where == MEMORY else NullPool)(connect, dialect=dialect)
-    return Engine(pool, dialect, url, execution_options={"compiled_cache": compiled}, hide_parameters=True)
+    pool = StaticPool if where == MEMORY else NullPool
+    engine = create_engine(url, poolclass=pool, connect_args=_CONNECT, hide_parameters=True)
+    event.listen(engine, "connect", _made_safe)
+    return engine
 
 
-@functools.cache
-def _sqlite() -> tuple[Dialect, dict[Any, Any]]:
-    """Return what engines of SQLite share, which takes longer to make than a question: dialect and statements."""
-    from sqlalchemy import create_engine
-
-    return create_engine("sqlite://").dialect, {}
-
-
-def driver_of(engine: Engine, where: str) -> Callable[[], Any] | None:
-    """Return what gives a connection of SQLite's driver alone, as the engine's are; None for another database."""
-    if engine.dialect.name != "sqlite":
-        return None
-    return engine.raw_connection if where == MEMORY else functools.partial(_opened, engine.url, where)
-
-
-def _opened(url: URL, where: str) -> sqlite3.Connection:
-    args, options = _sqlite()[0].create_connect_args(url)
-    kind: Any = sqlite3.Connection if where == MEMORY else forks.Connection
-    connection: sqlite3.Connection = kind(*args, **{**options, **_CONNECT})
-    return connection
-
-
-def _safe(url: URL, where: str) -> sqlite3.Connection:
-    connection = _opened(url, where)
+def _made_safe(connection: sqlite3.Connection, _: object) -> None:
     # With NORMAL the last charges could be lost when the power fails.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    return connection
 
 
 def turn_of(engine: Engine) -> AbstractContextManager[None]:

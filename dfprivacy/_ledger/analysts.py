@@ -136,11 +136,11 @@ def note(connection: Connection, accounts: Sequence[Account], event: Mapping[str
         connection.execute(statements.add_asker(), {**event, **row})
 
 
-def less_than_charged(connection: Connection, account: Account) -> list[str]:
-    """Name the analysts of whose share less was spent than they were charged."""
+def less_than_charged(connection: Connection, account: Account, most: int | None) -> list[str]:
+    """Name the analysts of whose share less was spent than they were charged, in so many of the newest charges."""
     short = []
     for share in shares(connection, account).values():
-        least = _charged(connection, account, share.accountant, share.analyst)
+        least = _charged(connection, account, share.accountant, share.analyst, most)
         if not covers(_of(connection, share, account), least):  # read after the charges: it can only be more
             short.append(share.analyst)
     return short
@@ -153,13 +153,20 @@ def _of(connection: Connection, share: Share, account: Account) -> Spent:
         return _read(row).spent
 
 
-def _charged(connection: Connection, account: Account, accountant: Accountant, analyst: str) -> Spent:
-    """Add up what an analyst was charged."""
-    rows = connection.execute(statements.of("askers"), {"account": account.name})
-    calls = {row.call for row in rows if name_key(row.analyst) == name_key(analyst)}
-    rows = connection.execute(statements.of("charges"), {"account": account.name})
+def _charged(
+    connection: Connection, account: Account, accountant: Accountant, analyst: str, most: int | None = None
+) -> Spent:
+    """Add up what an analyst was charged, in so many of the newest charges."""
+    rows = connection.execute(statements.newest_charges(most), {"account": account.name}).all()
+    asked, calls = statements.of("askers"), [*{row.call for row in rows}]
+    asked = asked if most is None else asked.where(asked.selected_columns.call.in_(calls))
+    own = {
+        row.call
+        for row in connection.execute(asked, {"account": account.name})
+        if name_key(row.analyst) == name_key(analyst)
+    }
     with account.ledger.decoding():
-        losses = [(loss_from_dict(json.loads(row.loss)), 1) for row in rows if row.call in calls]
+        losses = [(loss_from_dict(json.loads(row.loss)), 1) for row in rows if row.call in own]
         return charged(accountant, accountant.nothing, losses)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._ledger.history import calls_of, matching
+from dfprivacy._ledger.history import PAGE, Wanted, calls_by
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
@@ -46,7 +46,7 @@ class Budget:
         self.epsilon = account.epsilon
         self.delta = account.delta
         self.remaining = account.accountant.largest(spent)
-        self.spent = sum((entry.epsilon for entry in account.entries()), Fraction(0))
+        self.spent = account.charged()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain JSON values; epsilons as exact strings."""
@@ -95,10 +95,9 @@ class Releases(Sequence[Release]):
     What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
     """
 
-    def __init__(self, account: Account) -> None:
-        self._answers: list[Answer] = account.answers()
-        self._ledger = account.ledger
-        self._calls = calls_of(account)
+    def __init__(self, account: Account, wanted: Wanted | None = None) -> None:
+        self._account = account
+        self._wanted = wanted or Wanted()
 
     def filter(
         self,
@@ -138,41 +137,56 @@ class Releases(Sequence[Release]):
         >>> len(view.releases.filter(method="ttest", since="2026-01-01")), len(view.releases)
         (1, 2)
         """
-        kept = matching(self._calls.values(), method=method, analyst=analyst, since=since, until=until)
-        calls = {each.call for each in kept}
-        part = object.__new__(type(self))
-        vars(part).update(vars(self), _answers=[each for each in self._answers if each.call in calls])
-        return part
+        given = {"method": method, "analyst": analyst, "since": since, "until": until}
+        new: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
+        return type(self)(self._account, replace(self._wanted, **new))
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
-        return [self._calls[answer.call].to_dict() for answer in self._answers]
+        return [each.to_dict() for each in calls_by(self._account, self._page(0, len(self)))]
+
+    def _page(self, start: int, stop: int) -> list[Answer]:
+        """Read some answers by their places, oldest first."""
+        count = len(self)
+        stop = min(stop, count)
+        return self._account.page(self._wanted, count - stop, stop - start)[::-1]
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
     @overload
     def __getitem__(self, index: slice) -> list[Release]: ...
     def __getitem__(self, index: int | slice) -> Release | list[Release]:
-        if isinstance(index, slice):
-            return [_read(answer) for answer in self._answers[index]]
-        return _read(self._answers[index])
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            return _read(self._page(places, places + 1)[0])
+        if not places:
+            return []
+        first = min(places)
+        page = self._page(first, max(places) + 1)
+        return [_read(page[at - first]) for at in places]
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return self._account.count("answers", self._wanted)
 
     def __iter__(self) -> Iterator[Release]:
-        return (self[index] for index in range(len(self)))
+        for start in range(0, len(self), PAGE):
+            yield from map(_read, self._page(start, start + PAGE))
 
     def __repr__(self) -> str:
-        lines = [f"{len(self)} release{'' if len(self) == 1 else 's'}"]
-        return "\n  ".join([*lines, *(self._grid().lines(_WIDE) if len(self) else ())])
-
-    def _grid(self) -> Grid:
-        return questions_grid([self._calls[answer.call] for answer in self._answers], self._ledger, full=False)
+        heading, grid = self._shown()
+        return "\n  ".join([heading, *(grid.lines(_WIDE) if grid.rows else ())])
 
     def _repr_html_(self) -> str:
-        caption = f"{len(self)} release{'' if len(self) == 1 else 's'}"
-        return self._grid().html(caption)
+        heading, grid = self._shown()
+        return grid.html(heading)
+
+    def _shown(self) -> tuple[str, Grid]:
+        """Write how many there are, and a table of the last."""
+        count = len(self)
+        heading = f"{count:,} release{'' if count == 1 else 's'}"
+        last = calls_by(self._account, self._page(max(0, count - PAGE), count))
+        heading += f", of which the last {PAGE}" if count > PAGE else ""
+        return heading, questions_grid(last, self._account.ledger, full=False)
 
 
 def questions_grid(calls: Sequence[CallRecord], ledger: Ledger, *, full: bool = True) -> Grid:

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from dfprivacy import _forks as forks
 from dfprivacy._ledger.address import LOCK_SECONDS
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ def address(path: Path, mode: str) -> str:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a SQLite file, which no fork copies open."""
+    """Open a SQLite file, in a turn."""
     options = {"uri": True, "timeout": LOCK_SECONDS, "isolation_level": None, "check_same_thread": False}
-    return sqlite3.connect(address(path, mode), factory=forks.Connection, **options)  # type: ignore[call-overload, no-any-return]
+    return sqlite3.connect(address(path, mode), **options)  # type: ignore[call-overload, no-any-return]
 
 
 def sync(path: Path) -> None:

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy import _words
 from dfprivacy._ledger.names import name_key
+from dfprivacy._ledger.records import read_moment, read_text, written_moment
+from dfprivacy._ledger.tables import tables
 from dfprivacy.errors import ArgumentError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Select, Table
 
     from dfprivacy._ledger.accounts import Account, Answer
 
-__all__ = ["CallRecord", "calls_of", "matching", "written"]
+__all__ = ["PAGE", "CallRecord", "Wanted", "calls_by", "calls_of", "written"]
+
+PAGE = 50
+"""Calls or answers that are read, or shown, at once."""
 
 
 @dataclass(frozen=True)
@@ -84,62 +91,92 @@ class CallRecord:
         }
 
 
-def calls_of(account: Account) -> dict[str, CallRecord]:
-    """Read every call of an account that was charged or answered, oldest first, by its number."""
-    entries, answers, askers = account.entries(), account.answers(), account.askers()
-    first: dict[str, tuple[dt.datetime, str]] = {}
-    paid: dict[str, list[Fraction]] = {}
-    for entry in entries:
-        first.setdefault(entry.call, (entry.at, entry.mechanism))
-        epsilon, delta = paid.get(entry.call, [Fraction(0), Fraction(0)])
-        paid[entry.call] = [epsilon + entry.epsilon, delta + entry.delta]
-    for answer in answers:
-        first.setdefault(answer.call, (answer.at, answer.mechanism))
-    by_call = {answer.call: answer for answer in answers}
-    records = {}
-    with account.ledger.decoding():
-        for call, (at, method) in sorted(first.items(), key=lambda item: item[1]):
-            kept = by_call.get(call)
-            records[call] = CallRecord(
-                call=call,
-                at=at,
-                analyst=askers.get(call, ""),
-                method=method,
-                question=None if kept is None or kept.question is None else dict(json.loads(kept.question)),
-                epsilon=paid.get(call, [Fraction(0)])[0],
-                delta=paid.get(call, [Fraction(0)] * 2)[1],
-                reused=_reused(kept),
-                answered=kept is not None,
-                typed=_typed(kept),
-            )
-    return records
-
-
-def matching(
-    calls: Iterable[CallRecord],
-    *,
-    method: str | None = None,
-    analyst: str | None = None,
-    since: str | dt.date | None = None,
-    until: str | dt.date | None = None,
-) -> list[CallRecord]:
-    """Keep the calls of a method, an analyst and a time; ``until`` a day is until its end.
+@dataclass(frozen=True)
+class Wanted:
+    """Which calls are wanted: of a method, an analyst, and a time; ``until`` a day is until its end.
 
     Raises
     ------
     ArgumentError
         If a date is none.
     """
-    first = None if since is None else _moment("since", since, last=False)
-    last = None if until is None else _moment("until", until, last=True)
-    return [
-        each
-        for each in calls
-        if (method is None or each.method == method)
-        and (analyst is None or name_key(each.analyst) == name_key(analyst))
-        and (first is None or each.at >= first)
-        and (last is None or each.at <= last)
-    ]
+
+    method: str | None = None
+    analyst: str | None = None
+    since: str | dt.date | None = None
+    until: str | dt.date | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.moments
+
+    @property
+    def moments(self) -> tuple[str | None, str | None]:
+        """The first and the last moment, as the ledger writes them."""
+        since, until = (
+            None if day is None else _moment(name, day, last=name == "until")
+            for name, day in (("since", self.since), ("until", self.until))
+        )
+        first, last = (None if at is None else written_moment(at) for at in (since, until))
+        return first, last
+
+    def of(self, query: Select[Any], table: Table, account: Account) -> Select[Any]:
+        """Select these calls among the rows of a table."""
+        first, last = self.moments
+        query = query.where(table.c.account == account.name)
+        query = query if self.method is None else query.where(table.c.mechanism == self.method)
+        query = query if first is None else query.where(table.c.at >= first)
+        query = query if last is None else query.where(table.c.at <= last)
+        if self.analyst is None:
+            return query
+        asked = tables().askers
+        same = [name for name in account.analysts() if name_key(name) == name_key(self.analyst)]
+        of_them = asked.select().with_only_columns(asked.c.call)
+        return query.where(
+            table.c.call.in_(of_them.where(asked.c.account == account.name, asked.c.analyst.in_(same)))
+        )
+
+
+def calls_of(account: Account, wanted: Wanted | None = None, last: int | None = None) -> list[CallRecord]:
+    """Read the calls of an account that were charged or answered, or the last of them; oldest first."""
+    known = account.ledger.keeps_analysts  # an older one has no calls but in its charges
+    table = tables().askers if known else tables().charges
+    query = (wanted or Wanted()).of(table.select(), table, account).order_by(table.c.id.desc()).limit(last)
+    with account.ledger.transaction() as connection:
+        rows = [dict(row) for row in connection.execute(query).mappings()]
+    first = {row["call"]: row for row in rows}  # of several charges the oldest
+    return _records(account, [*first.values()][::-1], everything=last is None)
+
+
+def calls_by(account: Account, answers: Sequence[Answer]) -> list[CallRecord]:
+    """Read the calls that some answers are of."""
+    rows = [{"call": each.call, "at": written_moment(each.at), "mechanism": each.mechanism} for each in answers]
+    return _records(account, rows, everything=False)
+
+
+def _records(account: Account, rows: Sequence[Mapping[str, Any]], *, everything: bool) -> list[CallRecord]:
+    calls = None if everything else [str(row["call"]) for row in rows]
+    paid: dict[str, list[Fraction]] = {}
+    for entry in account.entries(calls):
+        epsilon, delta = paid.get(entry.call, [Fraction(0), Fraction(0)])
+        paid[entry.call] = [epsilon + entry.epsilon, delta + entry.delta]
+    by_call, askers = {answer.call: answer for answer in account.answers(calls)}, account.askers(calls=calls)
+    with account.ledger.decoding():
+        return [
+            CallRecord(
+                call=row["call"],
+                at=read_moment(row["at"]),
+                analyst=askers.get(row["call"], ""),
+                method=read_text(row["mechanism"]),
+                question=None if kept is None or kept.question is None else dict(json.loads(kept.question)),
+                epsilon=paid.get(row["call"], [Fraction(0)])[0],
+                delta=paid.get(row["call"], [Fraction(0)] * 2)[1],
+                reused=_reused(kept),
+                answered=kept is not None,
+                typed=_typed(kept),
+            )
+            for row in rows
+            for kept in [by_call.get(row["call"])]
+        ]
 
 
 def written(question: Mapping[str, Any]) -> str:

@@ -12,14 +12,13 @@ budget at the same moment cannot both get it.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import secrets
 import sqlite3
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger import analysts, statements
@@ -28,7 +27,6 @@ from dfprivacy._ledger.address import (
     ELSEWHERE,
     MEMORY,
     begin,
-    driver_of,
     engine_of,
     file_of,
     place,
@@ -56,14 +54,15 @@ from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from sqlalchemy import URL, Connection, Engine, Row, Select
 
 __all__ = ["Ledger", "ledger_file", "open_ledger"]
 
-T = TypeVar("T")
+_NEWEST = 1000
+"""Charges that are held against what was spent when an account is opened."""
 
 
 class Ledger:
@@ -90,7 +89,6 @@ class Ledger:
         self._outdated = False
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
-        self._driver = driver_of(self._engine, where)
         file = file_of(url)
         self.file = None if file is None else Path(os.path.realpath(file))
         self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
@@ -180,7 +178,7 @@ class Ledger:
             )
         if shares:
             self._give(account, shares)
-        account.check()
+        account.check(_NEWEST)
         return account
 
     def _give(self, account: Account, shares: Mapping[str, Fraction]) -> None:
@@ -312,13 +310,14 @@ class Ledger:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            engine = self._usable()
+            engine, process = self._usable(), os.getpid()
             # Before the transaction begins, for a server may show it what was committed until then.
             known = self._remembered() if write else []
             with turn_of(engine), engine.connect() as connection:
                 begin(connection, write=write)
                 self._refuse_loss(connection, known)
                 yield connection
+                _refuse_copy(process)
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
@@ -330,22 +329,9 @@ class Ledger:
             raise failure(error.what, error.hint) from error
 
     def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
-        """Read the rows of a query once for each of several sets of its parameters.
-
-        Every question looks for what is kept, and SQLAlchemy takes as long for it as SQLite, which is read by its
-        driver alone.
-        """
-        if self._driver is None:
-            with self.transaction() as connection:
-                return [[tuple(row) for row in connection.execute(query, each)] for each in several]
-        text, order, fixed = _compiled(query)
-        try:
-            with turn_of(self._usable()), closing(self._driver()) as file:
-                return [
-                    file.execute(text, [{**fixed, **each}[name] for name in order]).fetchall() for each in several
-                ]
-        except (forks.TornError, sqlite3.Error, OSError) as error:
-            raise self._failed(error) from error
+        """Read the rows of a query once for each of several sets of its parameters."""
+        with self.transaction() as connection:
+            return [[tuple(row) for row in connection.execute(query, each)] for each in several]
 
     def _failed(
         self, error: Exception, failure: type[LedgerError] = LedgerError, done: str = "read"
@@ -508,6 +494,9 @@ class Ledger:
                         _OLDER[version] :
                     ]:
                         table.create(connection)
+                    for table in (tables().charges, tables().answers):
+                        for index in table.indexes:
+                            index.create(connection, checkfirst=True)
                     first = connection.execute(oldest).first()
                     # An older backup gets the same id.
                     made = secrets.token_hex(16) if first is None else digest(f"{first.name} {first.opened}")[:32]
@@ -573,18 +562,15 @@ class Ledger:
             )
 
 
+def _refuse_copy(process: int) -> None:
+    """Refuse to go on with a transaction of the process that this one was forked from."""
+    if os.getpid() != process:
+        raise forks.TornError
+
+
 def _bare(sql: str) -> str:
     """Write a definition without spaces and quotation marks."""
     return "".join(sql.split()).replace('"', "")
-
-
-@functools.cache
-def _compiled(query: Select[Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
-    """Write a query for SQLite's driver, with its parameters in order; a query is made once in a process."""
-    from sqlalchemy.dialects.sqlite import pysqlite
-
-    compiled = query.compile(dialect=pysqlite.dialect())
-    return str(compiled), cast("Sequence[str]", compiled.positiontup), compiled.params
 
 
 def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:

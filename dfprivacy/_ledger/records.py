@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ __all__ = [
     "read_spent",
     "read_text",
     "relation_of",
+    "written_moment",
     "written_relation",
 ]
 
@@ -107,6 +108,11 @@ def read_moment(value: object) -> datetime:
     if moment.tzinfo is None:
         raise ValueError
     return moment
+
+
+def written_moment(moment: datetime) -> str:
+    """Write a moment in UTC; texts of moments are in the order of the moments."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_public(value: str) -> tuple[str, ...]:

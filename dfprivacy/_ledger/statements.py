@@ -15,9 +15,9 @@ __all__ = [
     "add",
     "add_asker",
     "answers",
-    "charges_since",
     "measurements",
     "newest_answers",
+    "newest_charges",
     "of",
     "schema",
     "set_spent",
@@ -86,13 +86,13 @@ def add_asker() -> Insert:
 
 
 @functools.cache
-def charges_since() -> Select[Any]:
-    """Count the charges of an account after the last that is known, by their loss."""
-    from sqlalchemy import bindparam, func
+def newest_charges(most: int | None) -> Select[Any]:
+    """Select the losses of the newest charges of an account."""
+    from sqlalchemy import bindparam
 
     table = tables().charges
-    new = table.select().where(table.c.account == bindparam("account"), table.c.id > bindparam("last"))
-    return new.with_only_columns(table.c.loss, func.count(), func.max(table.c.id)).group_by(table.c.loss)
+    query = table.select().where(table.c.account == bindparam("account"))
+    return query.with_only_columns(table.c.loss, table.c.call).order_by(table.c.id.desc()).limit(most)
 
 
 @functools.cache

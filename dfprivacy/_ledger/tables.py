@@ -47,8 +47,11 @@ def tables() -> Tables:
     steps = Column("steps", LargeBinary, nullable=False)
     number = Column("id", Integer, primary_key=True)
     whose = Column("account", String(NAME_LENGTH), ForeignKey("accounts.name"), nullable=False)
-    by_account, by_question, by_description, by_call, by_analyst = (
+    by_account, charged, of_account, answered, by_question, by_description, by_call, by_analyst = (
         Index("charges_of", "account"),
+        Index("charges_for", "account", "call"),
+        Index("answers_of", "account"),
+        Index("answers_for", "account", "call"),
         Index("answers_to", "account", "question_sha256"),
         Index("measurements_of", "account", "description_sha256"),
         Index("askers_of", "account", "call"),
@@ -58,8 +61,8 @@ def tables() -> Tables:
         metadata,
         Table("ledger", metadata, Column("schema_version", Integer, nullable=False)),
         Table("accounts", metadata, name, *terms, *text("spent")),
-        Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account),
-        Table("answers", metadata, *event(), *question, *text("release"), by_question),
+        Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account, charged),
+        Table("answers", metadata, *event(), *question, *text("release"), by_question, of_account, answered),
         Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
         Table("askers", metadata, *event(), *text("analyst"), Column("request", Text), by_call),
         Table("shares", metadata, number, whose, *text("analyst", "opened", "accountant", "spent"), by_analyst),
