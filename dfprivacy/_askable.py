@@ -59,8 +59,8 @@ class Askable:
         Explanation
             The plan.
         """
-        mechanisms = registry().mechanisms
-        if not isinstance(method, str) or method not in mechanisms:
+        mechanisms = registry(method).mechanisms if isinstance(method, str) else {}
+        if method not in mechanisms:
             name = method if isinstance(method, str) else type(method).__name__
             raise ArgumentError(f"There is no method {name!r}.", _near(name))
         return self._question(mechanisms[method], args, kwargs).explain()
@@ -145,7 +145,7 @@ class Askable:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
-        known = registry().mechanisms
+        known = registry(name.removesuffix(OWN)).mechanisms
         mechanism = known.get(name) or known.get(name.removesuffix(OWN))
         form = mechanism if mechanism is None or mechanism.name == name else mechanism.own
         if mechanism is None or form is None:

@@ -99,7 +99,7 @@ class ColumnView:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
-        mechanism = registry().mechanisms.get(name)
+        mechanism = registry(name).mechanisms.get(name)
         first = None if mechanism is None else _first(mechanism)
         if mechanism is None or first is None:
             raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")

@@ -142,7 +142,7 @@ class Request:
     def __getattr__(self, name: str) -> Callable[..., Wanted]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
-        mechanism = registry().mechanisms.get(name)
+        mechanism = registry(name).mechanisms.get(name)
         if mechanism is None:
             raise AttributeError(f"A request has no {name!r}: it writes questions, and has no rows or account.")
 
@@ -477,7 +477,7 @@ class Received:
         return waiting
 
     def _pending(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
-        mechanism = registry().mechanisms.get(wanted.method)
+        mechanism = registry(wanted.method).mechanisms.get(wanted.method)
         if mechanism is None:
             raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
         target = view._target  # noqa: SLF001 - a view of ours

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import textwrap
 import threading
 import types
@@ -492,6 +494,30 @@ def test_plugins_are_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
 
     assert 1 == len({id(each) for each in found})
+
+
+def test_the_bundled_plugins_list_their_methods() -> None:
+    """What pyproject.toml lists of each plugin is what it offers."""
+    listed = metadata.distribution("dfprivacy").entry_points.select(group="dfprivacy.methods")
+    bundled = [each for each in registry().loaded if each.plugin.distribution == "dfprivacy"]
+
+    assert {each.name: each.value for each in listed} == {
+        method: each.plugin.module for each in bundled for method in each.mechanisms
+    }
+
+
+def test_a_question_loads_the_plugin_of_its_method_alone() -> None:
+    """Plugins that list their methods wait until one of these is asked; those that list none are loaded at once."""
+    script = """
+import sys, pandas as pd, dfprivacy as dp
+view = dp.protect(pd.DataFrame({"x": [0.5] * 9}), "lazy", epsilon=1, bounds={"x": (0, 1)}, ledger="memory:")
+view.ttest("x", popmean=0.25, epsilon=0.5)
+print(sorted(name for name in sys.modules if name.startswith("dfprivacy_") and "." not in name))
+print("kme_release" in dir(view), "dfprivacy_kme" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+
+    assert run.stdout.splitlines() == ["['dfprivacy_ttest']", "True True"]
 
 
 def test_interrupted_loading_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def with_found_bounds(
         )
 
     asked(dict.fromkeys(names, _ANY)).check()
-    search = registry().mechanisms.get("find_bounds")
+    search = registry("find_bounds").mechanisms.get("find_bounds")
     if search is None:
         raise ArgumentError('bounds="find" needs the plugin that has find_bounds().', "Declare bounds.")
     again = {"fresh": kwargs["fresh"]} if "fresh" in kwargs else {}

@@ -55,7 +55,7 @@ class Kept:
     @cached_property
     def origins(self) -> Origins:
         """Distribution and version of each package with plugins."""
-        return Origins(registry().origins)
+        return Origins(registry("").origins)
 
     def look(self, descriptions: Sequence[str]) -> None:
         """Look for what is kept of some descriptions, all at once."""

@@ -216,7 +216,7 @@ def power_of(
     prices = sorted({positive("epsilon", each) for each in _several("epsilon", epsilon)})
     runs, seed = _count("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
-    mechanism = registry().mechanisms.get(method)
+    mechanism = registry(method).mechanisms.get(method)
     if mechanism is None:
         raise ArgumentError(
             f"There is no method {method!r}.", f"The methods are {sorted(registry().mechanisms)!r}."

@@ -230,7 +230,7 @@ class Question:
         text = self.wide_text if call.looked else self.text
         with nullcontext() if call.charged else suppress(LedgerError):  # what was free need not be kept
             call.keep(text, plain)
-        registry().announce(release, self.target.payer.name)
+        registry("").announce(release, self.target.payer.name)
         return release
 
     def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:

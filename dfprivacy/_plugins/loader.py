@@ -1,8 +1,9 @@
 """The loader of plugins, which survives other people's broken ones.
 
-Plugins are found at the first use of a view, never by ``import dfprivacy``. Each is loaded on its own: one that
-fails costs its own methods and nothing else, and what was left out, of which distribution and version, is said
-once as a `PluginWarning` and kept in ``registry().problems``.
+Plugins are found at the first use of a view, never by ``import dfprivacy``. One whose distribution lists its
+methods, as entry points of the group ``dfprivacy.methods``, is loaded when one of these is asked. Each is loaded on
+its own: one that fails costs its own methods and nothing else, and what was left out, of which distribution and
+version, is said once as a `PluginWarning` and kept in ``registry().problems``.
 
 Two environment variables hold entry-point names, separated by commas: with ``DFPRIVACY_PLUGINS`` exactly these are
 loaded (none if it is empty), and those in ``DFPRIVACY_BLOCK`` are not.
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESERVED", "Plugin", "Registry", "register", "register_mechanism", "registry", "unregister"]
 
-GROUP = "dfprivacy"
+GROUP, METHODS = "dfprivacy", "dfprivacy.methods"
 BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
 SLOW_SECONDS = 2.0
 RESERVED = frozenset(
@@ -117,11 +118,16 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plugin with what is used of it: its mechanisms by name, and the manager of its hooks."""
+    """A plugin with what is used of it: its mechanisms by name, and the manager of its hooks.
+
+    One that waits has `load`, and the names of the methods for which it waits.
+    """
 
     plugin: Plugin
     mechanisms: Mapping[str, Mechanism] = field(default_factory=dict)
     manager: pluggy.PluginManager | None = None
+    load: Callable[[], object] | None = None
+    waits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -202,17 +208,22 @@ class Registry:
         counts = (len(self.plugins), len(self.mechanisms), len(self.problems))
         return "<Registry: {} plugins, {} mechanisms, {} problems>".format(*counts)
 
-    def owner(self, mechanism: str) -> Plugin:
-        """Return the plugin that a mechanism of this name comes from."""
-        return next(each.plugin for each in self.loaded if mechanism in each.mechanisms)
+    def owner(self, method: str) -> Plugin | None:
+        """Return the plugin that a method of this name comes from; None if there is none."""
+        return next((each.plugin for each in self.loaded if method in {*each.mechanisms, *each.waits}), None)
 
 
 _lock = Lock()
 _registry: Registry | None = None
 
 
-def registry() -> Registry:
-    """Return what the plugins offer; at first use, load them.
+def registry(method: str | None = None) -> Registry:
+    """Return what the plugins offer, loaded at first use.
+
+    Parameters
+    ----------
+    method : str, optional
+        The method that is asked: plugins that list others need not be loaded. Default: all are.
 
     Returns
     -------
@@ -222,7 +233,7 @@ def registry() -> Registry:
     Warns
     -----
     PluginWarning
-        At first use, once for each problem.
+        Once for each problem.
 
     Examples
     --------
@@ -232,15 +243,28 @@ def registry() -> Registry:
     global _registry  # noqa: PLW0603 - the one state of this module
     with _lock:
         if _registry is None:
-            _registry = Registry()  # what a plugin sees that asks while it is being loaded
-            try:
-                _registry = _load_installed()
-            except BaseException:
-                _registry = None  # interrupted: begin anew next time
-                raise
+            _registry = _found()
             for problem in _registry.problems:
                 warnings.warn(problem, PluginWarning, stacklevel=2)
+        for at, each in enumerate(_registry.loaded):
+            if each.load is None or not (method is None or not each.waits or method in each.waits):
+                continue
+            before = _registry
+            # A plugin that asks while it is being loaded does not see itself.
+            _registry = _with(before, at, replace(each, load=None, waits=frozenset()))
+            try:
+                loaded = _load(each.plugin, each.load, _registry)
+            except BaseException:
+                _registry = before  # interrupted: begin anew next time
+                raise
+            _registry = _with(_registry, at, loaded)
+            if loaded.plugin.problem:
+                warnings.warn(loaded.plugin.problem, PluginWarning, stacklevel=2)
         return _registry
+
+
+def _with(now: Registry, at: int, loaded: Loaded) -> Registry:
+    return replace(now, loaded=(*now.loaded[:at], loaded, *now.loaded[at + 1 :]))
 
 
 def register(plugin: object, name: str | None = None) -> None:
@@ -354,15 +378,15 @@ def _without(now: Registry, name: str) -> Registry:
     return replace(now, loaded=tuple(kept))
 
 
-def _load_installed() -> Registry:
-    """Load every entry point, the bundled ones first, then by distribution."""
+def _found() -> Registry:
+    """Find every entry point, the bundled ones first, then by distribution."""
     allowed, blocked = _names("DFPRIVACY_PLUGINS"), _names("DFPRIVACY_BLOCK") or ()
     entry_points, notes = _entry_points()
-    names = {about.name for about, _ in entry_points}
+    names = {about.name for about, *_ in entry_points}
     result = Registry(notes=(*notes, *_unknown("DFPRIVACY_PLUGINS", allowed or (), names)))
     result = replace(result, notes=(*result.notes, *_unknown("DFPRIVACY_BLOCK", blocked, names)))
     taken: dict[str, Plugin] = {}
-    for about, load in entry_points:
+    for about, load, methods in entry_points:
         if about.name in blocked:
             each = _left_out(about, "blocked", f"Plugin {about} is blocked by DFPRIVACY_BLOCK.")
         elif allowed is not None and about.name not in allowed:
@@ -376,7 +400,7 @@ def _load_installed() -> Registry:
             )
         else:
             taken[about.name] = about
-            each = _load(about, load, result)
+            each = Loaded(about, load=load, waits=methods)
         result = replace(result, loaded=(*result.loaded, each))
     return result
 
@@ -397,16 +421,16 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
 
 
-def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object]]], list[str]]:
-    """Find the entry points, in loading order, and say which distributions cannot be read.
+def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[str]]], list[str]]:
+    """Find the entry points, in loading order, with their methods, and say which distributions cannot be read.
 
     One distribution at a time: `importlib.metadata.entry_points` fails for all if one file is malformed.
     """
-    distributions: dict[tuple[bool, str], list[tuple[Plugin, Callable[[], object]]]] = {}
+    distributions: dict[tuple[bool, str], list[tuple[Plugin, Callable[[], object], frozenset[str]]]] = {}
     notes = []
     for distribution in metadata.distributions():
         try:
-            points = distribution.entry_points.select(group=GROUP)
+            points, methods = (distribution.entry_points.select(group=group) for group in (GROUP, METHODS))
         except Exception as error:  # noqa: BLE001
             unread = " ".join(_called(distribution))
             notes.append(
@@ -417,7 +441,8 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object]]], list[str
         if points:
             name, version = _called(distribution)
             key = re.sub(r"[-_.]+", "-", name).lower()
-            offers = [(Plugin(p.name, name, version, p.value), p.load) for p in points]
+            listed = {p.value: frozenset(m.name for m in methods if m.value == p.value) for p in points}
+            offers = [(Plugin(p.name, name, version, p.value), p.load, listed[p.value]) for p in points]
             # Of two copies on the path, Python imports from the first.
             distributions.setdefault((key != BUNDLED, key), offers)
     return [offer for _, offers in sorted(distributions.items()) for offer in offers], notes
@@ -500,9 +525,9 @@ def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Re
         return f"{left_out} every view has an attribute of that name. Give it another name."
     if item.name in kept:
         return f"{left_out} the plugin registered another of the same name before."
-    if item.name in others.mechanisms:
+    if (owner := others.owner(item.name)) is not None:
         return (
-            f"{left_out} plugin {others.owner(item.name)} has one of the same name, which is kept. Give it another "
+            f"{left_out} plugin {owner} has one of the same name, which is kept. Give it another "
             "name, or put one of the two plugins into DFPRIVACY_BLOCK."
         )
     return ""
