@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.estimates import Estimate
+from dfprivacy.inference.clipped import pooled
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
@@ -74,7 +75,8 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
         missing_standard_error=None if lost is None else lost[1],
         low=float(low),
         high=float(high),
-        notes=known,
+        notes=(*sums.limits(asked.get("groups") or (), "mean"), *known),
+        clipped=sums.shares,
         released=sums.released,
         bounds=sums.bounds,
     )
@@ -170,7 +172,7 @@ class TTest(Estimate):
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
-        return [{"term": f"{self.column}{apart}", **numbers, "n": self.n}]
+        return [{"term": f"{self.column}{apart}", **numbers, "n": self.n, **pooled(self.clipped, self.sizes)}]
 
     @property
     def _noise_part(self) -> float | None:
