@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import features
 from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import ArgumentError
-from dfprivacy.inference.clipped import WEIGHT, pooled
+from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
 from dfprivacy.plotting import axes, explained, ink, interval
@@ -216,9 +216,7 @@ class Estimate(Release):
 
     def _tidy(self) -> list[dict[str, Any]]:
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "pvalue", "n")
-        told = {name: getattr(self, name) for name in names}
-        clipped = pooled(self.clipped and [self.clipped], [self.n])
-        return [{"term": f"{self.term}({self.column})", **told, **clipped}]
+        return [{"term": f"{self.term}({self.column})", **{name: getattr(self, name) for name in names}}]
 
     def _sentence(self) -> str:
         """Say the estimate, and what the test finds."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["WEIGHT", "Clipped", "Share", "Sides", "pooled"]
+__all__ = ["WEIGHT", "Clipped", "Share", "Sides"]
 
 WEIGHT = 1 / 16
 """What a row beyond counts beside moments: it costs them a sixteenth of their noise."""
@@ -137,14 +137,6 @@ class Clipped:
         much = number(unit * share * times, unit * (high - low) * times)
         far, does, of = ("exceed it", "adds", "to") if side else ("are less", "takes", "from")
         return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
-
-
-def pooled(shares: Sequence[Sides] | None, rows: Sequence[float]) -> dict[str, float]:
-    """Return the shares of the rows of all groups together, by the names of columns of a table."""
-    if shares is None:
-        return {}
-    each = np.average([[share for share, *_ in sides] for sides in shares], axis=0, weights=rows).tolist()
-    return dict(zip(("clipped_below", "clipped_above"), each, strict=True))
 
 
 def _share(share: Share) -> str:

@@ -89,9 +89,9 @@ def ttest(
     the number of rows is public: squares and missing rows are free. If that is private, (y, 1-y², y²/2) take the
     place of these coordinates, and the sensitivity is 3/2, or 3 if one row can change its group. In the same vector
     are the numbers of rows below and above the bounds, of weight 1/16, which add 1/8 to it, or 1/16 if rows come
-    and go. All else is post-processing. With ``queries="separately"`` the sums of y, of y² and, where it is private, of 1 have the
-    sensitivities 2, 1 and 1, or 2 each if one row can change its group, and each gets pure (ε/2)- or
-    (ε/3)-differential privacy. (The reference gives ε to each.)
+    and go. All else is post-processing. With ``queries="separately"`` the sums of y, of y² and, where it is
+    private, of 1 have the sensitivities 2, 1 and 1, or 2 each if one row can change its group, and each gets pure
+    (ε/2)- or (ε/3)-differential privacy. (The reference gives ε to each.)
 
     **Statistics.** For normal data the estimate is distributed as normal plus Laplace; p-values and intervals come
     from that convolution, averaged over what few rows and noise leave open about the variance. (The reference

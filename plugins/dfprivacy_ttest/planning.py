@@ -308,7 +308,7 @@ def _release(
     if neighbors not in {"replace_one", "add_remove"}:
         raise ArgumentError(f"There is no neighbors={neighbors!r}.", "Use 'replace_one' or 'add_remove'.")
     # The L1 sensitivity of (y, y²/2), and of (y, (1-y²)/2, 1) where rows can lose their value, is 2; that of
-    # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group. A row beyond adds to it.
+    # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group.
     known = neighbors == "replace_one" and (fixed_groups or groups == 1)
     beyond = WEIGHT if neighbors == "add_remove" else 2 * WEIGHT
     scale = ((2.0 if known else 1.5 if neighbors == "add_remove" else 3.0) + beyond) / epsilon

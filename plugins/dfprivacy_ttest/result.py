@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.estimates import Estimate
-from dfprivacy.inference.clipped import pooled
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
@@ -172,7 +171,7 @@ class TTest(Estimate):
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
-        return [{"term": f"{self.column}{apart}", **numbers, "n": self.n, **pooled(self.clipped, self.sizes)}]
+        return [{"term": f"{self.column}{apart}", **numbers, "n": self.n}]
 
     @property
     def _noise_part(self) -> float | None:
