@@ -12,6 +12,7 @@ import numpy as np
 from dfprivacy import features
 from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import ArgumentError
+from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
 from dfprivacy.plotting import axes, explained, ink, interval
@@ -58,7 +59,8 @@ Estimate
 Notes
 -----
 **Privacy.** Pure ε-differential privacy: the sums of a number and of its square, and the rows where their number is
-private, are released with discrete Laplace noise (`dfprivacy.features.Moments`). All else is post-processing.
+private, and the numbers of rows beyond the bounds are released with discrete Laplace noise
+(`dfprivacy.features.Moments`, `dfprivacy.features.Beyond`). All else is post-processing.
 """
 
 
@@ -121,6 +123,7 @@ def _summed(
     of: features.RowFeatures = features.Moments(column, count=unknown)
     if gaps:
         of = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
+    of = features.Stack(of, features.Beyond(column, weight=WEIGHT))
     return of if by is None else features.OneHot(by, groups=groups) * of
 
 
@@ -160,6 +163,9 @@ class Estimate(Release):
         As asked.
     notes : tuple of str
         What to know before trusting the numbers.
+    clipped : tuple or None
+        The shares of the rows below and above the bounds, with the ends of their 95 % intervals: ``((share, low,
+        high), (share, low, high))``; of a test, for each group. None where they were not measured.
     released : mapping
         The noisy sums that all this follows from.
     """
@@ -182,6 +188,7 @@ class Estimate(Release):
     nan_policy: NanPolicy
     notes: tuple[str, ...]
     released: Mapping[str, Any] = field(compare=False)
+    clipped: tuple[Any, ...] | None = None
     covers: str | None = "limited population"
 
     def __float__(self) -> float:
@@ -352,7 +359,8 @@ def statistic(
                 column=column.name,
                 bounds=(column.low, column.high),
                 nan_policy=nan_policy,
-                notes=doubts(found, sums),
+                notes=(*sums.limits(), *doubts(found, sums)),
+                clipped=sums.shares and sums.shares[0],
                 released=sums.released,
             )
 

@@ -20,7 +20,7 @@ from dfprivacy._table.conditions import Between, IsIn, Satisfies
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ReadError
-from dfprivacy.features import Count, Moments, OneHot, RowFeatures
+from dfprivacy.features import Beyond, Count, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.schema import Column
 
 pytestmark = pytest.mark.pandas
@@ -46,12 +46,15 @@ FEATURES = {
     "moments": lambda x, by: Moments(x),
     "counted mean": lambda x, by: Moments(x, degree=1, count=True),
     "counted": lambda x, by: Moments(x, count=True),
+    "limited": lambda x, by: Stack(Moments(x), Beyond(x, weight=1 / 16)),
+    "limited by": lambda x, by: OneHot(by) * Stack(Moments(x), Beyond(x)),
     "counts": lambda x, by: OneHot(by),
     "by": lambda x, by: OneHot(by) * Moments(x, count=True),
     "two groups": lambda x, by: OneHot(by, groups=["c", "a"]) * Moments(x, count=True),
     "one group": lambda x, by: OneHot(by, groups=["b"]) * Moments(x),
     "wave": lambda x, by: OneHot(by) * Wave(x),
 }
+SUMS_OF_ALL = {"count", "mean", "moments", "counted mean", "counted", "limited"}
 
 
 class Wave(RowFeatures):
@@ -128,18 +131,21 @@ def reference(data, feature, k=K):
         value = FILL if x is None or math.isnan(x) else min(max(x, LOW), HIGH)
         y = (value - mid) / half
         square = y * y
+        limited = [float(x is not None and x < LOW), float(x is not None and x > HIGH)]
         coordinates = {
             "count": [1.0],
             "counts": [1.0],
             "mean": [y],
             "moments": [y, square / 2],
             "one group": [y, square / 2],
+            "limited": [y, square / 2, limited[0] / 16, limited[1] / 16],
+            "limited by": [y, square / 2, *limited],
             "counted mean": [(1 + y) / 2, (1 - y) / 2],
         }.get(feature, [y, 1 - square, square / 2])
-        place = "all" if feature in {"count", "mean", "moments", "counted mean", "counted"} else group
+        place = "all" if feature in SUMS_OF_ALL else group
         for i, coordinate in enumerate(coordinates):
             sums[place, i] = sums.get((place, i), Fraction(0)) + rint(Fraction(coordinate) * 2**k)
-    grouped = feature in {"counts", "by", "two groups", "one group"}
+    grouped = feature not in SUMS_OF_ALL
     dimension = len(coordinates)
     return [int(sums.get((g, i), 0)) for g in (groups if grouped else ["all"]) for i in range(dimension)]
 

@@ -14,6 +14,7 @@ from dfprivacy._privacy.grid import grid_exponent
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (
+    Beyond,
     Bins,
     Count,
     Fourier,
@@ -68,15 +69,14 @@ def kernel_of(columns, widths, *categories):
 
 
 def table_of(columns, *, seed=0):
-    """Corners of the bounds, their neighbours and the middle, and numbers between; every category, and none."""
+    """Corners of the bounds, their neighbours and the middle, numbers between and beyond; every category."""
     rng = np.random.default_rng(seed)
     low, high = columns[0].low, columns[0].high
     marks = [low, high, columns[0].mid, math.nextafter(low, high), math.nextafter(high, low)]
     between = np.clip(low * (1 - (share := rng.random((12, 2)))) + high * share, low, high)
-    numbers = np.array(
-        [*itertools.product(marks, repeat=2), *between, *between, *itertools.product(marks[:2], repeat=2)]
-    )
-    codes = np.concatenate([np.zeros(25), rng.integers(0, 4, 24), [1, 2, 3, 3]])
+    ends, beyond = (itertools.product(each, repeat=2) for each in (marks[:2], (-math.inf, math.inf)))
+    numbers = np.array([*itertools.product(marks, repeat=2), *between, *between, *ends, *beyond])
+    codes = np.concatenate([np.zeros(25), rng.integers(0, 4, 24), [1, 2, 3, 3], [0, 1, 2, 3]])
     return np.column_stack([numbers, codes])
 
 
@@ -119,6 +119,10 @@ UNITS = {
     "categories": lambda _: OneHot(G),
     "complete rows": lambda c: Given(*c, G, of=Moments(c[0], count=True)),
     "complete rows beside their count": lambda c: Given(c[0], of=Moments(c[0], count="beside")),
+    "rows beyond": lambda c: Beyond(c[0]),
+    "complete rows and those beyond": lambda c: Stack(
+        Given(c[0], of=Moments(c[0], count="beside")), Beyond(c[0], weight=1 / 16)
+    ),
     "complete rows of a ball": lambda c: Given(c[0], of=Outer(c, radius=0.9, count=True)),
     "complete rows, tallied": lambda c: Given(*c, of=Moments(c[0]), tally=(0, 0.5)),
     "all rows, tallied": lambda c: Given(*c, of=Moments(c[0], count=True), tally=(0, 1.5)),

@@ -17,7 +17,7 @@ import dfprivacy as dp
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Count, Given, Moments, OneHot, RowFeatures, Stack
+from dfprivacy.features import Beyond, Count, Given, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.features.moments import _parabola_diameter
 from dfprivacy.schema import Column
 
@@ -144,6 +144,27 @@ def test_a_count_beside_the_moments_of_rows_with_a_value_is_free(norm):
 
     check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
     assert features.diameter(norm, frozenset()) == pytest.approx(2, rel=1e-14)
+
+
+@pytest.mark.parametrize("norm", [1, 2, math.inf])
+def test_rows_beyond_their_bounds(norm):
+    """They are told by their value before it is limited; one on a bound, or missing, is not beyond."""
+    features = Beyond(X, weight=1 / 16)
+    rows = features.rows(batch_of([2, 6, 4, math.nan, 1.9, -math.inf, 6.1, math.inf]))
+
+    assert (16 * rows).tolist() == [[0, 0]] * 4 + [[1, 0]] * 2 + [[0, 1]] * 2
+    check(features.radius(norm), widest(rows, np.zeros((1, 2)), norm))
+    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
+    assert features.diameter(norm, frozenset({"x"})) == 0
+    part = batch_of([1, 4, 7]).part(1, 3)
+    assert [side.tolist() for side in part.beyond(X)] == [[False, False], [False, True]]
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, 3.0, math.inf, math.nan])
+def test_a_row_beyond_weighs_a_power_of_two(weight):
+    """Whole steps of it are exact."""
+    with pytest.raises(dp.ArgumentError, match="no power of two"):
+        Beyond(X, weight=weight)
 
 
 @pytest.mark.parametrize(("degree", "count"), [(1, "beside"), (2, "besides"), (2, None)])
@@ -323,6 +344,7 @@ def test_the_total_is_the_sum_of_the_steps(data, k):
         moments,
         OneHot(BY, groups=groups),
         OneHot(BY, groups=groups) * moments,
+        OneHot(BY, groups=groups) * Stack(moments, Beyond(X, weight=1 / 16)),
         OneHot(BY, groups=groups) * OneHot(ARM),
         OneHot(BY, groups=groups) * OneHot(ARM) * moments,
         Claim(2.0),

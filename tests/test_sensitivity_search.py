@@ -19,7 +19,7 @@ import dfprivacy as dp
 from dfprivacy._measure.pricing import NORMS, grid_for, unit_grid
 from dfprivacy._measure.query import Query
 from dfprivacy._measure.steps import Asked, Steps
-from dfprivacy.features import Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
+from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 
 LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
 TRIALS = 60
@@ -66,6 +66,7 @@ def bundled(rng, schema, depth=0):
         [
             lambda: Moments(x, degree=int(rng.integers(1, 3)), count=bool(rng.integers(2))),
             lambda: Moments(x, count="beside"),
+            lambda: Beyond(x, weight=2.0 ** int(rng.integers(-5, 3))),
             lambda: OneHot(g),
             Count,
             lambda: Bins(x, edges, missing=bool(rng.integers(2))),

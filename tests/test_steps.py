@@ -26,6 +26,7 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
+    Beyond,
     Bins,
     Count,
     Fourier,
@@ -100,6 +101,7 @@ FEATURES = {
     "count": lambda _: Count(),
     "mean": lambda c: Moments(c["x"], degree=1),
     "moments": lambda c: Moments(c["x"], count=True),
+    "limited": lambda c: Stack(Moments(c["x"]), Beyond(c["x"], weight=1 / 16)),
     "categories": lambda c: OneHot(c["h"]),
     "by itself": lambda c: OneHot(c["g"], groups=["c", "a"]) * Moments(c["y"]),
     "cube": lambda c: Outer((c["x"], c["y"]), count=True),

@@ -104,6 +104,22 @@ class Batch:
             y *= unit
         return y
 
+    def beyond(self, column: Column) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Tell in which rows the number of a column lies below its bounds, and in which above.
+
+        Parameters
+        ----------
+        column : Column
+            One with bounds. A missing value is in neither, whatever it counts as, nor is one on a bound.
+
+        Returns
+        -------
+        tuple of ndarray of bool
+            Each of shape (size,), by the row's value before it was limited.
+        """
+        raw = np.asarray(self.raw[number(column)], dtype=np.float64)
+        return raw < column.low, raw > column.high
+
     def codes(self, column: Column) -> Codes:
         """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
         codes = self._encoded.get(column)

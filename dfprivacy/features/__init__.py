@@ -22,6 +22,7 @@ how a column is read.
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
+from dfprivacy.features.beyond import Beyond
 from dfprivacy.features.bins import Bins
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
 from dfprivacy.features.given import Given
@@ -34,6 +35,7 @@ from dfprivacy.features.stack import Stack
 
 __all__ = [
     "Batch",
+    "Beyond",
     "Bins",
     "Count",
     "Fourier",

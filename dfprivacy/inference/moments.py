@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.inference.clipped import Clipped, Sides
 from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, twice_released_above
 from dfprivacy.laws import NoiseLaw
 
@@ -99,6 +100,8 @@ class NoisyMoments:
         Bounds of the column.
     id : str
         What tells the measurement from all others.
+    clipped : Clipped, optional
+        How many rows of each group lay beyond the bounds.
 
     Raises
     ------
@@ -112,6 +115,7 @@ class NoisyMoments:
     form: Form = "known"
     bounds: tuple[float, float] = (-1.0, 1.0)
     id: str = ""
+    clipped: Clipped | None = None
 
     def __post_init__(self) -> None:
         if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
@@ -126,7 +130,8 @@ class NoisyMoments:
         Parameters
         ----------
         noisy : NoisyValue
-            Sums of one group, of shape (d,), or of k, of shape (k, d).
+            Sums of one group, of shape (d,), or of k, of shape (k, d); or a stack of them and of
+            `dfprivacy.features.Beyond`.
         rows : ndarray of shape (k,), optional
             Public numbers of rows.
         column : Column
@@ -139,13 +144,17 @@ class NoisyMoments:
         NoisyMoments
             Of values of shape (k, d).
         """
+        bounds, clipped = (column.low, column.high), None
+        if noisy.parts:
+            noisy, beyond = noisy.parts
+            clipped = Clipped.measured(beyond, bounds)
         values, laws = np.atleast_2d(noisy.values), laws_of(noisy)
         form: Form = "private" if rows is None else "beside"
         if len(laws) == 2:  # noqa: PLR2004 - sums of y and y²
             form = "known"
         elif apart:
             form = "apart"
-        return cls(values, laws, rows, form, (column.low, column.high), noisy.id)
+        return cls(values, laws, rows, form, bounds, noisy.id, clipped)
 
     @property
     def released(self) -> dict[str, Any]:
@@ -157,6 +166,7 @@ class NoisyMoments:
             "noise": self.laws[0].kind,
             "scales": tuple(law.scale for law in self.laws),
             "id": self.id,
+            "clipped": None if self.clipped is None else self.clipped.released,
         }
 
     @property
@@ -171,7 +181,18 @@ class NoisyMoments:
         """Return the sums of a release, from `released` and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
-        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds, plain.get("id", ""))
+        beyond = plain.get("clipped")
+        clipped = None if beyond is None else Clipped.of_release(beyond, bounds)
+        return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds, plain.get("id", ""), clipped)
+
+    @property
+    def shares(self) -> tuple[Sides, ...] | None:
+        """For each group the shares of its rows below and above the bounds; None where they are not told."""
+        return None if self.clipped is None else self.clipped.shares(self.size)
+
+    def limits(self, groups: Sequence[object] = (), moved: str = "") -> tuple[str, ...]:
+        """Return notes on values beyond the bounds, as `Clipped.notes`."""
+        return () if self.clipped is None else tuple(self.clipped.notes(self.size, groups, moved=moved))
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
         """Return releases of normal samples with this noise, for planning.

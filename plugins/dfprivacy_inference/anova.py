@@ -68,6 +68,8 @@ class Anova(Release):
         What was asked.
     notes : tuple of str
         What to know before trusting the numbers.
+    clipped : tuple or None
+        For each group the shares of its rows below and above the bounds, with the ends of their 95 % intervals.
     released : mapping
         The noisy sums that all this follows from.
     """
@@ -95,6 +97,7 @@ class Anova(Release):
     nan_policy: NanPolicy
     notes: tuple[str, ...]
     released: Mapping[str, Any]
+    clipped: tuple[Any, ...] | None = None
     covers: str | None = "limited population"
 
     _shown = (
@@ -227,7 +230,8 @@ def anova(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, by the sums that ``ttest``
     measures: (y, 1 - y², y²/2) for each group, y the column mapped from its bounds to [-1, 1], with the L1
-    sensitivity 3, or 3/2 if rows come and go; (y, (1 - y²)/2, 1) with 2 where the groups are public.
+    sensitivity 3, or 3/2 if rows come and go; (y, (1 - y²)/2, 1) with 2 where the groups are public; and rows
+    beyond the bounds, which add 1/8 to it, or 1/16.
 
     **Statistics.** The p-value is that of Welch's F for normal groups, averaged over what the noise leaves open
     about means, variances and sizes; without noise it is Welch's. The interval of η² holds the values that a test
@@ -298,7 +302,8 @@ def _(
         column=column.name,
         by=by.name,
         nan_policy=nan_policy,
-        notes=_notes(sums, each, p, alpha),
+        notes=(*sums.limits(kept), *_notes(sums, each, p, alpha)),
+        clipped=sums.shares,
         released=sums.released,
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
+from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.inference.engine import Alternative
 from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.inference.planning import effect_for, rows_for
@@ -309,7 +310,8 @@ def _release(
     # The L1 sensitivity of (y, y²/2), and of (y, (1-y²)/2, 1) where rows can lose their value, is 2; that of
     # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group.
     known = neighbors == "replace_one" and (fixed_groups or groups == 1)
-    scale = (2.0 if known else 1.5 if neighbors == "add_remove" else 3.0) / epsilon
+    beyond = WEIGHT if neighbors == "add_remove" else 2 * WEIGHT
+    scale = ((2.0 if known else 1.5 if neighbors == "add_remove" else 3.0) + beyond) / epsilon
     form: Form = "private" if not known else "beside" if nan_policy == "omit" else "known"
     weights = {"private": (1, 1, 0.5), "beside": (1, 0.5, 1), "known": (1, 0.5)}[form]
     laws = [NoiseLaw(scale / weight) for weight in weights]

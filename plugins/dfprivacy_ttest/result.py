@@ -74,7 +74,8 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
         missing_standard_error=None if lost is None else lost[1],
         low=float(low),
         high=float(high),
-        notes=known,
+        notes=(*sums.limits(asked.get("groups") or (), "mean"), *known),
+        clipped=sums.shares,
         released=sums.released,
         bounds=sums.bounds,
     )

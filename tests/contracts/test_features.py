@@ -15,6 +15,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.features import (
+    Beyond,
     Bins,
     Count,
     Fourier,
@@ -74,6 +75,11 @@ FEATURES = {
     "squares": lambda x, y, g, h: Moments(y),
     "squares and how many": lambda x, y, g, h: Moments(x, count=True),
     "squares beside how many": lambda x, y, g, h: Given(x, of=Moments(x, count="beside")),
+    "rows beyond": lambda x, y, g, h: Beyond(y),
+    "squares and rows beyond": lambda x, y, g, h: Stack(
+        Given(x, of=Moments(x, count="beside")), Beyond(x, weight=1 / 16)
+    ),
+    "rows beyond by category": lambda x, y, g, h: OneHot(g) * Stack(Moments(x, count=True), Beyond(x)),
     "centred squares": lambda x, y, g, h: Moments(y, centred=True),
     "categories": lambda x, y, g, h: OneHot(g),
     "some categories": lambda x, y, g, h: OneHot(g, groups=["q"]),

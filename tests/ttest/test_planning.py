@@ -43,7 +43,7 @@ def released(rng, sizes, means, sd, scale, *, private):
 def test_one_sample_power_agrees_with_simulation(n, epsilon, sd, mean, effect, neighbors):
     """The power of the one-sample test is the simulated one, up to 0.03 and the error of the simulation."""
     private = neighbors == "add_remove"
-    sensitivity = 1.5 if private else 2.0
+    sensitivity = 1.5625 if private else 2.125
     rng = np.random.default_rng(n)
     sums = released(rng, [n], [mean + effect], sd, sensitivity / epsilon, private=private)
 
@@ -55,7 +55,7 @@ def test_one_sample_power_agrees_with_simulation(n, epsilon, sd, mean, effect, n
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("neighbors", "fixed_groups", "sensitivity"),
-    [("replace_one", True, 2.0), ("replace_one", False, 3.0), ("add_remove", False, 1.5)],
+    [("replace_one", True, 2.125), ("replace_one", False, 3.125), ("add_remove", False, 1.5625)],
 )
 @pytest.mark.parametrize(
     ("n", "n2", "epsilon", "sd", "mean", "effect"), [(50, 100, 1.0, 0.5, 0.2, 0.3), (1000, 500, 0.2, 0.4, 0.0, 0.1)]
@@ -65,7 +65,7 @@ def test_two_sample_power_agrees_with_simulation(
 ):
     """The power of the two-sample test is the simulated one, whatever is public about the groups."""
     rng = np.random.default_rng(n2)
-    scale, private = sensitivity / epsilon, sensitivity != 2.0
+    scale, private = sensitivity / epsilon, sensitivity != 2.125
     sums = released(rng, [n, n2], [mean + effect / 2, mean - effect / 2], sd, scale, private=private)
     how = {"n2": n2, "effect": effect, "sd": sd, "mean": mean, "neighbors": neighbors, "fixed_groups": fixed_groups}
 

@@ -1,0 +1,146 @@
+"""How many values lay beyond the bounds of their column, and were limited to them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.laws import NoiseLaw
+from dfprivacy.wording import clearly_some, listed, number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dfprivacy.measured import NoisyValue
+
+    Array = NDArray[np.float64]
+
+__all__ = ["WEIGHT", "Clipped", "Share", "Sides"]
+
+WEIGHT = 1 / 16
+"""What a row beyond counts beside moments: it costs them a sixteenth of their noise."""
+
+Share = tuple[float, float, float]
+"""A part of the rows, and the ends of its 95 % interval."""
+Sides = tuple[Share, Share]
+"""The rows below the bounds, and those above."""
+
+_CONFIDENCE = 0.95
+_NAMED = 3
+_STEPS = 2.0  # of a power of ten, at least, in half the width of the bounds
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """Noisy numbers of rows strictly beyond the bounds of a column, by group.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k, 2)
+        Of each of k groups the rows below and above.
+    law : NoiseLaw
+        Of the noise in each.
+    bounds : tuple of float
+        The bounds of the column.
+    """
+
+    values: Array
+    law: NoiseLaw
+    bounds: tuple[float, float]
+
+    @classmethod
+    def measured(cls, noisy: NoisyValue, bounds: tuple[float, float]) -> Clipped:
+        """Return what was measured of `dfprivacy.features.Beyond`, of all rows or of each group."""
+        law = replace(noisy.law, scale=float(np.max(noisy.scales)), step=0.0)
+        return cls(np.reshape(noisy.values, (-1, 2)), law, bounds)
+
+    @property
+    def released(self) -> dict[str, Any]:
+        """The numbers in plain values, of which `of_release` makes them again."""
+        return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law)}
+
+    @classmethod
+    def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
+        """Return the numbers of a release, from `released` and the bounds of the column."""
+        return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds)
+
+    def shares(self, rows: ArrayLike) -> tuple[Sides, ...]:
+        """Return the shares of each group, with intervals by the law of the noise.
+
+        Parameters
+        ----------
+        rows : array_like of shape (k,)
+            Rows with a value, in each group.
+
+        Returns
+        -------
+        tuple
+            For each group its `Sides`.
+        """
+        rows, reach = np.maximum(rows, 1.0), self.law.reach(_CONFIDENCE)
+
+        def share(count: float, n: float) -> Share:
+            low, high = (min(max((count + end) / n, 0.0), 1.0) for end in (-reach, reach))
+            return min(max(count / n, 0.0), 1.0), low, high
+
+        each = zip(self.values.tolist(), np.broadcast_to(rows, len(self.values)).tolist(), strict=True)
+        return tuple((share(below, n), share(above, n)) for (below, above), n in each)
+
+    def notes(self, rows: ArrayLike, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> list[str]:
+        """Return what to know of an answer about limited values: which share was, where there clearly were some.
+
+        Parameters
+        ----------
+        rows : array_like of shape (k,)
+            Rows with a value, in each group.
+        groups : sequence, optional
+            Names of the groups, where there are several.
+        of : str
+            The column, if the answer is of several.
+        moved : {"mean", "sum", ""}
+            A number in the answer that moves in proportion to what values exceed.
+
+        Returns
+        -------
+        list of str
+            A sentence for each side.
+        """
+        rows = np.broadcast_to(np.asarray(rows, dtype=np.float64), len(self.values))
+        shares, told = self.shares(rows), []
+        for side, (end, where) in enumerate(zip(self.bounds, ("below", "above"), strict=True)):
+            some = [at for at, each in enumerate(self.values) if clearly_some(each[side], self._error)]
+            if not some:
+                continue
+            some.sort(key=lambda at: -shares[at][side][0])
+            own = [f" of {group}" for group in groups] or [""]
+            parts = [f"{_share(shares[at][side])} of the rows{own[at]}" for at in some]
+            what = f"{f'{of}: ' if of else ''}{listed(parts, _NAMED)} were {where} {number(end)}, and limited to it"
+            told.append(f"{what}: {self._effect(side, shares[0], rows, groups, moved)}.")
+        return told
+
+    @property
+    def _error(self) -> float:
+        return self.law.standard_deviation
+
+    def _effect(self, side: int, shares: Sides, rows: Array, groups: Sequence[object], moved: str) -> str:
+        """Say what values beyond would add; how far they lie beyond nobody knows."""
+        if groups or not moved:
+            return "what lies beyond counts in no number here"
+        unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
+        share, low, high = shares[side]
+        times = float(rows[0]) if moved == "sum" else 1.0
+        much = number(unit * share * times, unit * (high - low) * times)
+        far, does, of = ("exceed it", "adds", "to") if side else ("are less", "takes", "from")
+        return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
+
+
+def _share(share: Share) -> str:
+    """Write a share and its interval."""
+    part, low, high = (100 * each for each in share)
+    error = high - low
+    return f"{number(part, error)}% ({number(low, error)}% to {number(high, error)}%)"
