@@ -25,30 +25,24 @@ import sys
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
-from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy.features import Given, OneHot, Stack
 from dfprivacy.features.frozen import FROZEN
-from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.query import Query
-    from dfprivacy._table.conditions import Condition
-    from dfprivacy.schema import Schema
 
 __all__ = ["Origins", "canonical_order", "describe", "describe_query"]
-
-T = TypeVar("T")
 
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
@@ -70,38 +64,25 @@ class Origins(dict[str, str]):
     ----------
     origins : mapping of str to str
         Those of the packages with plugins.
-
-    Attributes
-    ----------
-    texts : dict
-        What was written of columns, conditions and schemas, by their identity: the groups of a call share them.
     """
 
     def __init__(self, origins: Mapping[str, str]) -> None:
-        super().__init__({_HOUSE: f"{_HOUSE} {_version()}", **origins})
-        self.texts: dict[int, tuple[object, str]] = {}
-        self._kinds: dict[type, str | None] = {}
+        super().__init__({_HOUSE: f"{_HOUSE} {version(_HOUSE)}", **origins})
+        self._texts: dict[int, tuple[object, str]] = {}
 
-    def kind(self, kind: type) -> str | None:
-        """Name an installed class and its distribution, None for any other."""
-        if kind not in self._kinds:
-            origin = self.get(kind.__module__.partition(".")[0])
-            named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
-            known = origin is not None and named is kind and not _slotted(kind)
-            self._kinds[kind] = f"{kind.__module__}:{kind.__qualname__}, {origin}" if known else None
-        return self._kinds[kind]
+    def kind(self, kind: type) -> str:
+        """Name an installed class and its distribution; an error for any other, or one with hidden attributes."""
+        origin = self.get(kind.__module__.partition(".")[0])
+        named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
+        if origin is None or named is not kind or any(vars(each).get("__slots__") for each in kind.__mro__):
+            raise _UndescribedError
+        return f"{kind.__module__}:{kind.__qualname__}, {origin}"
 
-    def once(self, value: T, write: Callable[[T, Origins], str]) -> str:
-        """Write an object that many descriptions have in common."""
-        if id(value) not in self.texts:
-            self.texts[id(value)] = value, write(value, self)  # which keeps the identity taken
-        return self.texts[id(value)][1]
-
-
-@lru_cache(maxsize=1024)
-def _slotted(kind: type) -> bool:
-    """Whether a class has attributes that `vars` does not show."""
-    return any(vars(each).get("__slots__") for each in kind.__mro__)
+    def once(self, value: object, write: Callable[[], object]) -> str:
+        """Write what the groups of a call have in common, by its identity."""
+        if id(value) not in self._texts:
+            self._texts[id(value)] = value, json.dumps(write())  # which keeps the identity taken
+        return self._texts[id(value)][1]
 
 
 def describe(what: str | Query | None, table: Table, known: Origins) -> str | None:
@@ -124,20 +105,22 @@ def describe(what: str | Query | None, table: Table, known: Origins) -> str | No
     """
     what = what if what is None or isinstance(what, str) else describe_query(what, known)
     try:
-        return None if what is None else f'{what[:-1]},"rows":{_rows(table, known)}}}'
+        return None if what is None else f'{what[:-1]}, "rows": {json.dumps(_rows(table, known))}}}'
     except (_UndescribedError, RecursionError):
         return None
 
 
 def describe_query(query: Query, known: Origins) -> str | None:
     """Describe what is measured alone; None if it cannot be written down."""
-    parts = {"what": query.of, "columns": query.columns, "shape": query.shape, "features": query.features}
+    claims: dict[str, Any] = {
+        "what": query.of,
+        "columns": query.columns,
+        "shape": query.shape,
+        "features": query.features,
+    }
+    claims |= {"weights": query.of.weights} | ({} if query.reveal is None else {"reveal": query.reveal})
     try:
-        claims = {name: _text(value, known) for name, value in parts.items()}
-        claims["weights"] = _text(query.of.weights, known)
-        if query.reveal is not None:
-            claims["reveal"] = _text(query.reveal, known)
-        return _members(claims)
+        return json.dumps({name: _plain(value, known) for name, value in claims.items()})
     except (_UndescribedError, RecursionError):
         return None
 
@@ -175,142 +158,72 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
     return None
 
 
-def _rows(table: Table, known: Origins) -> str:
+def _rows(table: Table, known: Origins) -> object:
     """Describe which rows of which tables."""
     if table.parts:
-        both = []
-        for part in table.parts:
-            column, code = part.mark or (None, 0)
-            both += [_text(column, known), _text(code, known), _rows(part, known)]
-        return _items(both)
-    where = {known.once(condition, _condition) for condition in table.conditions}
-    rows = {"where": _items(sorted(where)), "table": known.once(table.schema, _table)}
-    chosen = {"chosen": _brief(_items(_text(column, known) for column in table.known))} if table.known else {}
-    return _members({**rows, **chosen})
-
-
-def _condition(condition: Condition, known: Origins) -> str:
-    if condition.describe() is None:
+        return [[_plain(part.mark, known), _rows(part, known)] for part in table.parts]
+    if any(condition.describe() is None for condition in table.conditions):
         raise _UndescribedError
-    return _text(condition, known)
-
-
-def _table(schema: Schema, known: Origins) -> str:
-    """Describe the whole table, but for its columns."""
-    facts = [f.name for f in fields(schema) if f.compare and f.name not in {"names", "columns"}]
-    values = {name: getattr(schema, name) for name in facts}
+    where = {known.once(each, lambda each=each: _plain(each, known)) for each in table.conditions}  # type: ignore[misc]
+    schema, names = table.schema, [f.name for f in fields(table.schema) if f.compare]
+    facts = {name: getattr(schema, name) for name in names if name not in {"names", "columns"}}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
-    return _text({name: value for name, value in values.items() if value is not None or name == "size"}, known)
+    facts = {name: value for name, value in facts.items() if value is not None or name == "size"}
+    chosen = [_plain(column, known) for column in table.known]
+    return {"where": sorted(where), "table": _plain(facts, known), **({"chosen": chosen} if chosen else {})}
 
 
-def _text(value: object, known: Origins) -> str:
+def _plain(value: Any, known: Origins) -> Any:
     """Write a value as JSON, with its type where that matters, or its digest where that is long."""
     kind = type(value)
-    if kind is float or kind is int:
-        return repr(value)
-    text = _WRITERS.get(kind, _other)(value, known)
-    return text if len(text) <= _LONG else _brief(text)
-
-
-def _brief(text: str) -> str:
-    """Put the digest of a text in its place if it is long."""
-    return text if len(text) <= _LONG else _members({"sha256": _quoted(_digest(text.encode()))})
-
-
-def _column(value: Column, known: Origins) -> str:
-    return _brief(_object(value, known))
-
-
-def _number(value: Fraction | Decimal, _: Origins) -> str:
-    return _members({type(value).__name__: _quoted(str(value))})
-
-
-def _sequence(value: Sequence[object], known: Origins) -> str:
-    return f'{{"{type(value).__name__}":[{",".join([_text(item, known) for item in value])}]}}'
-
-
-def _pairs(value: Mapping[object, object], known: Origins) -> str:
-    return _members({"dict": _items([_text(item, known) for pair in value.items() for item in pair])})
-
-
-def _set(value: Iterable[object], known: Origins) -> str:
-    return _members({"set": _items(sorted(_text(item, known) for item in value))})
-
-
-def _array(value: NDArray[Any], known: Origins) -> str:
-    if value.dtype.kind not in "biufSU":
+    if value is None or kind in {bool, int, float}:
+        return value
+    if kind is str:
+        return value if len(value) <= _LONG else {"sha256": _digest(value.encode())}
+    name = kind.__name__
+    if kind in {tuple, list}:
+        written: Any = {name: [_plain(item, known) for item in value]}
+    elif kind in {set, frozenset}:
+        written = {"set": sorted(json.dumps(_plain(item, known)) for item in value)}
+    elif kind is dict:
+        written = {"dict": [[_plain(each, known) for each in pair] for pair in value.items()]}
+    elif kind in {Fraction, Decimal}:
+        written = {name: str(value)}
+    elif kind is np.ndarray and value.dtype.kind in "biufSU":
+        written = {
+            value.dtype.str: list(value.shape),
+            "sha256": _digest(value.tobytes()),
+        }
+    elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        written = {value.dtype.str: repr(value.item())}
+    else:
         return _object(value, known)
-    shape, data = ",".join(map(repr, value.shape)), _digest(value.tobytes())  # in the order of its coordinates
-    return f'{{"{value.dtype.str}":{{"tuple":[{shape}]}},"sha256":"{data}"}}'
+    text = json.dumps(written)
+    return written if len(text) <= _LONG else {"sha256": _digest(text.encode())}
 
 
-def _other(value: Any, known: Origins) -> str:
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        return _members({value.dtype.str: repr(value.item())})
-    return _object(value, known)
-
-
-def _object(value: Any, known: Origins) -> str:
-    """Write an object of an installed class, by its attributes."""
+def _object(value: Any, known: Origins) -> dict[str, Any]:
+    """Write an object of an installed class, by its attributes and those of a plugin's classes that are no code."""
     kind = type(value)
     name = known.kind(kind)
-    if name is None or not hasattr(value, "__dict__"):
+    if not hasattr(value, "__dict__"):
         raise _UndescribedError
-    had = {**_of_class(kind), **vars(value)}
-    attributes = [f"{head}{_text(had[each], known)}" for each, head in _described(kind, tuple(had))]  # type: ignore[arg-type]
+    bases = [each for each in reversed(kind.__mro__) if each.__module__.partition(".")[0] not in _NO_PLUGINS]
+    had = {of: each for base in bases for of, each in vars(base).items() if not _is_code(of, each)} | vars(value)
+    later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
+    attributes = {
+        of: _plain(had[of], known)
+        for of in sorted(had)
+        if of not in later and of != FROZEN and not isinstance(getattr(kind, of, None), cached_property)
+    }
     if kind is OneHot:
-        attributes.append(f'"groups":{_text(sorted(value.by.codes(value.groups)), known)}')
-    return f"{{{_quoted(name)}:{{{','.join(attributes)}}}}}"
-
-
-def _of_class(kind: type) -> dict[str, object]:
-    """Give the attributes of a plugin's classes that are no code: whoever sets one measures something else."""
-    bases = (base for base in reversed(kind.__mro__) if base.__module__.partition(".")[0] not in _NO_PLUGINS)
-    return {name: value for base in bases for name, value in vars(base).items() if not _is_code(name, value)}
+        attributes["groups"] = sorted(value.by.codes(value.groups))
+    return {name: attributes}
 
 
 def _is_code(name: str, value: object) -> bool:
     return name.startswith("__") or name == "_abc_impl" or callable(value) or hasattr(type(value), "__get__")
 
 
-@lru_cache(maxsize=1024)
-def _described(kind: type, attributes: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Give the attributes that are written, in order, each with how it begins."""
-    later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
-    return [
-        (each, f"{_quoted(each)}:")
-        for each in sorted(attributes)
-        if each not in later and each != FROZEN and not isinstance(getattr(kind, each, None), cached_property)
-    ]
-
-
-def _items(texts: Iterable[str]) -> str:
-    return f"[{','.join(texts)}]"
-
-
-def _members(texts: Mapping[str, str]) -> str:
-    return "{" + ",".join([f"{_quoted(name)}:{text}" for name, text in texts.items()]) + "}"
-
-
-_quoted = json.encoder.encode_basestring_ascii
-
-_WRITERS: dict[type, Callable[[Any, Origins], str]] = {  # of a value, by its class; those of a subclass are others
-    NoneType: lambda *_: "null",
-    bool: lambda value, _: "true" if value else "false",
-    str: lambda value, _: _quoted(value),
-    Column: lambda value, known: known.once(value, _column),
-    **dict.fromkeys((Fraction, Decimal), _number),
-    **dict.fromkeys((tuple, list), _sequence),
-    dict: _pairs,
-    **dict.fromkeys((set, frozenset), _set),
-    np.ndarray: _array,
-}
-
-
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-@cache
-def _version() -> str:
-    return version(_HOUSE)
