@@ -7,9 +7,7 @@
 0.5
 """
 
-import warnings
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
 
 from dfprivacy import errors, features, statistics
 from dfprivacy._call.combine import Combination, combine
@@ -126,21 +124,5 @@ __all__ = [
     "statistics",
     "unregister",
 ]
-
-_RENAMED = {"Measurement": "NoisyValue", "Noise": "MeasurementRecord", "Above": "SparseVectorAnswers"}
-
-if not TYPE_CHECKING:  # a type checker would take every name for one of the module's
-
-    def __getattr__(name: str) -> Any:
-        """Give what a name stood for before, with a warning."""
-        if name not in _RENAMED:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn(
-            f"dfprivacy.{name} is called {_RENAMED[name]} now; the old name goes with the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return globals()[_RENAMED[name]]
-
 
 install()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -70,7 +69,6 @@ class Called:
     reader: Callable[..., tuple[float, Any] | None] | None = None
     sources: tuple[str, ...] = ()
     check: Callable[..., object] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -84,7 +82,6 @@ class Called:
         parameters = _union(self.name, self.function, self.conclusion)
         known = {*own, *(one.name for one in parameters)}
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
-        unknown += [name for name in self.renamed.values() if name not in known]
         taken = [name for name in (*_PRICE, "self") if name in known]
         if unknown or taken:
             raise PluginError(
@@ -244,12 +241,11 @@ class Called:
         ArgumentError
             If they do not match, or one is not what its annotation says.
         """
-        named = self._as_named_today(kwargs)
         expressions = bool(args) and all(type(each).__module__.partition(".")[0] == "polars" for each in args)
         if self.gathers and expressions:  # what is gathered by name: its own check says what to write instead
             args = [tuple(args)]
         try:
-            bound = self._called.bind(*args, **named)
+            bound = self._called.bind(*args, **kwargs)
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
@@ -300,21 +296,6 @@ class Called:
     def _defaults(self) -> dict[str, Any]:
         """The defaults that were checked."""
         return {}
-
-    def _as_named_today(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace names that parameters had before, unless a call gives both: then the old one is unknown."""
-        named = {}
-        for old, value in kwargs.items():
-            name = self.renamed.get(old, old)
-            if name != old and name not in kwargs:
-                warnings.warn(
-                    f"{self.name}(): {old} is called {name} now; the old name goes with the next release.",
-                    FutureWarning,
-                    stacklevel=_callers(),
-                )
-                old = name  # noqa: PLW2901
-            named[old] = value
-        return named
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Replace column names by what is public about the columns.
@@ -404,14 +385,6 @@ class Called:
         if self.conclusion is None:
             return measured
         return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
-
-
-def _callers() -> int:
-    """Count the frames up to whoever called the method of a view, who is to be warned."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy":
-        level, frame = level + 1, frame.f_back
-    return level - 1
 
 
 def _union(

@@ -62,8 +62,6 @@ class Mechanism(Called):
         ``reader(curator, release, ...) -> (float, measured) or None``: what another answer tells of this one.
     sources : tuple of str
         The mechanisms whose answers it reads.
-    renamed : mapping of str to str
-        Names that parameters had before, each with that of today: a caller who gives one is warned.
     origin : str
         Distribution and version it comes from; filled in by the loader.
     """
@@ -260,7 +258,6 @@ def mechanism(
     tables: Sequence[str] = (),
     delta: bool = False,
     local: bool = False,
-    renamed: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
     """Mark a function as a mechanism.
 
@@ -286,8 +283,6 @@ def mechanism(
     local : bool, default False
         Whether its release holds one randomised message for each row, as `dfprivacy.Curator.randomize` makes them.
         A release of any other mechanism must hold nothing as long as the table.
-    renamed : mapping of str to str, optional
-        Names that parameters had before, each with that of today. Who gives one by name is warned.
 
     Returns
     -------
@@ -314,7 +309,6 @@ def mechanism(
             tables=tuple(tables),
             delta=delta,
             local=local,
-            renamed=renamed or {},
         )
 
     return mark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -52,7 +51,6 @@ __all__ = [
     "Reveal",
     "SurveyedColumn",
     "Value",
-    "renamed",
 ]
 
 
@@ -248,42 +246,6 @@ class Release(AsJson, Displayed):
             If there is nothing to draw.
         """
         raise ArgumentError(f"A {type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
-
-
-class renamed:  # noqa: N801 - it stands where a field's name stood
-    """A name that a field of a release had before: it warns, and gives what the new one holds.
-
-    Parameters
-    ----------
-    new : str
-        What it is called now.
-
-    Examples
-    --------
-    >>> class Answer(Value):
-    ...     result_value = renamed("value")
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True, action="always") as heard:
-    ...     Answer(value=2).result_value, str(heard[0].message)
-    (2, 'Answer.result_value is called value now; the old name goes with the next release.')
-    """
-
-    def __init__(self, new: str) -> None:
-        self._new = new
-        self.__doc__ = f"Give `{new}`: its old name, which warns."
-
-    def __set_name__(self, owner: type, old: str) -> None:
-        self._old = old
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            return self
-        warnings.warn(
-            f"{owner.__name__}.{self._old} is called {self._new} now; the old name goes with the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return getattr(instance, self._new)
 
 
 arithmetic: list[Callable[[str, object, object], Any]] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from fractions import Fraction
 
 import pandas as pd
@@ -44,28 +43,3 @@ def test_no_answer_warns(name, case, epsilon):
         said = repr(getattr(view, name)(**case.arguments, **price))
 
     assert said
-
-
-OLD = {
-    "ttest": {"column": "x", "by": "g", "method": "mc"},
-    "kernel_two_sample": {"columns": ["x"], "by": "g", "bandwidth": 1.0},
-}
-
-
-@pytest.mark.parametrize("name", OLD)
-def test_a_name_that_goes_warns_before_anything_is_paid(name):
-    """Where warnings are errors, an old name costs nothing; where they are not, it warns once and is answered."""
-    table = pd.DataFrame({"x": [0.0, 1.0, 0.5, 0.2] * 5, "y": [1.0, 0.0, 0.3, 0.1] * 5, "g": ["a", "b"] * 10})
-    view = dp.protect(
-        table, "old", epsilon=10, bounds={"x": (0, 1), "y": (0, 1)}, categories={"g": ["a", "b"]}, ledger="memory:"
-    )
-    before = view.budget.spent
-    with pytest.raises(FutureWarning), warnings.catch_warnings(action="error"):
-        getattr(view, name)(**OLD[name], epsilon=1)
-    after = view.budget.spent
-    with warnings.catch_warnings(record=True, action="always") as heard:
-        getattr(view, name)(**OLD[name], epsilon=1)
-
-    assert (before, after) == (0, 0)
-    assert view.budget.spent == 1
-    assert Counter(each.category for each in heard) == {FutureWarning: 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +33,6 @@ class _FromNumbers(Release):
     released: tuple[float, ...]
     noise_standard_error: tuple[float, ...]
     covers: str = "table"
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """Former name for the scales of the noise, which are its standard errors over the root of 2."""
-        name = type(self).__name__
-        warnings.warn(
-            f"{name}.scales goes with the next release; {name}.noise_standard_error is the root of 2 times that.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return tuple(each / math.sqrt(2) for each in self.noise_standard_error)
 
     def _sure(self, p: float | None = None) -> str:
         """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""

@@ -14,7 +14,6 @@ from scipy.special import log_softmax
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes
-from dfprivacy.release import renamed
 from dfprivacy.schema import as_number
 from dfprivacy.wording import listed
 from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimates, moved, repaired
@@ -434,8 +433,6 @@ class GaussianClasses(Predicts, Release):
     missing: float | None = None
     missing_standard_error: float | None = None
     queries: Queries = "jointly"
-
-    noise_sd = renamed("noise_standard_error")
 
     _shown = ("method", "classes", "priors", "means", "covariances", "notes")
 

@@ -13,7 +13,6 @@ from scipy.special import gammaincc, logsumexp
 from dfprivacy import ArgumentError, Release
 from dfprivacy.plotting import axes, ink
 from dfprivacy.progress import progress
-from dfprivacy.release import renamed
 from dfprivacy.wording import listed, number, pvalue
 from dfprivacy_gmm.classes import ellipses, matrix
 from dfprivacy_gmm.errors import centre_covariances
@@ -97,8 +96,6 @@ class FourierSketch(Release):
     missing: float | None = None
     missing_standard_error: float | None = None
     notes: tuple[str, ...] = ()
-
-    noise = renamed("noise_standard_error")
 
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 

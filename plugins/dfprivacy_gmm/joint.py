@@ -12,7 +12,6 @@ import numpy as np
 from dfprivacy import ArgumentError, Release
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
-from dfprivacy.release import renamed
 from dfprivacy.wording import listed, with_error
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates, moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
@@ -87,8 +86,6 @@ class JointMoments(Release):
     public_sizes: bool
     bounds: tuple[tuple[float, float], ...]
     covers: str | None = "limited population"
-
-    noise_sd = renamed("noise_standard_error")
 
     @classmethod
     def concluded(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:

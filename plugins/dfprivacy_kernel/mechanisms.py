@@ -40,7 +40,6 @@ _LOCATIONS: Mapping[str, int] = {"mmd": 200, "permutation": 200, "whitened": 30,
 @mechanism(
     columns={"columns": ["numeric"], "categories": ["category"], "by": "category", "other": "view"},
     delta=True,
-    renamed={"bandwidth": "lengthscale"},
 )
 def kernel_two_sample(
     curator: Curator,

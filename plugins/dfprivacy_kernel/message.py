@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,17 +57,6 @@ class KernelMessage(Release):
     design: dict[str, Any]
 
     _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
-
-    @property
-    def noise(self) -> tuple[float, float, float]:
-        """The old name of `noise_standard_error` and `second_noise_standard_error`."""
-        warnings.warn(
-            "KernelMessage.noise is noise_standard_error and second_noise_standard_error now; the old name goes "
-            "with the next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return (self.noise_standard_error, *self.second_noise_standard_error)
 
     def _sentence(self) -> str:
         """Say what it is for."""
@@ -132,9 +120,7 @@ class KernelMessage(Release):
         return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0, reach)
 
 
-@mechanism(
-    columns={"columns": ["numeric"], "categories": ["category"]}, delta=True, renamed={"bandwidth": "lengthscale"}
-)
+@mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, delta=True)
 def kernel_message(
     curator: Curator,
     columns: Sequence[Column],

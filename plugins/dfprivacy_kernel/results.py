@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -12,7 +11,6 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
-from dfprivacy.release import renamed
 from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_kernel.law import Measured, MeasuredPairs, cube
@@ -262,24 +260,10 @@ class KernelTest(Release):
     notes: tuple[str, ...] = ()
     released: tuple[Any, ...] = ()
 
-    reject = renamed("rejected")
-    bandwidths = renamed("lengthscales")
-
     _shown = (
         *("rejected", "alpha", "pvalue", "statistic", "mmd2", "low", "high", "noise_standard_error"),
         *("sizes", "missing", "missing_standard_error", "differences", "notes"),
     )
-
-    @property
-    def noise_standard_errors(self) -> tuple[float, ...]:
-        """The noise in each difference; it is one number today, `noise_standard_error`."""
-        warnings.warn(
-            "KernelTest.noise_standard_errors is one number, noise_standard_error, now; the old name goes with the "
-            "next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return (self.noise_standard_error or 0.0,) * len(self.differences)
 
     def _sentence(self) -> str:
         """Say whether the samples differ, and how far they are apart."""

@@ -12,7 +12,6 @@ from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
-from dfprivacy.release import renamed
 from dfprivacy.schema import as_number, as_probability
 from dfprivacy_kme.embedding import Space, decoded
 from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
@@ -84,8 +83,6 @@ class KME(WeightedPoints):
     defect: float
     objective: float
     covers: str = "limited table"
-
-    sigma = renamed("noise_standard_error")
 
     _shown = (
         *("size", "missing", "missing_standard_error", "support", "dimension", "noise_standard_error"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, mechanism
@@ -60,10 +59,9 @@ def ttest(
         Pool the variances (Student) instead of keeping them apart (Welch).
     alternative : {"two-sided", "less", "greater"}
         Side of the null hypothesis on which the truth is suspected.
-    method : {"conv", "mc", "naive"}
+    method : {"conv", "naive"}
         ``"conv"``: the reference distribution is Student's t, convolved with the noise. ``"naive"``: the textbook
-        test on noisy statistics, whose level is not the nominal one; for comparison. ``"mc"``: the old name of a
-        bootstrap, in whose place ``"conv"`` answers, with a warning.
+        test on noisy statistics, whose level is not the nominal one; for comparison.
     alpha : float
         The level at which `rejected` decides.
     confidence : float
@@ -127,7 +125,7 @@ def _(
     popmean: float = 0.0,
     equal_var: bool = False,
     alternative: Alternative = "two-sided",
-    method: Literal["conv", "mc", "naive"] = "conv",
+    method: Literal["conv", "naive"] = "conv",
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
@@ -155,7 +153,6 @@ def check_t(
     by: Column | None,
     groups: Sequence[Any] | None,
     popmean: float,
-    method: Literal["conv", "mc", "naive"],
     **_: Any,
 ) -> None:
     """Refuse what a t-test cannot answer, before anything is paid."""
@@ -169,13 +166,6 @@ def check_t(
     else:
         _check_mean(column, popmean)
     chosen_groups(by, groups)
-    if method == "mc":
-        warnings.warn(
-            'method="mc" is answered by "conv", which has the t-distribution\'s tails now; the name goes with the '
-            "next release.",
-            FutureWarning,
-            stacklevel=2,
-        )
 
 
 @mechanism(columns={"column": "numeric"})

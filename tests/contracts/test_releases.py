@@ -98,7 +98,7 @@ def test_a_picture_has_the_labels_of_columns(question, answer, plt):
 def test_what_an_answer_offers_can_be_had(question, answer, tmp_path):
     """Its attributes can be read, and its methods called that need nothing or a path: else a refusal says why."""
     for name in [each for each in dir(answer) if not each.startswith("_") and each != "plot"]:
-        with contextlib.suppress(dp.DPError, FutureWarning):  # of names that go with the next release
+        with contextlib.suppress(dp.DPError):
             offered = getattr(answer, name)
             needed = _needed(offered) if getattr(offered, "__self__", None) is answer else None
             if needed == ["path"]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -253,23 +252,6 @@ def test_a_plan_that_finds_nothing_says_so():
 
 
 # Names of before
-
-
-def test_former_names_warn():
-    """Scales of noise are standard errors now."""
-    values = line(200)
-    view = protect(values)
-    found = view.dcor("x", "y", epsilon=1)
-    message = protect({"x": values["x"]}, bounds={"x": (-1, 1)}).dcor_message("x", epsilon=5)
-    shown = protect({"y": values["y"]}, bounds={"y": (-1, 1)}).dcor_with(message, "y", epsilon=1)
-
-    for release in (found, shown):
-        with pytest.warns(FutureWarning, match="noise_standard_error"):
-            scales = release.scales
-        assert [math.sqrt(2) * scale for scale in scales] == pytest.approx(list(release.noise_standard_error))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert found.confidence_interval() == (found.low, found.high)
 
 
 def test_an_answer_says_what_was_asked():

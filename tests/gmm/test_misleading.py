@@ -312,24 +312,6 @@ def test_what_the_noise_alone_shows_to_be_hopeless_is_not_searched_for():
     assert found.sketch.fit("auto", restarts=1).n_components in range(1, 6)
 
 
-# ---- names that changed ----------------------------------------------------------------------------------
-
-
-def test_old_names_warn():
-    """The noise is noise_standard_error everywhere; what it was called before says so."""
-    view = protect(GAPPY, **GAPS)
-
-    for found, old in (
-        (view.moments(["x"], epsilon=1, delta=1e-6), "noise_sd"),
-        (view.gmm_fit(["x"], "g", epsilon=1, delta=1e-6), "noise_sd"),
-        (view.fourier_sketch(["x"], epsilon=1, delta=1e-6), "noise"),
-    ):
-        with pytest.warns(FutureWarning, match="is called noise_standard_error now"):
-            value = getattr(found, old)
-
-        assert np.array_equal(value, found.noise_standard_error)
-
-
 def test_a_whole_budget_can_be_spent_without_a_delta_of_its_own():
     """With delta=None the question takes the budget's delta in proportion to epsilon, or what is left of it."""
     view = protect(CREDITS, bounds=WIDE, epsilon=1, delta=1e-6, accounting=None)

@@ -225,24 +225,6 @@ def test_a_plan_takes_no_pvalue(monkeypatch):
     assert not plan.ended
 
 
-def test_old_names_warn():
-    """Parameters and fields of before still work, and say what they are called now."""
-    view = protect(WHOLE)
-    with pytest.warns(FutureWarning, match="bandwidth is called lengthscale now"):
-        test = view.kernel_two_sample(["x"], by="arm", method="moments", bandwidth=1.5, epsilon=1, delta=1e-6)
-    with pytest.warns(FutureWarning, match="bandwidth is called lengthscale now"):
-        message = view.kernel_message(["x"], bandwidth=1.5, epsilon=1, delta=1e-6)
-
-    with pytest.warns(FutureWarning, match="reject is called rejected now"):
-        assert test.reject == test.rejected
-    with pytest.warns(FutureWarning, match="bandwidths is called lengthscales now"):
-        assert (1.5,) == test.bandwidths
-    with pytest.warns(FutureWarning, match="noise_standard_errors is one number"):
-        assert (test.noise_standard_error,) * 5 == test.noise_standard_errors
-    with pytest.warns(FutureWarning, match=r"KernelMessage\.noise"):
-        assert (message.noise_standard_error, *message.second_noise_standard_error) == message.noise
-
-
 @pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
 def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
     """Rare values in a small group make the law skewed: a p-value that leans on it says so, and no other."""

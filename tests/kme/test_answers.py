@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pandas as pd
@@ -190,15 +189,3 @@ def test_a_few_public_rows_are_not_always_another_population():
 
     assert rejected[0] <= 14  # of 60 at 0.05: more with a probability below 1e-6
     assert rejected[1] <= 3  # of 60 at 0.001: more with a probability below 1e-6
-
-
-# Names
-
-
-def test_old_names_warn():
-    """The noise has the name that it has everywhere; the old one warns."""
-    release = protect(uniform(np.random.default_rng(7), 500), bounds=UNIT).kme_release(["x"], epsilon=1, delta=1e-6)
-
-    with pytest.warns(FutureWarning, match="sigma is called noise_standard_error now"):
-        assert release.sigma == release.noise_standard_error
-    assert json.loads(json.dumps(release.to_dict()))["noise_standard_error"] == release.noise_standard_error

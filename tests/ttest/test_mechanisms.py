@@ -130,18 +130,6 @@ def test_naive_is_scipys(grouping, equal_var):
     assert found.df == pytest.approx(textbook.df, rel=1e-3)
 
 
-def test_the_old_bootstrap_is_answered_by_the_convolution():
-    """``method="mc"`` warns, and is what ``"conv"`` is."""
-    view = protect()
-
-    with pytest.warns(FutureWarning, match='"mc" is answered by "conv"'), seeded_noise(1):
-        found = view.ttest("pressure", popmean=131, method="mc", epsilon=1)
-    with seeded_noise(1):
-        conv = view.ttest("pressure", popmean=131, epsilon=1)
-
-    assert (found.method, found.pvalue, found.released) == ("conv", conv.pvalue, conv.released)
-
-
 @pytest.mark.parametrize("level", [0.5, 0.99])
 def test_other_intervals_come_for_free(level, grouping):
     """Intervals at other levels are computed from what was released, and are the textbook's."""
