@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.paying import CallBudget
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Column
+    from dfprivacy.schema import Category, Column
 
 __all__ = ["Question", "held"]
 
@@ -211,12 +211,17 @@ class Question:
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
-    def _implied(self, planner: Planner | None = None) -> Release | None:
+    def _implied(self) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
-        table = self.target.table
-        if self.fresh or table.parts or not self.epsilon:
+        if self.fresh or self.target.table.parts or not self.epsilon:
             return None
-        return _run(self.mechanism, lambda: implied_answer(self, lambda: planner or self._plan(table)[0]))
+        return _run(self.mechanism, lambda: implied_answer(self, self._plans))
+
+    def _plans(self) -> list[Planner]:
+        """Plan the measurements of all rows, or of each group."""
+        table = self.target.table
+        with table.groups(self.by) if self.by else nullcontext([table]) as parts:
+            return [self._plan(part)[0] for part in parts]
 
     def _paid(self) -> Release:
         self._check_rest()
@@ -255,7 +260,7 @@ class Question:
                 "A question that was answered before can be asked again at no charge.",
             )
 
-    def _answered_by_group(self, call: CallPayer) -> Groups:
+    def _answered_by_group(self, call: CallPayer) -> Release:
         """Measure all groups, and then conclude for each."""
         paid: defaultdict[int, list[PrivacyLoss]] = defaultdict(list)
         with self.target.table.groups(self.by) as parts:
@@ -263,13 +268,24 @@ class Question:
                 for part in parts:  # a group that cannot be asked is found before another one has paid
                     self._plan(part)
             measured = [self._measure(part, call, GroupPayer(call, paid)) for part in parts]
-        keys = itertools.product(*(column.categories or () for column in self.by))
+        return self.concluded(measured, call)
+
+    @property
+    def keys(self) -> list[tuple[Category, ...]]:
+        """The groups, each with a category of every column of `by`; of all rows at once one, without any."""
+        return [*itertools.product(*(column.categories or () for column in self.by))]
+
+    def concluded(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
+        """Conclude from what is known of each group, or of all rows."""
+        releases = tuple(self._conclude(each, call) for each in measured)
+        if not self.by:
+            return releases[0]
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
         return Groups(
             by=names if several else names[0],
-            keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(self._conclude(each, call) for each in measured),
+            keys=tuple(key if several else key[0] for key in self.keys),
+            releases=releases,
         )
 
     def _measure(self, table: Table, call: CallPayer, payer: CallBudget | None = None) -> Any:
@@ -285,7 +301,7 @@ class Question:
         call.looked |= curator.looked
         return measured
 
-    def _conclude(self, measured: Any, call: CallPayer) -> Release:
+    def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
         return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
 
     def _privacy(self, call: CallPayer) -> Privacy:
@@ -326,7 +342,7 @@ class Question:
             raise _failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
-        if self._implied(planner) is not None:
+        if self._implied() is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from dfprivacy.inference.engine import infer
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
+from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.quantiles import choice_error, choose_alone
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.joint import Measured
 
 __all__ = [
-    "known_moments",
+    "known_statistic",
     "of_agg",
     "of_bounds",
     "of_counts",
@@ -90,28 +91,53 @@ def of_moments(name: str) -> Any:
     return findings
 
 
+# By statistic the statistics of a column whose sums tell it, alone, when the first step to a variance may tell no
+# mean, and among several.
+_TOLD_BY = {
+    "mean": ({"mean"}, {"mean", "sum", "var", "std"}),
+    "sum": ({"mean", "sum"}, {"mean", "sum", "var", "std"}),
+    "var": ({"var", "std"}, {"var", "std"}),
+    "std": ({"var", "std"}, {"var", "std"}),
+    "count": ({"mean"}, {"count", "mean", "sum", "var", "std"}),
+    "missing": ({"mean"}, {"missing", "count", "mean", "sum", "var", "std"}),
+}
+
+
 def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column that a release holds, if they tell a statistic."""
+    several = isinstance(release, Statistics)
     every = release._each if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
-    told = {"mean"} if name == "mean" else {"var", "std"}
-    if name == "mean" and isinstance(release, Statistics):  # alone, the first step to a variance may tell none
-        told |= {"sum", "var", "std"}
     for each in every:
-        if isinstance(each, Entry | ColumnStatistic) and each.column == column.name and each.statistic in told:
-            return None if each.released is None else Sums.of_release(each.released, column)
+        if not isinstance(each, Entry | ColumnStatistic) or each.column != column.name or each.released is None:
+            continue
+        if each.statistic in _TOLD_BY[name][several]:
+            sums = Sums.of_release(each.released, column)
+            return None if name in ROWS and not sums.counted else sums
     return None
 
 
-def known_moments(name: str) -> Any:
-    """Make the reader of answers that tell a mean, a variance or a standard deviation."""
+def known_statistic(name: str) -> Any:
+    """Make the reader of answers that tell a statistic of a column."""
 
-    def reader(curator: Curator, release: Release, column: Column, **asked: Any) -> tuple[float, Sums] | None:
-        sums = _known_sums(release, column, name)
+    def reader(
+        curator: Curator,
+        release: Release,
+        column: Column | None = None,
+        columns: tuple[Column, ...] | None = None,
+        **asked: Any,
+    ) -> tuple[float, Sums] | None:
+        if column is None and len(columns or ()) == 1:
+            (column,) = columns or ()
+        sums = None if column is None else _known_sums(release, column, name)
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
+        if isinstance(planned := curator.planned, Sums):
+            most = _expected(planned, name, rows)[0]
+        else:
+            most = planned.laws[name == "missing"].standard_deviation
         error = float(infer(sums, statistic(name)).noise_standard_error)
-        return (error, sums) if error <= _expected(curator.planned, name, rows)[0] else None
+        return (error, sums) if error <= most else None
 
     return reader
 
