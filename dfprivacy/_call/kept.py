@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dfprivacy._ledger.measurements import MOST, digest
 from dfprivacy._measure.description import Origins
 from dfprivacy._plugins.loader import registry
@@ -13,12 +15,12 @@ from dfprivacy._privacy import samplers as noises
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.joint import JointAccount
     from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
+    from dfprivacy._measure.paying import Part
 
 __all__ = ["Kept"]
 
@@ -59,7 +61,7 @@ class Kept:
         self._many = many
         self._glance = glance
         self._known: dict[str | None, dict[tuple[str, str], list[KeptMeasurement]]] = {}
-        self._taken: set[int] = set()
+        self._taken: dict[int, NDArray[np.intp]] = {}
 
     @property
     def used(self) -> bool:
@@ -77,11 +79,11 @@ class Kept:
         return Origins(registry().origins)
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        """Find what is kept of a description with a kind of noise, oldest first."""
         key = digest(description)
         few = self._few if self._glance else None
         known = self._looked_up(None if self._many else key) if few is None else few
-        return [each for each in known.get((key, noise), ()) if each.id not in self._taken]
+        return [*known.get((key, noise), ())]
 
     def _looked_up(self, wanted: str | None) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Look once for what is kept of a description, or for all that is kept."""
@@ -90,20 +92,27 @@ class Kept:
             self._known[wanted] = self._account.measurements(wanted, private=private, glance=self._glance)
         return self._known[wanted]
 
-    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+    def best(self, known: Sequence[Part], wanted: KeptMeasurement) -> Part | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.
 
-        Its steps are no coarser either: who counts on noise as good as continuous gets such. Scales and grids are
-        public, so the choice tells of nothing else.
+        No coordinate of it was taken yet. Its steps are no coarser either: who counts on noise as good as
+        continuous gets such. Scales and grids are public, so the choice tells of nothing else.
         """
         if self.fresh:
             return None
-        good = [each for each in known if each.grid >= wanted.grid and each.spread <= wanted.spread]
-        return min(good, key=lambda each: (each.spread, -each.id), default=None)
+        good = [
+            each
+            for each in known
+            if each.kept.grid >= wanted.grid
+            and each.kept.spread <= wanted.spread
+            and not np.isin(each.places, self._taken.get(each.kept.id, ())).any()
+        ]
+        return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
 
-    def take(self, kept: KeptMeasurement) -> None:
-        """Let this call take it no second time."""
-        self._taken.add(kept.id)
+    def take(self, part: Part) -> None:
+        """Let this call take no coordinate of it a second time."""
+        before = self._taken.get(part.kept.id, part.places)
+        self._taken[part.kept.id] = np.union1d(before, part.places)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Read its noisy values."""

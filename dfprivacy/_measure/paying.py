@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["CallBudget", "KeptMeasurements", "Paying"]
+__all__ = ["CallBudget", "KeptMeasurements", "Part", "Paying"]
 
 T = TypeVar("T")
 _ALL, _NOTHING = Fraction(1), Fraction(0)
@@ -51,6 +51,28 @@ class CallBudget(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Part:
+    """What was measured, or a part of it.
+
+    Attributes
+    ----------
+    kept : KeptMeasurement
+        What was measured.
+    description : str
+        Its description.
+    dimension : int
+        The number of its coordinates.
+    places : ndarray of int
+        Which of them, as they are kept.
+    """
+
+    kept: KeptMeasurement
+    description: str
+    dimension: int
+    places: NDArray[np.intp]
+
+
 class KeptMeasurements(Protocol):
     """What was measured before, as one call may take it in place of measuring."""
 
@@ -68,15 +90,15 @@ class KeptMeasurements(Protocol):
         ...
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        """Find what is kept of a description with a kind of noise, oldest first."""
         ...
 
-    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+    def best(self, known: Sequence[Part], wanted: KeptMeasurement) -> Part | None:
         """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
         ...
 
-    def take(self, kept: KeptMeasurement) -> None:
-        """Let this call take it no second time."""
+    def take(self, part: Part) -> None:
+        """Let this call take no coordinate of it a second time."""
         ...
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
-from dfprivacy._measure.description import canonical_order, describe, describe_query
+from dfprivacy._measure.description import canonical_order, describe, describe_query, larger
 from dfprivacy._measure.evaluate import L2
 from dfprivacy._measure.noisy import clamped, measurement, released, shown
-from dfprivacy._measure.paying import Paying
+from dfprivacy._measure.paying import Part, Paying
 from dfprivacy._measure.pricing import (
     FINE,
     NORMS,
@@ -40,7 +41,7 @@ from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.base import enforced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -288,17 +289,38 @@ class Sums(Paying):
         kept = self._kept if self._kept and self._kept.used and price.losses else None
         text = self._described(query, kept.origins) if kept else None
         best = None
-        if kept is not None and text is not None:
+        if kept is not None and text is not None and not kept.fresh:
             wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
-            best = kept.best(kept.like(text, price.noise), wanted)
+            best = kept.best([*self._parts(kept, query, text, price.noise)], wanted)
         if best is None:
             return self._new(query, price, text)
         self._budget.spare(price.losses)
-        return self._taken(query, best, price, text)
+        return self._taken(query, best, price)
 
-    def _order(self, query: Query) -> NDArray[np.intp] | None:
-        """Find the order in which the values are kept."""
-        return self._table.once(query, ("order",), lambda: canonical_order(query.of))
+    def _parts(self, kept: KeptMeasurements, query: Query, text: str, noise: str) -> Iterator[Part]:
+        """Find what is kept of a measurement, by itself and, but for noise of the cube, as a part of others."""
+        places = self._places(query)
+        for each in kept.like(text, noise):
+            yield Part(each, text, query.dimension, places)
+        of = query.of
+        if not isinstance(of, RowFeatures) or of.stacked or query.reveal or noise == "cube" or self._table.parts:
+            return
+        for place, (features, table, at) in enumerate(larger(of, self._table)):
+            whole = partial(describe_query, Query.read(features), kept.origins)
+            described = describe(self._table.once(query, ("larger", place), whole), table, kept.origins)
+            for each in kept.like(described, noise) if described else ():
+                order = canonical_order(features)
+                own = at if order is None else np.argsort(order)[at]
+                yield Part(each, described or "", features.dimension, own)
+
+    def _places(self, query: Query) -> NDArray[np.intp]:
+        """Find the places of the values as they are kept."""
+
+        def find() -> NDArray[np.intp]:
+            order = canonical_order(query.of)
+            return np.arange(query.dimension) if order is None else np.argsort(order)
+
+        return self._table.once(query, ("places",), find)
 
     def _described(self, query: Query, origins: Origins) -> str | None:
         """Describe a measurement; of all groups, what it is of is described once."""
@@ -308,7 +330,7 @@ class Sums(Paying):
 
     def _new(self, query: Query, price: Price, text: str | None) -> NoisyValue:
         """Pay, read and draw."""
-        k, scale, noise = price.grid.k, price.scale, price.noise
+        k, scale, noise, places = price.grid.k, price.scale, price.noise, self._places(query)
         # What groups ask was copied when it was read, and whichever of them reads rows copies it then.
         copy = query if query.written and noise != "cube" else self._copy(query)
 
@@ -326,41 +348,44 @@ class Sums(Paying):
             else:
                 noisy = self._table.perturbed(copy, k, (noise, scale, query.reveal), add)
             if self._kept is not None and text is not None:
-                order = self._order(query)
-                kept = noisy if order is None else noisy[order]
-                self._kept.add(Measurement(text, noise, scale, k, sampler.private, kept))
+                self._kept.add(Measurement(text, noise, scale, k, sampler.private, noisy[np.argsort(places)]))
             return noisy
 
         blank = np.zeros(query.dimension, dtype=np.int64)
         steps = self._perform(price.record, price.losses, draw, blank)
-        return released(query, price.record, steps, _identity(self._kept.call if self._kept else "", text, steps))
+        call = self._kept.call if self._kept else ""
+        return released(query, price.record, steps, _identity(query, call, text, steps[np.argsort(places)], places))
 
-    def _taken(self, query: Query, kept: KeptMeasurement, price: Price, text: str | None) -> NoisyValue:
+    def _taken(self, query: Query, part: Part, price: Price) -> NoisyValue:
         """Take what is kept, at no charge and without a look at the rows."""
+        kept = part.kept
         record = replace(price.record, scale=kept.scale, grid=kept.grid, epsilon=0.0, delta=0.0, reused=kept.at)
 
         def recall() -> NDArray[np.int64]:
             steps = cast("KeptMeasurements", self._kept).steps(kept)
-            if steps.shape != (query.dimension,):
+            if steps.shape != (part.dimension,):
                 raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-            order = self._order(query)
-            if order is None:
-                return steps
-            noisy = np.empty_like(steps)
-            noisy[order] = steps
-            return noisy
+            return steps
 
-        cast("KeptMeasurements", self._kept).take(kept)
-        steps = self._perform(record, (), recall, np.zeros(query.dimension, dtype=np.int64))
-        return released(query, record, steps, _identity(kept.call, text, steps))
+        cast("KeptMeasurements", self._kept).take(part)
+        every = self._perform(record, (), recall, np.zeros(part.dimension, dtype=np.int64))
+        identity = _identity(query, kept.call, part.description, every, part.places)
+        return released(query, record, every[part.places], identity)
 
 
-def _identity(call: str, text: str | None, steps: NDArray[np.int64]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
+def _identity(query: Query, call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
+    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan.
+
+    After an @ are the places of the values among those that were measured, if these are not the first.
+    """
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return blake2b(f"{call} {text}".encode() + steps.tobytes(), digest_size=8).hexdigest()
+    as_kept = np.array_equal(places, np.arange(places.size))
+    parted = isinstance(query.of, RowFeatures) and bool(query.of.stacked)  # whose parts are in the order asked
+    values = kept[places] if parted else kept
+    identity = blake2b(f"{call} {text}".encode() + values.tobytes(), digest_size=8).hexdigest()
+    return identity if as_kept or parted else f"{identity}@{','.join(map(str, places.tolist()))}"
 
 
 def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
