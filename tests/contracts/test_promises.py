@@ -16,7 +16,7 @@ from dfprivacy.testing.noise import seeded_noise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNS = 20  # of each table; 200 take eight minutes
+RUNS = 15  # of each table; 200 take eight minutes
 SD = 2.0  # a sixth of the bounds of x and y
 ERROR, RELATIVE = "expected standard error", "expected relative error"
 BOUNDS = {"x": (-2.0, 10.0), "y": (-6.0, 6.0), "gaps": (-2.0, 10.0)}
