@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy.testing.noise import seeded_noise
 
 _rng = np.random.default_rng(3)
 DATA = pd.DataFrame({"x": _rng.normal(2, 1, 5000), "y": _rng.normal(2, 1, 5000), "g": ["a", "b"] * 2500})
@@ -42,13 +43,85 @@ def test_a_description_answers_what_it_tells_better(name, relation):
         lambda v: v.mean("x", epsilon=0.1, nan_policy="fill"),
         lambda v: v.mean("x", epsilon=0.1, covers="population"),
         lambda v: v.group_by("g").mean("x", epsilon=0.1),
-        lambda v: v.sum("x", epsilon=0.1),
+        lambda v: v.count(["x", "y"], epsilon=0.1),
     ],
 )
 def test_what_is_of_other_rows_or_of_something_else_is_paid(other):
     view = protect("other")
     view.describe(["x"], epsilon=1)
     assert other(view).privacy.epsilon == pytest.approx(0.1)
+
+
+PARTS = {
+    "all": lambda v: v,
+    "by g": lambda v: v.group_by("g"),
+    "g = a": lambda v: v.where(g="a"),
+    "g = b": lambda v: v.where(g="b"),
+}
+NUMBERS = ["mean", "std", "sum", "count", "missing"]
+
+
+@pytest.mark.parametrize("rows", ["all", "by g", "g = a"])
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        (lambda v: v.describe(epsilon=9), NUMBERS),
+        (lambda v: v.agg({"x": ["mean", "std", "count"]}, epsilon=9), NUMBERS),
+        (lambda v: v.agg({"x": "sum"}, epsilon=9), ["mean", "sum", "count", "missing"]),
+        (lambda v: v.mean("x", epsilon=9), ["mean", "sum", "count", "missing"]),
+        (lambda v: v.std("x", epsilon=9), ["std"]),
+        (lambda v: v.sum("x", epsilon=9), ["sum"]),
+    ],
+    ids=["describe", "agg", "agg of a sum", "mean", "std", "sum"],
+)
+def test_an_answer_tells_others_and_no_more(first, told, rows):
+    """What follows from the sums of an answer is free, of the same rows and of its groups, and all else is paid."""
+    view = protect(f"{first} {rows}")
+    first(PARTS[rows](view))
+    known = {"by g": ["by g", "g = a", "g = b"]}.get(rows, [rows])
+    for asked, part in PARTS.items():
+        for name in NUMBERS:
+            free = part(view).explain(name, "x", epsilon=0.1).left == 0
+            assert free == (asked in known and name in told), (asked, name)
+
+
+def test_groups_are_known_from_answers_of_their_own():
+    """Rows are the same however they are selected, and each group has the most accurate of its answers."""
+    view = protect("each")
+    view.where(g="a").describe("x", epsilon=5)
+    assert view.group_by("g").mean("x", epsilon=0.1).privacy.epsilon == 0.1
+    alone = view.where(g="b").describe("x", epsilon=5)
+
+    found = view.group_by("g").mean("x", epsilon=0.2)
+
+    assert (found.privacy.epsilon, found.privacy.question) == (0, "mean('x') by g")
+    assert found["b"].value == alone["mean", "x"]
+    assert len({record.reused for record in found.privacy.noise}) >= 1
+    assert view.explain("mean", "y", epsilon=0.1).left == 0.1
+    assert view.group_by("g").explain("mean", "x", epsilon=0.1).left == 0
+
+
+def test_intervals_of_what_follows_hold_the_tables_numbers():
+    """In 60 answers by group, 93 to 97 % of the intervals of groups hold the number of their rows."""
+    covered = []
+    truth = DATA[:600].groupby("g")["x"].agg(["mean", "sum", "std"])
+    for run in range(60):
+        with seeded_noise(run):
+            view = dp.protect(
+                DATA[:600],
+                f"runs {run}",
+                epsilon=100,
+                ledger="memory:",
+                bounds={"x": (-3, 7)},
+                categories={"g": ["a", "b"]},
+            )
+            view.group_by("g").agg({"x": "std"}, epsilon=2)
+            for name in ("mean", "sum", "std"):
+                found = getattr(view.group_by("g"), name)("x", epsilon=0.001)
+                covered += [each.low <= truth[name][key] <= each.high for key, each in found.items()]
+
+    assert view.budget.spent == 2
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 def test_only_what_was_measured_is_known():

@@ -16,7 +16,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._ledger import measurements
-from dfprivacy._measure.description import Origins, describe
+from dfprivacy._measure.description import Origins, describe, larger
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.query import Query
 from dfprivacy._table.declare import read_schema
@@ -411,6 +411,99 @@ def test_all_that_a_table_and_a_column_are_is_described():
     of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "place", "whole", *OF_TABLE}
     assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "place", "whole"}
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}
+
+
+@pytest.mark.parametrize("given", [{}, {"g": "b"}, {"g": "c", "n": 2}, {"n": 1, "g": ["a"], "x": (-1, 1)}])
+def test_what_is_measured_is_the_part_of_a_larger_measurement_that_is_said(given):
+    """The exact sums of the larger features, of more rows, hold those that are asked at the places named."""
+    found = 0
+    for features in [*DIFFERENT, OneHot(G, N, groups={"g": ["c", "a"]}), OneHot(N, groups=[2]) * Moments(X)]:
+        rows = (view().where(**given) if given else view())._target.table
+        for every, more, places in larger(features, rows):
+            found += 1
+            expected = np.asarray(rows.total(features, 20))
+
+            assert expected.tolist() == np.asarray(more.total(every, 20))[places].tolist()
+
+    assert found > 1
+
+
+WHOLE = {
+    "ttest": (lambda v, e: v.ttest("x", by="g", groups=["a", "b"], epsilon=e), []),
+    "anova": (
+        lambda v, e: v.anova("x", by="g", epsilon=e),
+        ["ttest of two", "ttest of one", "std of one", "std by group"],
+    ),
+    "value_counts": (lambda v, e: v.value_counts("g", epsilon=e), ["count of one"]),
+    "crosstab": (
+        lambda v, e: v.crosstab("g", "n", epsilon=e),
+        ["values of one", "values by group", "count of a cell", "chi2"],
+    ),
+}
+PARTS = {
+    "ttest of two": lambda v, e: v.ttest("x", by="g", groups=["c", "a"], epsilon=e),
+    "ttest of one": lambda v, e: v.where(g="b").ttest("x", epsilon=e),
+    "std of one": lambda v, e: v.where(g="b").std("x", epsilon=e),
+    "std by group": lambda v, e: v.group_by("g").std("x", epsilon=e),
+    "count of one": lambda v, e: v.where(g="b").count(epsilon=e),
+    "values of one": lambda v, e: v.where(g="b").value_counts("n", epsilon=e),
+    "values by group": lambda v, e: v.group_by("n").value_counts("g", epsilon=e),
+    "count of a cell": lambda v, e: v.where(g="b").where(n=2).count(epsilon=e),
+    "chi2": lambda v, e: v.chi2("n", "g", epsilon=e),
+    "ttest of others": lambda v, e: v.where(g=["a", "b"]).ttest("x", epsilon=e),
+    "ttest of more": lambda v, e: v.where(g="b", y=(0, 1)).ttest("x", epsilon=e),
+    "ttest of another column": lambda v, e: v.where(g="b").ttest("y", epsilon=e),
+    "ttest filled": lambda v, e: v.where(g="b").ttest("x", nan_policy="fill", epsilon=e),
+    "ttest of other bounds": lambda v, e: v.declare(bounds={"x": (-3, 4)}).where(g="b").ttest("x", epsilon=e),
+    "fresh": lambda v, e: v.where(g="b").ttest("x", epsilon=e, fresh=True),
+    "better": lambda v, _: v.where(g="b").ttest("x", epsilon=30),
+}
+
+
+@pytest.mark.parametrize("first", WHOLE)
+def test_a_part_of_what_was_measured_is_free(first):
+    """Groups and cells that were measured among others are taken where they are as accurate, and nothing else."""
+    ask, known = WHOLE[first]
+    free = []
+    for name, part in PARTS.items():
+        asked = view()
+        ask(asked, 9)
+        if part(asked, 0.1).privacy.epsilon == 0:
+            free.append(name)
+
+    assert known == free
+
+
+def test_a_part_shares_the_noise_of_the_whole():
+    """A cell of a table less the same cell asked alone is 0, and less another one is not."""
+    asked = view()
+    cells = asked.crosstab("g", "n", epsilon=1)
+    alone = asked.where(g="b").value_counts("n", sort=False, epsilon=0.1)
+
+    same = dp.combine(lambda a, b: a.raw[1][1] - b.raw[1], cells, alone)
+    other = dp.combine(lambda a, b: a.raw[0][1] - b.raw[1], cells, alone)
+    assert (same.low, same.high) == (0, 0)
+    assert other.low < other.high
+
+
+def test_a_part_is_taken_once_in_a_call():
+    """Who measures the same part twice in a call gets two draws of noise."""
+
+    def twice(curator, column):
+        return np.stack([curator.sum(Moments(column, count=True), share="1/2").values for _ in range(2)])
+
+    def once(curator, column):
+        g = next(each for each in curator.columns if each.name == "g")
+        return curator.sum(OneHot(g) * Moments(column, count=True)).values
+
+    asked = view()
+    with registered(once):
+        whole = asked.mine("x", epsilon=9).value
+    with registered(twice):
+        found = asked.where(g="b").mine("x", epsilon=1)
+
+    assert whole[1].tolist() == found.value[0].tolist() != found.value[1].tolist()
+    assert found.privacy.epsilon == 0.5
 
 
 @pytest.mark.parametrize(

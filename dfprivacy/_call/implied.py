@@ -8,79 +8,115 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError
-from dfprivacy.release import Release
+from dfprivacy.release import Groups, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from dfprivacy._call.question import Question
     from dfprivacy._measure.curator import Planner
+    from dfprivacy.release import Privacy
 
 __all__ = ["implied_answer"]
 
-_ROWS = ("where", "selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler", "group_by")
+_FACTS = ("selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler")  # of the table
 _MOST = 50  # answers that are looked at
 
+_Rows = frozenset[str]
+"""The conditions of some rows, as JSON: those of a group are its categories."""
 
-def implied_answer(question: Question, planner: Callable[[], Planner]) -> Release | None:
+
+def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -> Release | None:
     """Answer from what other questions about the same rows and columns have released.
 
     Parameters
     ----------
     question : Question
         What is asked, of a mechanism with a reader.
-    planner : callable
-        Plans its measurements, without a look at the rows.
+    plans : callable
+        Plans its measurements, without a look at the rows, of each group or of all rows.
 
     Returns
     -------
     Release or None
-        The most accurate of the answers that the mechanism's reader finds as accurate as what would be paid for.
+        Of each group the most accurate of the answers that the mechanism's reader finds as accurate as what would
+        be paid for; None if there is a group without one.
     """
     reader, text = question.mechanism.reader, question.text
-    if reader is None or text is None or question.by or question.target.table.sample is not None:
+    if reader is None or text is None or question.target.table.sample is not None:
         return None
-    sources = list(_about_the_same(question, json.loads(text)))
-    if not sources:
+    own = json.loads(text)
+    names = [column.name for column in question.by]
+    asked = [_rows(own["where"], dict(zip(names, key, strict=True))) for key in question.keys]
+    known = [each for each in _about_the_same(question, own, asked) if each[0] in asked]
+    if not {*asked} <= {rows for rows, *_ in known}:
         return None
-    planned = planner()
-    found: list[tuple[float, int, Any, Release]] = []
-    for source in sources:
-        read = reader(planned, source, **question.arguments)
-        if read is not None:
-            error, measured = read
-            found.append((error, len(found), measured, source))
-    if not found:
-        return None
-    _, _, measured, source = min(found)
-    privacy = source.privacy
-    if privacy is None:
-        return None
-    noise = tuple(replace(each, epsilon=0.0, delta=0.0, reused=each.reused or privacy.at) for each in privacy.noise)
-    answer: Release = question.mechanism.conclude(measured, question.arguments)
-    return answer.paid(
-        replace(
-            privacy,
-            epsilon=0.0,
-            delta=0.0,
-            noise=noise,
-            mechanism=f"{question.mechanism.name} ({question.mechanism.origin})",
-            at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            question=question.sentence,
-            replayed=False,
-        )
+    measured, sources = [], {}
+    for rows, planned in zip(asked, plans(), strict=True):
+        found: list[tuple[float, int, Any, Privacy]] = []
+        for place, (of, source, privacy) in enumerate(known):
+            read = reader(planned, source, **question.arguments) if of == rows else None
+            if read is not None:
+                found.append((read[0], place, read[1], privacy))
+        if not found:
+            return None
+        _, _, sums, privacy = min(found)
+        measured.append(sums)
+        sources[id(privacy)] = privacy
+    return question.concluded(measured).paid(_free(question, [*sources.values()]))
+
+
+def _free(question: Question, sources: Sequence[Privacy]) -> Privacy:
+    """Say what was paid for what an answer follows from, which itself costs nothing."""
+    noise = [
+        replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at)
+        for source in sources
+        for each in source.noise
+    ]
+    return replace(
+        sources[0],
+        epsilon=0.0,
+        delta=0.0,
+        noise=tuple(dict.fromkeys(noise)),
+        mechanism=f"{question.mechanism.name} ({question.mechanism.origin})",
+        at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        question=question.sentence,
+        where=question.where,
+        replayed=False,
     )
 
 
-def _about_the_same(question: Question, own: Mapping[str, Any]) -> Iterator[Release]:
-    """Return the newest answers about the same rows, with the same declarations of the columns that are asked."""
+def _about_the_same(
+    question: Question, own: Mapping[str, Any], asked: Sequence[_Rows]
+) -> Iterator[tuple[_Rows, Release, Privacy]]:
+    """Return the newest answers about the same table, with the same declarations of the columns that are asked.
+
+    Each with the rows that it is about; of an answer by group that of each group.
+    """
     for answer in question.target.account.newest_answers(question.mechanism.sources, _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
-        if kept is None or any(kept.get(name) != own.get(name) for name in _ROWS):
+        if kept is None or any(kept.get(name) != own.get(name) for name in _FACTS):
             continue
         columns = {**kept.get("columns", {}), **kept.get("seen", {})}
         policies = [each["arguments"].get("nan_policy", "omit") for each in (kept, own)]
-        if policies[0] == policies[1] and all(columns.get(name) == of for name, of in own["columns"].items()):
-            with suppress(ArgumentError):  # of another version
-                yield Release.from_dict(answer.release)
+        if policies[0] != policies[1] or any(columns.get(name) != of for name, of in own["columns"].items()):
+            continue
+        where = kept["where"]
+        if not kept.get("group_by") and _rows(where, {}) not in asked:
+            continue
+        with suppress(ArgumentError):  # of another version
+            release = Release.from_dict(answer.release)
+            if release.privacy is None:
+                continue
+            if isinstance(release, Groups):
+                for key, each in zip(release._named(), release.releases, strict=True):  # noqa: SLF001 - our own
+                    yield _rows(where, key), each, release.privacy
+            else:
+                yield _rows(where, {}), release, release.privacy
+
+
+def _rows(where: Iterable[object], group: Mapping[str, object]) -> _Rows:
+    """Return the conditions of a group's rows."""
+    return frozenset(map(plain_json, [*where, *({name: {"in": [key]}} for name, key in group.items())]))

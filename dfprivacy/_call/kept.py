@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dfprivacy._ledger.measurements import MOST, digest
 from dfprivacy._measure.description import Origins
 from dfprivacy._plugins.loader import registry
@@ -13,12 +15,12 @@ from dfprivacy._privacy import samplers as noises
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.joint import JointAccount
     from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
+    from dfprivacy._measure.steps import Part
 
 __all__ = ["Kept"]
 
@@ -45,7 +47,7 @@ class Kept:
         self._account = account
         self.fresh = fresh
         self._known: dict[tuple[str, str], list[KeptMeasurement]] = {}
-        self._taken: set[int] = set()
+        self._taken: dict[int, NDArray[np.intp]] = {}
 
     @property
     def used(self) -> bool:
@@ -63,24 +65,30 @@ class Kept:
         self._known |= self._account.measurements(keys, private=noises.sampler().private)
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Return what was found of a description with a kind of noise, and was not taken yet, oldest first."""
-        known = self._known.get((digest(description), noise), ())
-        return [each for each in known if each.id not in self._taken]
+        """Return what was found of a description with a kind of noise, oldest first."""
+        return [*self._known.get((digest(description), noise), ())]
 
-    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+    def best(self, known: Sequence[Part], wanted: KeptMeasurement) -> Part | None:
         """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.
 
-        Its steps are no coarser either: who counts on noise as good as continuous gets such. Scales and grids are
-        public, so the choice tells of nothing else.
+        No coordinate of it was taken yet. Its steps are no coarser either: who counts on noise as good as
+        continuous gets such. Scales and grids are public, so the choice tells of nothing else.
         """
         if self.fresh:
             return None
-        good = [each for each in known if each.grid >= wanted.grid and each.spread <= wanted.spread]
-        return min(good, key=lambda each: (each.spread, -each.id), default=None)
+        good = [
+            each
+            for each in known
+            if each.kept.grid >= wanted.grid
+            and each.kept.spread <= wanted.spread
+            and not np.isin(each.places, self._taken.get(each.kept.id, ())).any()
+        ]
+        return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
 
-    def take(self, kept: KeptMeasurement) -> None:
-        """Let this call take it no second time."""
-        self._taken.add(kept.id)
+    def take(self, part: Part) -> None:
+        """Let this call take no coordinate of it a second time."""
+        before = self._taken.get(part.kept.id, part.places)
+        self._taken[part.kept.id] = np.union1d(before, part.places)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Read its noisy values."""

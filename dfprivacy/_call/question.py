@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Column
+    from dfprivacy.schema import Category, Column
 
 __all__ = ["Question", "held"]
 
@@ -210,12 +210,11 @@ class Question:
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
-    def _implied(self, planner: Planner | None = None) -> Release | None:
+    def _implied(self) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
-        table = self.target.table
-        if self.fresh or table.parts or not self.epsilon:
+        if self.fresh or self.target.table.parts or not self.epsilon:
             return None
-        return _run(self.mechanism, lambda: implied_answer(self, lambda: planner or self._plan(table)[0]))
+        return _run(self.mechanism, lambda: implied_answer(self, self._plans))
 
     def _paid(self) -> Release:
         self._check_rest()
@@ -235,16 +234,10 @@ class Question:
 
     def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
         """Measure and conclude; the release, and the same as JSON."""
-        table = self.target.table
-        answer: Release
-        if not self.by:
-            (measured,) = self._measure([table], call)
-            answer = self._conclude(measured, call)
-        else:
-            parts = table.groups(self.by)
-            if all(column.public for column in self.by):
-                self._plans(parts)  # a group that cannot be asked is found before another one has paid
-            answer = self._by_group([self._conclude(each, call) for each in self._measure(parts, call)])
+        tables = self._tables
+        if self.by and all(column.public for column in self.by):
+            self._plans(tables)  # a group that cannot be asked is found before another one has paid
+        answer = self.concluded(self._measure(tables, call), call)
         release = answer.paid(self._privacy(call))
         try:
             return release, release.to_dict()
@@ -258,14 +251,28 @@ class Question:
                 "A question that was answered before can be asked again at no charge.",
             )
 
-    def _by_group(self, releases: Sequence[Release]) -> Groups:
-        keys = itertools.product(*(column.categories or () for column in self.by))
+    @property
+    def keys(self) -> list[tuple[Category, ...]]:
+        """The groups, each with a category of every column of `by`; of all rows at once one, without any."""
+        return [*itertools.product(*(column.categories or () for column in self.by))]
+
+    @property
+    def _tables(self) -> list[Table]:
+        """All rows, or those of each group."""
+        table = self.target.table
+        return table.groups(self.by) if self.by else [table]
+
+    def concluded(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
+        """Conclude from what is known of each group, or of all rows."""
+        releases = tuple(self._conclude(each, call) for each in measured)
+        if not self.by:
+            return releases[0]
         names = tuple(column.name for column in self.by)
         several = len(names) > 1
         return Groups(
             by=names if several else names[0],
-            keys=tuple(key if several else key[0] for key in keys),
-            releases=tuple(releases),
+            keys=tuple(key if several else key[0] for key in self.keys),
+            releases=releases,
         )
 
     def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
@@ -284,7 +291,7 @@ class Question:
                 call.noise += curator.measured
                 call.looked |= curator.looked
 
-    def _conclude(self, measured: Any, call: CallPayer) -> Release:
+    def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
         return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
 
     def _privacy(self, call: CallPayer) -> Privacy:
@@ -310,8 +317,7 @@ class Question:
         """Plan the measurements without reading private columns and without a charge."""
         self._check_rest()
         self.check()
-        table = self.target.table
-        return self._explained(table.groups(self.by) if self.by else [table])
+        return self._explained(self._tables)
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
         sample = self.target.table.sample
@@ -321,7 +327,7 @@ class Question:
             raise _failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
-        if self._implied(planner) is not None:
+        if self._implied() is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
@@ -363,12 +369,13 @@ class Question:
         void = self._planned(planner)
         return planner, void, planner.spared
 
-    def _plans(self, tables: Sequence[Table]) -> None:
-        """Let the mechanism plan its measurements of all groups; an error if one cannot be asked."""
-        payer = Unpaid(self.target, *self.spending)
+    def _plans(self, tables: Sequence[Table] = ()) -> list[Planner]:
+        """Let the mechanism plan its measurements of all groups, or rows; an error if one cannot be asked."""
+        tables, payer = tables or self._tables, Unpaid(self.target, *self.spending)
         steps = Steps(payer, None, tables[0].whole, dry=True)
         planners = [Planner(table, payer, None, steps) for table in tables]
         steps.run([partial(self._planned, planner) for planner in planners])
+        return planners
 
     def _planned(self, planner: Planner) -> Exception | None:
         """Plan, and return what ended a plan that is not whole."""

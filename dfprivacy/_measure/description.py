@@ -31,19 +31,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy.features import Given, OneHot, Stack
+from dfprivacy._table.conditions import IsIn
+from dfprivacy.features import Count, Given, OneHot, RowFeatures, Stack
 from dfprivacy.features.frozen import FROZEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.query import Query
 
-__all__ = ["Origins", "canonical_order", "describe", "describe_query"]
+__all__ = ["Origins", "canonical_order", "describe", "describe_query", "larger"]
 
+_FEW = 3  # conditions, of which any order is tried
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
 _NO_PLUGINS = frozenset({_HOUSE, "builtins", "abc", "typing"})
@@ -156,6 +158,48 @@ def canonical_order(features: object) -> NDArray[np.intp] | None:
                 start += each.dimension
             return np.concatenate(orders)
     return None
+
+
+def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
+    """Return the features, and the rows, of whose sums those that are asked are a part.
+
+    Parameters
+    ----------
+    features : RowFeatures
+        What is asked.
+    table : Table
+        Of which rows.
+
+    Yields
+    ------
+    tuple
+        Other features, of the same rows or more; and the places of what is asked among their coordinates: of some
+        categories among all, of two columns in the other order, and of rows in one category among the same of all.
+    """
+    places = np.arange(features.dimension)
+    if isinstance(features, OneHot):
+        many, inner = len(features.groups), features.of
+        if many < len(features.by.categories or ()):
+            codes = features.by.codes(features.groups)
+            blocks = np.arange(features.dimension // many) + features.dimension // many * np.array(codes)[:, None]
+            yield OneHot(features.by, of=inner), table, blocks.ravel()
+        if isinstance(inner, OneHot):
+            turned = OneHot(
+                inner.by, groups=inner.groups, of=OneHot(features.by, groups=features.groups, of=inner.of)
+            )
+            yield turned, table, np.moveaxis(places.reshape(turned.shape), 1, 0).ravel()
+    for condition in table.conditions if len(table.conditions) <= _FEW else ():
+        if (
+            isinstance(condition, IsIn)
+            and len(condition.categories) == 1
+            and condition.column not in features.columns
+        ):
+            (code,) = condition.column.codes(condition.categories)
+            every = OneHot(condition.column, of=None if isinstance(features, Count) else features)
+            rest, own = table.without(condition), code * features.dimension + places
+            yield every, rest, own
+            for larger_still, rows, at in larger(every, rest):
+                yield larger_still, rows, at[own]
 
 
 def _rows(table: Table, known: Origins) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
-from dfprivacy._measure.steps import Asked, Steps
+from dfprivacy._measure.steps import Asked, Part, Steps
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
@@ -69,15 +69,15 @@ class KeptMeasurements(Protocol):
         ...
 
     def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Find what is kept of a description with a kind of noise, and was not taken yet, oldest first."""
+        """Find what is kept of a description with a kind of noise, oldest first."""
         ...
 
-    def best(self, known: Sequence[KeptMeasurement], wanted: KeptMeasurement) -> KeptMeasurement | None:
+    def best(self, known: Sequence[Part], wanted: KeptMeasurement) -> Part | None:
         """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
         ...
 
-    def take(self, kept: KeptMeasurement) -> None:
-        """Let this call take it no second time."""
+    def take(self, part: Part) -> None:
+        """Let this call take no coordinate of it a second time."""
         ...
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +21,7 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
-from dfprivacy._measure.description import canonical_order, describe, describe_query
+from dfprivacy._measure.description import canonical_order, describe, describe_query, larger
 from dfprivacy._measure.noisy import clamped, shown
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import samplers as noises
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord, Reveal
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Asked", "Steps", "Taken"]
+    Reads = tuple[Table, Query, int]
+
+__all__ = ["Asked", "Part", "Steps", "Taken"]
 
 T = TypeVar("T")
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
@@ -68,10 +71,32 @@ class Asked:
 
     losses: Sequence[PrivacyLoss] = ()
     reserve: Sequence[PrivacyLoss] = ()
-    reads: tuple[Table, Query, int] | None = None
+    reads: Reads | None = None
     answer: Callable[..., Any] = lambda value: value
     blank: Any = None
     price: Price | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was measured, or a part of it.
+
+    Attributes
+    ----------
+    kept : KeptMeasurement
+        What was measured.
+    description : str
+        Its description.
+    dimension : int
+        The number of its coordinates.
+    places : ndarray of int
+        Which of them, as they are kept.
+    """
+
+    kept: KeptMeasurement
+    description: str
+    dimension: int
+    places: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -204,52 +229,82 @@ class Steps:
 
     def _known(self, asked: Sequence[Asked], texts: Mapping[int, str | None]) -> dict[int, Taken]:
         """Take what the ledger keeps and is at least as accurate, at no charge and without a look at the rows."""
-        kept, wanted = self._kept, [text for text in texts.values() if text is not None]
-        if kept is None or not wanted:
+        kept = self._kept
+        parts = {id(each): self._parts(each, text) for each in asked if (text := texts[id(each)]) is not None}
+        if kept is None or kept.fresh or not parts:
             return {}
-        kept.look(wanted)
+        kept.look([description for several in parts.values() for description, *_ in several])
         found = {}
         for each in asked:
-            text, price = texts[id(each)], each.price
-            if text is None or price is None or each.reads is None:
+            price = each.price
+            if price is None or id(each) not in parts:
                 continue
-            least = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
-            best = kept.best(kept.like(text, price.noise), least)
+            known = [
+                Part(one, description, dimension, places)
+                for description, dimension, places in parts[id(each)]
+                for one in kept.like(description, price.noise)
+            ]
+            best = kept.best(known, KeptMeasurement(0, "", price.noise, price.scale, price.grid.k))
             if best is None:
                 continue
             kept.take(best)
             self.spared += sum((loss.epsilon for loss in price.losses), Fraction(0))
-            record = replace(price.record, scale=best.scale, grid=best.grid, epsilon=0.0, delta=0.0, reused=best.at)
-            steps = each.blank if self._dry else self._recalled(kept, best, each.reads[1])
-            found[id(each)] = Taken(steps, record, _identity(best.call, text, steps))
+            found[id(each)] = self._recalled(kept, best, each)
         return found
+
+    def _parts(self, asked: Asked, text: str) -> list[tuple[str, int, NDArray[np.intp]]]:
+        """Describe what holds a measurement: itself and, but for noise of the cube, others of which it is a part.
+
+        Each with the number of its coordinates, and the places there of what is asked, as they are kept.
+        """
+        (table, query, _), price, kept = cast("Reads", asked.reads), cast("Price", asked.price), self._kept
+        parts = [(text, query.dimension, self._places(query))]
+        of = query.of
+        if kept is None or not isinstance(of, RowFeatures) or of.stacked or query.reveal is not None:
+            return parts
+        if price.noise == "cube" or table.parts:
+            return parts
+        for at, (features, rows, places) in enumerate(larger(of, table)):
+            whole = partial(describe_query, Query.read(features), kept.origins)
+            described = describe(self.once(("larger", query.key, at), whole), rows, kept.origins)
+            order = canonical_order(features)
+            own = places if order is None else np.argsort(order)[places]
+            parts += [(described, features.dimension, own)] if described is not None else []
+        return parts
+
+    def _recalled(self, kept: KeptMeasurements, part: Part, asked: Asked) -> Taken:
+        """Take the values of a measurement that is kept, at no charge."""
+        query, of = cast("Reads", asked.reads)[1], part.kept
+        record = cast("Price", asked.price).record
+        record = replace(record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
+        every = np.zeros(part.dimension, dtype=np.int64) if self._dry else kept.steps(of)
+        if every.shape != (part.dimension,):
+            raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
+        name = _identity(query, of.call, part.description, every, part.places)
+        return Taken(every[part.places], record, name)
+
+    def _places(self, query: Query) -> NDArray[np.intp]:
+        """Find the places of the values as they are kept."""
+
+        def find() -> NDArray[np.intp]:
+            order = canonical_order(query.of)
+            return np.arange(query.dimension) if order is None else np.argsort(order)
+
+        return self.once(("places", query.key), find)
 
     def _blank(self, asked: Asked) -> Any:
         return asked.blank if asked.price is None else Taken(asked.blank, asked.price.record, "")
 
-    def _recalled(self, kept: KeptMeasurements, best: KeptMeasurement, query: Query) -> NDArray[np.int64]:
-        steps = kept.steps(best)
-        if steps.shape != (query.dimension,):
-            raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-        order = self._order(query)
-        if order is None:
-            return steps
-        noisy = np.empty_like(steps)
-        noisy[order] = steps
-        return noisy
-
-    def _order(self, query: Query) -> NDArray[np.intp] | None:
-        """Find the order in which the values are kept."""
-        return self.once(("order", query.key), lambda: canonical_order(query.of))
-
     def _keeping(self, asked: Asked, steps: NDArray[np.int64], text: str | None) -> Taken:
         """Leave what was measured for others."""
-        price, kept = cast("Price", asked.price), self._kept
-        if kept is not None and text is not None and asked.reads is not None:
-            order, private = self._order(asked.reads[1]), noises.sampler().private
-            ordered = steps if order is None else steps[order]
+        query, price, kept = cast("Reads", asked.reads)[1], cast("Price", asked.price), self._kept
+        places = self._places(query)
+        ordered = steps[np.argsort(places)]
+        if kept is not None and text is not None:
+            private = noises.sampler().private
             kept.add(Measurement(text, price.noise, price.scale, price.grid.k, private, ordered))
-        return Taken(steps, price.record, _identity("" if kept is None else kept.call, text, steps))
+        call = "" if kept is None else kept.call
+        return Taken(steps, price.record, _identity(query, call, text, ordered, places))
 
     def _exact(self, asked: Sequence[Asked]) -> dict[int, Integers]:
         """Read exact values: what groups sum in one pass, anything else of each by itself."""
@@ -281,12 +336,12 @@ def _with_noise(asked: Sequence[Asked], values: Mapping[int, Integers]) -> dict[
     """Add noise: what has the same law in one draw, for a call of the sampler takes longer than a number does."""
     alike: dict[Hashable, list[Asked]] = defaultdict(list)
     for each in asked:
-        (_, query, _), price = cast("tuple[Table, Query, int]", each.reads), cast("Price", each.price)
+        (_, query, _), price = cast("Reads", each.reads), cast("Price", each.price)
         own = id(each) if price.noise == "cube" else None  # all coordinates of which are one draw
         alike[price.noise, price.scale, query.dimension, query.reveal, own].append(each)
     noisy: dict[int, NDArray[np.int64]] = {}
     for same in alike.values():
-        (_, query, _), price = cast("tuple[Table, Query, int]", same[0].reads), cast("Price", same[0].price)
+        (_, query, _), price = cast("Reads", same[0].reads), cast("Price", same[0].price)
         sums, sampler = np.stack([clamped(values[id(each)]) for each in same]), noises.sampler()
         if query.reveal is not None:
             drawn = sampler.revealed(sums, price.scale, _chooser(query, price))
@@ -315,12 +370,19 @@ def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArra
     return choose
 
 
-def _identity(call: str, text: str | None, steps: NDArray[np.int64]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
+def _identity(query: Query, call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
+    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan.
+
+    After an @ are the places of the values among those that were measured, if these are not the first.
+    """
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return blake2b(f"{call} {text}".encode() + steps.tobytes(), digest_size=8).hexdigest()
+    as_kept = np.array_equal(places, np.arange(places.size))
+    parted = isinstance(query.of, RowFeatures) and bool(query.of.stacked)  # whose parts are in the order asked
+    values = kept[places] if parted else kept
+    identity = blake2b(f"{call} {text}".encode() + values.tobytes(), digest_size=8).hexdigest()
+    return identity if as_kept or parted else f"{identity}@{','.join(map(str, places.tolist()))}"
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:

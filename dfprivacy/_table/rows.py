@@ -197,6 +197,10 @@ class Rows:
         """Give the rows for which these conditions hold, too."""
         return self._with(conditions=(*self.conditions, *conditions))
 
+    def without(self, condition: Condition) -> Self:
+        """Give the rows for which a condition need not hold."""
+        return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
+
     def select(self, names: Sequence[str]) -> Self:
         """Give the same rows with these columns only; a person's rows are those that they were."""
         return self._with(schema=self.schema.select(names))

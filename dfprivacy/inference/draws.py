@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -111,7 +112,13 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
 
 
 def _permuted(identity: str, dimension: int, draws: int) -> Array:
-    """Return evenly spread points in a random order, coordinate by coordinate: fewer are the first of more."""
+    """Return evenly spread points in a random order, coordinate by coordinate: fewer are the first of more.
+
+    Of a part of a measurement those of its coordinates there.
+    """
+    if part := re.fullmatch(r"([^@ ]+)@([0-9,]+)", identity):
+        places = list(map(int, part[2].split(",")))[:dimension]
+        return _permuted(part[1], max(places) + 1, draws)[places]
     rng = np.random.default_rng(int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big"))
     return rng.permuted(np.broadcast_to((np.arange(draws) + 0.5) / draws, (dimension, draws)), axis=-1)
 

@@ -53,19 +53,17 @@ __all__ = [
 ]
 
 
-_TELL = ("describe", "agg", "mean", "var", "std")  # whose answers hold sums of columns
+_TELL = ("describe", "agg", "mean", "var", "std", "sum")  # whose answers hold sums of columns
 
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    mean, std = moments.mean, moments.std
-    var = moments.var.checks(moments.var_asked)
-    for each in (mean, var, std):
-        register(each.plans(planning.of_moments(each.name)).reads(planning.known_moments(each.name), *_TELL))
-    register(moments.total.plans(planning.of_moments("sum")))
-    register(rows.count.plans(planning.of_rows))
-    register(rows.missing.plans(planning.of_rows))
+    for of_column in (moments.mean, moments.var.checks(moments.var_asked), moments.std, moments.total):
+        planned = of_column.plans(planning.of_moments(of_column.name))
+        register(planned.reads(planning.known_statistic(of_column.name), *_TELL))
+    for of_rows in (rows.count, rows.missing):
+        register(of_rows.plans(planning.of_rows).reads(planning.known_statistic(of_rows.name), *_TELL))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
     register(quantiles.median.checks(quantiles.median_asked).plans(planning.of_quantiles))
     register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))

@@ -6,29 +6,37 @@ A column is taken to have a standard deviation of a sixth of its range, and a pr
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from dfprivacy.inference.engine import infer
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
-from dfprivacy_eda.quantiles import choice_error, choose_alone
+from dfprivacy_eda.joint import of_labels
+from dfprivacy_eda.possible import ROWS
+from dfprivacy_eda.quantiles import Chosen
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import SD, Sums, statistic
-from dfprivacy_eda.tree import layout, prefix_error, rows_epsilon, tree_error
+from dfprivacy_eda.tree import Grown, prefix_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from dfprivacy import Column, Curator, Release
     from dfprivacy_eda.correlation import Products
+    from dfprivacy_eda.counts import Cells
     from dfprivacy_eda.joint import Measured
 
+    Array = NDArray[np.float64]
+
 __all__ = [
-    "known_moments",
+    "known_statistic",
     "of_agg",
     "of_bounds",
     "of_counts",
@@ -44,13 +52,16 @@ __all__ = [
 ]
 
 RELATIVE = "expected relative error"
-_DRAWS = 999
+_DRAWS = 64
+_NORMAL = ndtri((np.arange(999) + 0.5) / 999)
+_BY_CHANCE = 1 / 3  # of a row, by which a choice is off the more as rows do not lie evenly; measured
+_FAR = 40.0  # scales of a choice, beyond which it does not go
 _TYPICAL = 10  # values of a column of which nobody knows how many it has
-_DESCRIBED = {  # by statistic, what is told of it, and whether in rows
-    "mean": ("a mean, in standard deviations of a sixth of the range", False),
-    "std": ("a standard deviation, in parts of it", False),
-    "50%": (", in rows by which a quartile is off", True),
-    "freq": (" of the count of a category", True),
+_DESCRIBED = {
+    "mean": "a mean, in standard deviations of a sixth of the range",
+    "std": "a standard deviation, in parts of it",
+    "50%": "a median, in standard deviations",
+    "freq": "the largest count of a category, in parts of it",
 }
 
 Findings = dict[str, Any]
@@ -90,28 +101,53 @@ def of_moments(name: str) -> Any:
     return findings
 
 
+# By statistic the statistics of a column whose sums tell it, alone, when the first step to a variance may tell no
+# mean, and among several.
+_TOLD_BY = {
+    "mean": ({"mean"}, {"mean", "sum", "var", "std"}),
+    "sum": ({"mean", "sum"}, {"mean", "sum", "var", "std"}),
+    "var": ({"var", "std"}, {"var", "std"}),
+    "std": ({"var", "std"}, {"var", "std"}),
+    "count": ({"mean"}, {"count", "mean", "sum", "var", "std"}),
+    "missing": ({"mean"}, {"missing", "count", "mean", "sum", "var", "std"}),
+}
+
+
 def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column that a release holds, if they tell a statistic."""
+    several = isinstance(release, Statistics)
     every = release._each if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
-    told = {"mean"} if name == "mean" else {"var", "std"}
-    if name == "mean" and isinstance(release, Statistics):  # alone, the first step to a variance may tell none
-        told |= {"sum", "var", "std"}
     for each in every:
-        if isinstance(each, Entry | ColumnStatistic) and each.column == column.name and each.statistic in told:
-            return None if each.released is None else Sums.of_release(each.released, column)
+        if not isinstance(each, Entry | ColumnStatistic) or each.column != column.name or each.released is None:
+            continue
+        if each.statistic in _TOLD_BY[name][several]:
+            sums = Sums.of_release(each.released, column)
+            return None if name in ROWS and not sums.counted else sums
     return None
 
 
-def known_moments(name: str) -> Any:
-    """Make the reader of answers that tell a mean, a variance or a standard deviation."""
+def known_statistic(name: str) -> Any:
+    """Make the reader of answers that tell a statistic of a column."""
 
-    def reader(curator: Curator, release: Release, column: Column, **asked: Any) -> tuple[float, Sums] | None:
-        sums = _known_sums(release, column, name)
+    def reader(
+        curator: Curator,
+        release: Release,
+        column: Column | None = None,
+        columns: tuple[Column, ...] | None = None,
+        **asked: Any,
+    ) -> tuple[float, Sums] | None:
+        if column is None and len(columns or ()) == 1:
+            (column,) = columns or ()
+        sums = None if column is None else _known_sums(release, column, name)
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
+        if isinstance(planned := curator.planned, Sums):
+            most = _expected(planned, name, rows)[0]
+        else:
+            most = planned.laws[name == "missing"].standard_deviation
         error = float(infer(sums, statistic(name)).noise_standard_error)
-        return (error, sums) if error <= _expected(curator.planned, name, rows)[0] else None
+        return (error, sums) if error <= most else None
 
     return reader
 
@@ -134,10 +170,6 @@ def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -
 of_rows = _noise("the number of rows")
 of_keys = _noise("each count", lambda curator, **_: _TYPICAL * len(curator.measured))
 of_profile = _noise("each number of rows", lambda *_, **__: _TYPICAL, at=0)
-of_nunique = _noise(
-    "the number of different values",
-    lambda curator, column, **_: rows_of(curator) / len(column.categories or range(_TYPICAL)),
-)
 _of_cells = _noise("each {}", lambda curator, **_: curator.planned.raw.size)
 
 
@@ -145,6 +177,16 @@ def of_counts(curator: Curator, **asked: Any) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
     return dict((of_keys if found else _of_cells)(curator, **asked))
+
+
+def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
+    """Plan the number of different values: half of those that there can be."""
+    known = len(column.categories or ())
+    error = _rms(np.clip(laplace(curator) * _NORMAL, *((-known / 2, known / 2) if known else (None, None))))
+    return {
+        "expected standard error of the number of different values": error,
+        RELATIVE: error / (known or _TYPICAL),
+    }
 
 
 def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
@@ -156,29 +198,49 @@ def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findin
     }
 
 
-def of_quantiles(
-    curator: Curator, column: Column, *, step: float | None, q: Any = None, covers: Any = None, **_: Any
-) -> Findings:
+def of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
     """Plan quantiles: in the column's units, and in rows relative to a quarter of all."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
-    error = 0.0
+    moved = rows = 0.0
     if laplace(curator):
-        alone = choose_alone(curator, column, shares, step, covers)
-        plan = layout(column, step, rows_epsilon(curator))
-        error = choice_error(curator, shares) if alone else tree_error(curator, plan)
-    n = rows_of(curator)
+        moved, rows = _off(curator.planned, column, shares, rows_of(curator))
     assumed = f"values are normal with a standard deviation of {SD * column.half:.4g}"
-    moved = column.half * _moved(shares, error / n, 0.0 if step is None else step / column.half)
-    return {_given(curator, what, assumed): moved, RELATIVE: error / (n / 4)}
+    return {_given(curator, what, assumed): moved, RELATIVE: rows / (rows_of(curator) / 4)}
 
 
-def _moved(shares: Sequence[float], error: float, step: float) -> float:
-    """Give how far quantiles of normal values in [-1, 1] move by a standard error of a part of all rows."""
-    q, z = np.asarray(shares, dtype=np.float64)[:, None], ndtri((np.arange(_DRAWS) + 0.5) / _DRAWS)
-    y = np.clip(SD * ndtri(np.clip([q + 0 * z, q + error * z], 0, 1)), -1, 1)
-    if step:
-        y = step * np.rint((y + 1) / step)
-    return float(np.sqrt(np.mean((y[1] - y[0]) ** 2)))
+def _off(measured: Chosen | Grown, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
+    """Give the standard error of quantiles of normal values, and the same in rows."""
+    of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
+    middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
+    cuts = (plan.cuts - column.mid) / sd
+    cuts[[0, -1]] = -np.inf, np.inf
+    true = np.clip(column.mid + sd * ndtri(of), column.low, column.high)
+    if plan.whole:
+        true = middles[np.maximum(np.searchsorted(cuts, ndtri(of)) - 1, 0)]
+    if isinstance(measured, Chosen):
+        rows = [scale + _BY_CHANCE for scale in measured.scales]
+        squares = [_chosen(cuts, middles - at, n, q, b) for q, at, b in zip(of, true, rows, strict=True)]
+        return math.sqrt(np.mean(squares)), math.sqrt(2 * np.mean(np.square(rows)))
+    rng, found = np.random.default_rng(1), []
+    expected = [n * np.diff(ndtr(cuts[:: plan.sizes[-1] // size])) for size in (1, *plan.sizes)]
+    for _ in range(_DRAWS):
+        noises = [
+            rng.laplace(0, math.sqrt(v / 2), len(e)) for e, v in zip(expected, measured.variances, strict=True)
+        ]
+        levels = [count + noise for count, noise in zip(expected, noises, strict=True)]
+        found.append(np.clip(replace(measured, levels=levels).tree.quantiles(of), column.low, column.high))
+    of_all = 0.0, tuple(measured.variances[1:])  # the root's noise moves a share of it as well
+    return _rms(np.array(found) - true), prefix_error(plan, *of_all)
+
+
+def _chosen(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
+    """Give the mean square by which a choice is off: by k rows with probability in proportion to exp(-k / rows)."""
+    reach = np.clip([q - _FAR * rows / n, q + _FAR * rows / n], 0, 1)
+    first, last = np.searchsorted(cuts, ndtri(reach))
+    at = slice(max(first - 1, 0), last)
+    below = ndtr(cuts[at.start : last + 1])
+    beside = np.maximum(0, np.maximum(below[:-1] - q, q - below[1:]))
+    return float(np.average(off[at] ** 2, weights=np.exp(-n * beside / rows)))
 
 
 def of_describe(curator: Curator, **_: Any) -> Findings:
@@ -197,15 +259,19 @@ def of_report(curator: Curator, **_: Any) -> Findings:
 
 
 def _described(curator: Curator, measured: Measured) -> Findings:
-    findings, worst = {}, [0.0]
-    for name, (what, in_rows) in _DESCRIBED.items():
-        of = measured.cells if name == "freq" else measured.sums
-        errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in of]
+    findings = {}
+    for name, what in _DESCRIBED.items():
+        of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
+        alike = {_alike(of[column]): column for column in of}.values()
+        errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in alike]
         if errors:
-            worst.append(max(relative for _, relative, _ in errors))
-            most = max(error for error, *_ in errors) if in_rows else worst[-1]
-            findings[f"expected standard error{what}" if in_rows else _given(curator, what)] = most
-    return {**findings, RELATIVE: max(worst)}
+            findings[_given(curator, what)] = max(relative for _, relative in errors)
+    return {**findings, RELATIVE: max(findings.values(), default=0.0)}
+
+
+def _alike(of: Sums | Grown | Cells) -> Any:
+    """Give what the relative error follows from."""
+    return (of.layout.sizes, *of.variances) if isinstance(of, Grown) else id(of)
 
 
 def of_products(name: str) -> Any:
@@ -223,27 +289,39 @@ def _correlated(curator: Curator, products: Products, name: str) -> Findings:
 def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
     """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
     each = [(one, *_aggregated(curator, curator.planned, one)) for one in reading.read(aggregations, named)]
-    errors = {f"expected standard error of {one.name}{units}": error for one, error, _, units in each if error}
+    errors = {f"expected standard error of {one.name}": error for one, error, _ in each if error}
     given = _given(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
     assumed = {"assumed": given} if errors else {}
-    return {**errors, **assumed, RELATIVE: max((relative for _, _, relative, _ in each), default=0.0)}
+    return {**errors, **assumed, RELATIVE: max((relative for *_, relative in each), default=0.0)}
 
 
-def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float, str]:
-    """Give the error of one aggregation, the relative one, and the units where they are not the column's."""
-    n = rows_of(curator)
+def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float]:
+    """Give the error of one aggregation, and the relative one."""
+    n, column = rows_of(curator), measured.columns[one.column]
     if one.share is not None:
-        tree = measured.trees[one.column]
-        error = prefix_error(
-            tree.layout, 0.0, tuple(tree.variances[1:])
-        )  # of a share, which the root's moves as well
-        return error, error / (n / 4), ", in rows by which it is off"
+        error, _ = _off(measured.trees[one.column], column, [one.share], n)
+        return error, error / (SD * column.half)
     if one.column not in measured.cells:
-        return *_expected(measured.sums[one.column], one.statistic, n), ""
-    known, noise = len(measured.columns[one.column].categories or ()), measured.cells[one.column].law
-    error = noise.standard_deviation
-    if one.statistic in {"top", "freq"}:
-        return error * (one.statistic == "freq"), error * known / n, ""
-    summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
-    error *= math.sqrt(known) if summed else 1
-    return error, error / n, ""
+        error, relative = _expected(measured.sums[one.column], one.statistic, n)
+    else:
+        cells, known = measured.cells[one.column], len(column.categories or ())
+        if one.statistic in {"top", "freq"}:
+            error = _largest(column, cells, n / known)
+            return error * (one.statistic == "freq"), error * known / n
+        summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
+        error = cells.law.standard_deviation * (math.sqrt(known) if summed else 1)
+    if one.statistic not in ROWS:
+        return error, relative
+    error = _rms(np.clip(error * _NORMAL, -0.1 * n, 0.9 * n))  # of a tenth that is missing
+    return error, error / n
+
+
+def _largest(column: Column, cells: Cells, rows: float) -> float:
+    """Give the standard error of the largest count of categories that all have so many rows."""
+    noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
+    every = [of_labels(column, replace(cells, raw=rows + each), 0.95)["freq"][0] for each in noise]
+    return _rms(np.array(every) - rows)
+
+
+def _rms(off: Array) -> float:
+    return float(np.sqrt(np.mean(off**2)))

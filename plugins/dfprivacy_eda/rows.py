@@ -15,7 +15,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.possible import within
 from dfprivacy_eda.results import ColumnStatistic
-from dfprivacy_eda.sums import counts
+from dfprivacy_eda.sums import Sums, counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,9 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 
 @count.concludes
-def _(measured: Rows, columns: tuple[Column, ...] | None, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(
+    measured: Rows | Sums, columns: tuple[Column, ...] | None, *, confidence: Probability = 0.95
+) -> ColumnStatistic:
     """Give the first number."""
     return _counted("count", measured, columns or (), confidence, 0)
 
@@ -126,7 +128,7 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 
 @missing.concludes
-def _(measured: Rows, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Rows | Sums, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the second number."""
     return _counted("missing", measured, columns, confidence, 1)
 
@@ -154,7 +156,11 @@ def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, 
     return Rows((value, left), (known.law, known.law), n, counts(known, n))
 
 
-def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: float, which: int) -> ColumnStatistic:
+def _counted(
+    name: str, rows: Rows | Sums, columns: tuple[Column, ...], confidence: float, which: int
+) -> ColumnStatistic:
+    if isinstance(rows, Sums):
+        return _told(name, rows, confidence)
     most = math.inf if rows.size is None else float(rows.size)
     of = ", ".join(column.name for column in columns)
     found = _number(name, of, rows.values[which] or 0.0, rows.laws[which], most, confidence)
@@ -163,6 +169,24 @@ def _counted(name: str, rows: Rows, columns: tuple[Column, ...], confidence: flo
     if name != "count" or not columns or rows.values[1] is None:
         return found
     return replace(found, missing=rows.values[1], missing_standard_error=rows.laws[1].standard_deviation)
+
+
+def _told(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
+    """Give a number of rows that was measured with sums of a column."""
+    noisy, error, low, high = sums.cell(name, confidence)
+    value, low, high = within(noisy, low, high, sums.size)
+    return ColumnStatistic(
+        value=value,
+        low=low,
+        high=high,
+        confidence=confidence,
+        noise_standard_error=error,
+        statistic=name,
+        column=sums.column.name,
+        count=sums.known("count"),
+        raw=None if value == noisy else noisy,
+        released=sums.released,
+    )
 
 
 def _number(name: str, of: str, noisy: float, law: NoiseLaw, most: float, confidence: float) -> ColumnStatistic:

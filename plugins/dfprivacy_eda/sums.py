@@ -184,6 +184,13 @@ class Sums:
         """Return a statistic as it was measured."""
         return float(getattr(self.estimate, name)[0])
 
+    @property
+    def size(self) -> float:
+        """Number of all rows; infinity where it is private."""
+        scales = [law.scale for law in self.laws]
+        private = np.any((self.map[0] + self.map[3]) * scales)
+        return math.inf if private else self.known("count") + self.known("missing")
+
     def most(self, name: str) -> tuple[float, float] | None:
         """Return what a statistic may be, however few rows have a value; None where that depends on rows."""
         half = self.column.half

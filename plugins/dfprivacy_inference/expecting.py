@@ -120,7 +120,7 @@ def expect_means(
     each = infer(releases(0.0), mean, _DRAWS)
     apart = effect_for(POWER, found, column.half)
     return {
-        f"standard error of a mean, if the standard deviation in groups is {sd:.3g}{assumption}": float(
+        f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{assumption}": float(
             np.median(each.standard_error, axis=0).max()
         ),
         f"smallest distance of one mean from all others found with probability {POWER}": (
