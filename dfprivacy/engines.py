@@ -55,10 +55,13 @@ class Engine(ABC):
         Whose tables releases make for the owner of such a table.
     settled : bool
         Whether every pass gives the same rows in the same order, unless somebody changes the table.
+    keeps : bool
+        Whether it uses conditions to read less. Its `empty` is a table of Arrow's then.
     """
 
     library: str = "pyarrow"
     settled: bool = False
+    keeps: bool = False
 
     @abstractmethod
     def empty(self) -> object:
@@ -77,13 +80,16 @@ class Engine(ABC):
         columns : sequence of str
             Which; at least one.
         keep : sequence of Keep
-            What may be used to read less. Only engines whose `empty` is a table of Arrow's are given any.
+            What may be used to read less, if it `keeps`.
 
         Yields
         ------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Rows that are together in memory, in order.
+        pandas.DataFrame, polars.DataFrame, pyarrow.Table or pyarrow.RecordBatch
+            Rows that are together in memory, in order, with these columns or more.
         """
+
+    def ready(self) -> None:  # noqa: B027 - most are
+        """Raise an error, before anything is charged, if no rows can be read in this process."""
 
 
 class Cluster(Engine):

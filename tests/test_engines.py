@@ -48,6 +48,8 @@ pickle.dump([pickle.loads(work)(iter([table])) for table in tables], sys.stdout.
 class Rented(Cluster):
     """An engine of a third party's, whose rows are read by a process of their own."""
 
+    keeps = True
+
     def __init__(self, parts, worker, before="", settled=False):
         self.tables, self.worker, self.before, self.settled = parts, worker, before, settled
         self.sent, self.read = [], []

@@ -18,9 +18,6 @@ import pytest
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.batch import batches, category, number
 from dfprivacy._table.frames import Read, adapt, redact_errors
-from dfprivacy._table.frames.arrow import ArrowFrame
-from dfprivacy._table.frames.pandas import PandasFrame
-from dfprivacy._table.frames.polars import PolarsFrame, PolarsLazyFrame
 from dfprivacy.errors import ArgumentError, ReadError, SchemaError
 from dfprivacy.features import Count, Moments, OneHot
 
@@ -443,10 +440,9 @@ def test_columns_without_a_value(numbers_of, categories_of):
 
 
 def test_each_frame_has_its_adapter(constructor):
-    """A frame is read by the adapter of its library, which knows columns and rows."""
+    """A frame of every library knows columns and rows."""
     frame = adapt(constructor({"x": [1.0, 2.0], "by": ["a", "b"]}))
 
-    assert isinstance(frame, PandasFrame | PolarsFrame | PolarsLazyFrame | ArrowFrame)
     assert frame.columns == ("x", "by")
     assert frame.rows() == 2
 
@@ -523,7 +519,7 @@ def test_pandas_names_need_not_be_text(schema_of):
 def test_pandas_columns_are_found_where_they_are_now(schema_of):
     """A frame that gets another column, or other names, is read by its names of this moment."""
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
-    adapted = PandasFrame(frame)
+    adapted = adapt(frame)
     column = schema_of(frame, bounds={"x": (0, 10)}).numeric("x")
 
     def values():
@@ -729,7 +725,7 @@ def test_a_column_is_found_while_another_thread_finds_one():
                 asked.extend(rows for rows, _ in frame.batches([Read("x")], 10))
             return "y"
 
-    frame = PandasFrame(pd.DataFrame({"x": [1.0, 2.0], Name(): [3.0, 4.0]}))
+    frame = adapt(pd.DataFrame({"x": [1.0, 2.0], Name(): [3.0, 4.0]}))
     rows_of_y = [rows for rows, _ in frame.batches([Read("y")], 10)]
 
     assert (asked, rows_of_y) == (["x", 2], [2])

@@ -16,7 +16,7 @@ import numpy as np
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
 from dfprivacy._table.choice import Choice, Chosen, counting, parts
-from dfprivacy._table.frames import Dictionary, Frame, Read
+from dfprivacy._table.frames import Dictionary, Frame, Over, Read
 from dfprivacy._table.hashing import mixed
 from dfprivacy._table.ids import NOBODY, UNKNOWN, People
 from dfprivacy.errors import SchemaError
@@ -54,7 +54,7 @@ def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(sorted(columns, key=lambda column: (column.name, plain_json(column.describe()))))
 
 
-class BoundedFrame:
+class BoundedFrame(Over):
     """A frame of which at most k rows of each person count; the others are in no batch.
 
     Parameters
@@ -78,50 +78,19 @@ class BoundedFrame:
     """
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
-        self._frame = frame
+        super().__init__(frame)
         self._unit = unit
         self.key = key
         self._known = in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
         """Give the same frame where something else is known of a row."""
-        other = BoundedFrame(self._frame, self._unit, self.key, columns)
+        other = BoundedFrame(self.frame, self._unit, self.key, columns)
         if other._known == self._known:
             return self
         for attribute in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
             other.__dict__[attribute] = self.__dict__[attribute]
         return other
-
-    @property
-    def library(self) -> str:
-        """Whose tables releases make."""
-        return self._frame.library
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return self._frame.columns
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows."""
-        return self._frame.settled
-
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return self._frame.names_people(name)
-
-    def rows(self) -> int:
-        """Count the rows that count."""
-        return sum(rows for rows, _ in self.batches([], _PART))
-
-    def ready(self) -> None:
-        """Raise a `ReadError` if no rows can be read in this process."""
-        self._frame.ready()
-
-    def lists(self, names: Sequence[str]) -> dict[str, list[object]]:
-        """Give nothing: of people who may have several rows no column is public."""
-        raise NotImplementedError(names)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that count, in order, in batches of at most `size`; whose they are, as numbers of all people."""
@@ -129,7 +98,7 @@ class BoundedFrame:
 
     def _read(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         start, every = 0, self._whose
-        for rows, raw in self._frame.batches([read for read in reads if read != self._who], size):
+        for rows, raw in self.frame.batches([read for read in reads if read != self._who], size):
             whose = every[start : start + rows]
             start += rows
             kept = np.flatnonzero(whose >= 0)
@@ -172,7 +141,7 @@ class BoundedFrame:
         nobody = len(people) if self._unit.missing == "own" else NOBODY
         content = self._content if len(seeds) else ()
         every = [*dict.fromkeys([*reads, self._who, *content])]
-        for _, raw in self._frame.batches(every, _part_of(every)):
+        for _, raw in self.frame.batches(every, _part_of(every)):
             whose = people.find(raw[self._who])
             place = places[whose]
             many, few = np.flatnonzero(place >= 0), np.flatnonzero((place < 0) & (whose >= 0))
@@ -224,7 +193,7 @@ class BoundedFrame:
     def _everybody(self) -> tuple[People, NDArray[np.int32]]:
         """Who has rows; and where every pass gives the same, whose each row is, also of those that do not count."""
         rows = _VALUES if self.settled else _PART  # a name is looked up once in each
-        parts = (raw[self._who] for _, raw in self._frame.batches([self._who], rows))
+        parts = (raw[self._who] for _, raw in self.frame.batches([self._who], rows))
         people = People(parts, settled=self.settled)
         return people, people.whose
 
@@ -245,7 +214,7 @@ class BoundedFrame:
         for first, end in parts(self.people.rows[places[:-2] >= 0]):
             pieces, start = [], 0
             every = self._content if self.settled else (self._who, *self._content)
-            for size, raw in self._frame.batches(every, _HASHED if self.settled else _part_of(every)):
+            for size, raw in self.frame.batches(every, _HASHED if self.settled else _part_of(every)):
                 known = self._everybody[1][start : start + size]
                 whose = known if self.settled else self.people.find(raw[self._who])
                 place = places[whose]

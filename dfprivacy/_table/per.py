@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dfprivacy._table.batch import described
-from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.frames import Dictionary, Over, Read
 from dfprivacy._table.hashing import keyed
 from dfprivacy._table.ids import NOBODY
 from dfprivacy.errors import SchemaError, quoted
@@ -132,7 +132,7 @@ def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Colu
     return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled)
 
 
-class PerFrame:
+class PerFrame(Over):
     """The people of a table, one row each.
 
     Parameters
@@ -154,8 +154,6 @@ class PerFrame:
     then has the same place as that one, for all that anybody knows who does not know the key.
     """
 
-    settled = True
-
     def __init__(
         self,
         frame: BoundedFrame,
@@ -164,37 +162,26 @@ class PerFrame:
         key: bytes,
         columns: tuple[OfPerson, ...],
     ) -> None:
-        self._frame = frame
+        super().__init__(frame)
+        self._people = frame
         self._read = read
         self._unit = unit
         self._key = key
         self._columns = columns
 
     @property
-    def library(self) -> str:
-        """Whose tables releases make."""
-        return self._frame.library
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(each.name for each in self._columns)
 
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows: they are read once."""
+        return True
+
     def rows(self) -> int:
         """Count the people."""
         return self._made[0]
-
-    def ready(self) -> None:
-        """Raise a `ReadError` if no rows can be read in this process."""
-        self._frame.ready()
-
-    def names_people(self, name: str) -> bool:  # noqa: ARG002
-        """Whether a column can name people: the rows are people themselves."""
-        return False
-
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Give nothing: no column is public."""
-        raise NotImplementedError(names)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """People in batches of at most `size`."""
@@ -207,7 +194,7 @@ class PerFrame:
     def _made(self) -> tuple[int, dict[str, Raw]]:
         """Read the rows once: how many people there are, and their columns."""
         who = Read(self._unit.column, "people")
-        people, unnamed = self._frame.people, 0
+        people, unnamed = self._people.people, 0
         counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
         for aggregate in self._columns:
             if aggregate.of is not None and not aggregate.of.filled:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy._privacy.samplers import uniform
 from dfprivacy._table.batch import VALUE_BYTES
-from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.frames import Dictionary, Over, Read
 from dfprivacy._table.ids import NOBODY
 from dfprivacy._table.people import BoundedFrame
 
@@ -76,7 +76,7 @@ class Sample:
         return {"share": str(self.share), "whose": self.whose, "rows": self.rows, "of": self.of}
 
 
-class SampledFrame:
+class SampledFrame(Over):
     """A table of which every question sees another sample; nobody sees the table.
 
     Parameters
@@ -88,39 +88,12 @@ class SampledFrame:
     """
 
     def __init__(self, frame: Frame, sample: Sample) -> None:
-        self.frame = frame
+        super().__init__(frame)
         self.sample = sample
-
-    @property
-    def library(self) -> str:
-        """Whose tables releases make."""
-        return self.frame.library
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return self.frame.columns
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows: of the table."""
-        return self.frame.settled
-
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return self.frame.names_people(name)
-
-    def ready(self) -> None:
-        """Raise a `ReadError` if no rows can be read in this process."""
-        self.frame.ready()
 
     def rows(self) -> int:
         """Give nothing: there are no rows before a sample is drawn."""
         raise NotImplementedError
-
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Give nothing: of a sample no column is public."""
-        raise NotImplementedError(names)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Give nothing: there are no rows before a sample is drawn."""

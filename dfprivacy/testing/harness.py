@@ -34,7 +34,7 @@ from dfprivacy._privacy import response
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Dictionary, Raw, Read
+from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
 from dfprivacy._table.frames.columns import raw
 from dfprivacy.errors import DPError
 from dfprivacy.testing.noise import Seeded
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from dfprivacy._call.question import Question
     from dfprivacy._ledger.accounts import Account, Answer
     from dfprivacy._privacy.losses import PrivacyLoss
-    from dfprivacy._table.frames import Frame
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
     from dfprivacy.schema import Schema
@@ -99,7 +98,7 @@ _HOUSE = (
 _VERBS = tuple(f"{kind.__name__}." for kind in Curator.__mro__ if kind is not object)
 
 
-class MemoryFrame:
+class MemoryFrame(Frame):
     """A table in memory, in batches of any size, that knows who reads it and can fail at it.
 
     Parameters
@@ -118,9 +117,6 @@ class MemoryFrame:
         Text of an error to raise while private rows are read.
     """
 
-    library = "pandas"
-    settled = True
-
     def __init__(
         self,
         names: Sequence[str],
@@ -131,7 +127,7 @@ class MemoryFrame:
         batch: int | None = None,
         fail: str = "",
     ) -> None:
-        self.columns = tuple(names)
+        self._names = tuple(names)
         self._values = {name: [row[name] for row in rows] for name in names}
         self._count = len(rows)
         self._log = log
@@ -140,12 +136,14 @@ class MemoryFrame:
         self._fail = fail
         self._raw: dict[Read, Raw] = {}
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names."""
+        return self._names
+
     def rows(self) -> int:
         """Count the rows."""
         return self._count
-
-    def ready(self) -> None:
-        """Do nothing: rows can be read in every process."""
 
     def names_people(self, name: str) -> bool:
         """Whether a column can name people: any can."""

@@ -785,7 +785,7 @@ def table_changed():
     @numeric
     def found(curator, column):
         noisy = average(curator, column)
-        frame = getattr(curator._table.rows, "_frame", None)
+        frame = getattr(getattr(curator._table.rows, "engine", None), "_frame", None)
         if hasattr(frame, "clip"):
             frame[column.name] = frame[column.name].clip(column.low, column.high)
         return noisy
@@ -1133,7 +1133,7 @@ def noise_for_one_row():
 @contextmanager
 def all_rows_of_a_person():
     """Rows that are too many are read all the same, and those of nobody."""
-    with mock.patch.object(BoundedFrame, "batches", lambda self, reads, size: self._frame.batches(reads, size)):
+    with mock.patch.object(BoundedFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size)):
         yield
 
 

@@ -42,7 +42,7 @@ def test_the_kit_finds_what_is_broken(neighbors, broken, monkeypatch):
     if broken == "noise for one row":
         monkeypatch.setattr(Table, "rows_each", 1)
     elif broken == "all rows count":
-        monkeypatch.setattr(BoundedFrame, "batches", lambda self, reads, size: self._frame.batches(reads, size))
+        monkeypatch.setattr(BoundedFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size))
     else:
         monkeypatch.setattr(elsewhere, "_UNIT", Unit(elsewhere._WHO, 2, "own"))
 

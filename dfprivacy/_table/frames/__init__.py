@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+_PART = 1 << 20  # rows at a time where they are counted
 
 
 @dataclass(frozen=True)
@@ -68,44 +69,73 @@ class Rows(Protocol):
         ...
 
 
-class Frame(Rows, Protocol):
+class Frame(Rows, ABC):
     """What the house asks of a frame."""
 
     @property
     def library(self) -> str:
         """Whose tables releases make for its owner: "pandas", "polars" or "pyarrow"."""
-        ...
+        return "pandas"
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Column names in order, doubles included."""
-        ...
-
-    def rows(self) -> int:
-        """Count the rows."""
-        ...
-
-    def ready(self) -> None:
-        """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
-        ...
-
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns, in order, as lists of Python values: for public columns only."""
-        ...
 
     @property
     def settled(self) -> bool:
         """Whether every pass gives the same rows in the same order, unless somebody changes the table."""
-        ...
+        return True
 
-    def names_people(self, name: str) -> bool:
+    @abstractmethod
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return sum(rows for rows, _ in self.batches((), _PART))
+
+    def ready(self) -> None:
+        """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
+
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns, in order, as lists of Python values: for public columns only."""
+        raise NotImplementedError(names)
+
+    def names_people(self, name: str) -> bool:  # noqa: ARG002
         """Whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
-        ...
+        return False
 
 
-# Where the frames of each library are adapted; a library that nobody imported has no frames to adapt.
-_ADAPTERS = {"polars": "polars", "pandas": "pandas"}
-_ENGINES = {"pyarrow": "dataset", "duckdb": "duckdb", "_duckdb": "duckdb", "dask": "dask", "pyspark": "spark"}
+class Over(Frame):
+    """Rows made of those of a frame."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+    @property
+    def library(self) -> str:
+        """Whose tables releases make."""
+        return self.frame.library
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return self.frame.columns
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pass gives the same rows in the same order."""
+        return self.frame.settled
+
+    def ready(self) -> None:
+        """Raise a `ReadError` if no rows can be read in this process."""
+        self.frame.ready()
+
+
+# Where the frames of each library are adapted.
+_ADAPTERS = {"duckdb": "arrow", "_duckdb": "arrow", "pyarrow": "arrow", "pyspark": "spark"}
+_ADAPTERS |= {library: library for library in ("dask", "pandas", "polars")}
 ENTRY_POINTS = "dfprivacy.frames"
 
 
@@ -128,41 +158,38 @@ def adapt(frame: object) -> Frame:
     ArgumentError
         If no adapter knows it.
     """
-    for library, adapter in _ADAPTERS.items():
-        if library in sys.modules:
-            adapted: Frame | None = importlib.import_module(f"{__name__}.{adapter}").adapt(frame)
-            if adapted is not None:
-                return adapted
-    if (engine := _engine(frame)) is not None:
-        of_engine: Frame = importlib.import_module(f"{__name__}.engine").framed(engine)
-        return of_engine
-    if hasattr(frame, "__arrow_c_stream__"):
-        arrow: Frame = importlib.import_module(f"{__name__}.arrow").adapt(frame)
-        return arrow
-    raise ArgumentError(
-        f"A {type(frame).__name__} is not a table this library can read.",
-        "Pass a DataFrame of pandas, Polars, Dask or Spark, a Polars LazyFrame, a table or data set of Arrow, a "
-        "DuckDB relation, or an object with an Arrow C stream.",
-    )
+    engine = _engine(frame)
+    if engine is None:
+        raise ArgumentError(
+            f"A {type(frame).__name__} is not a table this library can read.",
+            "Pass a DataFrame of pandas, Polars, Dask or Spark, a Polars LazyFrame, a table or data set of Arrow, "
+            "a DuckDB relation, or an object with an Arrow C stream.",
+        )
+    adapted: Frame = importlib.import_module(f"{__name__}.engine").framed(engine)
+    return adapted
 
 
 def _engine(frame: object) -> object | None:
-    """Find the engine of a frame by the library that its class, or one it extends, is from."""
+    """Find the engine of a frame by the library that its class, or one it extends, is from, or by its stream."""
     if isinstance(frame, Engine):
         return frame
+    engine: object | None
     for library in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(frame).__mro__):
-        if library in _ENGINES:
-            engine = importlib.import_module(f"{__name__}.{_ENGINES[library]}").adapt(frame)
+        if library in _ADAPTERS:
+            engine = _adapted(_ADAPTERS[library], frame)
             if engine is not None:
-                return engine  # type: ignore[no-any-return]
-            continue
-        if library in {*_ADAPTERS, "builtins"}:  # to look for entry points takes milliseconds
-            continue
-        for entry in entry_points(group=ENTRY_POINTS, name=library):
-            engine = entry.load()(frame)
-            if engine is not None:
-                return engine  # type: ignore[no-any-return]
-    return None
+                return engine
+        elif library != "builtins":  # to look for entry points takes milliseconds
+            for entry in entry_points(group=ENTRY_POINTS, name=library):
+                engine = entry.load()(frame)
+                if engine is not None:
+                    return engine
+    return _adapted("arrow", frame)
+
+
+def _adapted(module: str, frame: object) -> object | None:
+    engine: object | None = importlib.import_module(f"{__name__}.{module}").adapt(frame)
+    return engine
 
 
 def redact_errors(work: Callable[[], T]) -> T:

@@ -1,82 +1,176 @@
-"""Anything with an Arrow C stream: pyarrow tables, DuckDB relations and others."""
+"""What gives its rows as record batches of Arrow: tables, data sets, DuckDB, and whatever has a stream."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
-from dfprivacy._table.frames import Frame, Raw, Read, columns
+from dfprivacy._table.frames import redact_errors
+from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from dfprivacy._table.frames.columns import Column
+
+_AHEAD = {"batch_size": 1 << 17, "batch_readahead": 4, "fragment_readahead": 2}  # what bounds the memory
 
 
-def adapt(frame: Any) -> Frame:
-    """Return the adapter of an object with ``__arrow_c_stream__``."""
+def adapt(frame: Any) -> Engine | None:
+    """Return the engine of what gives record batches, None for anything else."""
+    if isinstance(frame, ds.Dataset):
+        return DatasetEngine(frame)
+    if type(frame).__name__ == "DuckDBPyRelation":
+        return DuckEngine(frame)
     if isinstance(frame, pa.RecordBatchReader):
         raise ArgumentError(
             "A RecordBatchReader can be read once only, and every question reads the table again.",
             "Pass the table it comes from, or a pyarrow.dataset.Dataset, which is as large as the disk.",
         )
+    if not hasattr(frame, "__arrow_c_stream__"):
+        return None
     with suppress(Exception):  # its text may quote the data
-        return ArrowFrame(frame)
+        return StreamEngine(frame)
     raise ArgumentError(
         f"The Arrow stream of a {type(frame).__name__} could not be opened as a table.",
         "Pass a table: a stream of named columns.",
     )
 
 
-class ArrowFrame:
-    """An Arrow stream, opened anew at every pass."""
-
-    library = "pyarrow"
+class StreamEngine(Engine):
+    """A stream, opened anew at every pass; or a table."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self._schema = (frame if isinstance(frame, pa.Table) else self._open()).schema
+        self.settled = isinstance(frame, pa.Table)
+        self._schema = (frame if self.settled else self._open()).schema
 
     def _open(self) -> pa.RecordBatchReader:
-        if isinstance(
-            self._frame, pa.Table
-        ):  # the stream of one with short string views crashes pyarrow 23 and older
+        if self.settled:  # the stream of a table with short string views crashes pyarrow 23 and older
             return self._frame.to_reader()
         return pa.RecordBatchReader.from_stream(self._frame)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return tuple(self._schema.names)
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        return pa.Table.from_batches([], self._schema)
 
     def rows(self) -> int:
         """Count the rows."""
         return sum(batch.num_rows for batch in self._open())
 
-    def ready(self) -> None:
-        """Do nothing: rows can be read in every process."""
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Read all columns, a batch at a time."""
+        return iter(self._open())
 
-    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        for batch in self._open():
-            for start in range(0, batch.num_rows, size):
-                part = batch.slice(start, size)
-                yield part.num_rows, {read: columns.raw(part.column(read.name), read) for read in reads}
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order: a table in memory does."""
-        return isinstance(self._frame, pa.Table)
+class DatasetEngine(Engine):
+    """A data set, of which only the columns that are asked for are read."""
 
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return columns.names_people(pa.nulls(0, self._schema.field(name).type))
+    settled = True
+    keeps = True
 
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
-        lists: dict[str, list[Any]] = {name: [] for name in names}
-        for batch in self._open():  # other columns may be large, and are not kept
-            for name in names:
-                lists[name].extend(batch.column(name).to_pylist())
-        return lists
+    def __init__(self, dataset: ds.Dataset) -> None:
+        self._dataset = dataset
+
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        return pa.Table.from_batches([], self._dataset.schema)
+
+    def rows(self) -> int:
+        """Count the rows, of Parquet without reading any."""
+        return int(self._dataset.count_rows())
+
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a batch at a time."""
+        wanted = None
+        for each in keep:
+            kept = _expression(each, self._dataset.schema.field(each.column).type)
+            wanted = kept if wanted is None else wanted & kept
+        return iter(self._dataset.to_batches(columns=list(columns), filter=wanted, **_AHEAD))
+
+
+class DuckEngine(Engine):
+    """A relation of DuckDB: a query, run anew at every pass, of the columns that are asked for."""
+
+    keeps = True
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return redact_errors(lambda: pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema)
+
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        return pa.Table.from_batches([], self._schema)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        ((rows,),) = self._relation.aggregate("count(*)").fetchall()
+        return int(rows)
+
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a batch at a time."""
+        relation = self._relation
+        for each in keep:
+            relation = relation.filter(_condition(each))
+        return iter(pa.RecordBatchReader.from_stream(relation.project(", ".join(map(_quoted, columns)))))
+
+
+def _expression(keep: Keep, dtype: pa.DataType) -> ds.Expression:
+    field = ds.field(keep.column)
+    if keep.texts is not None:
+        return field.isin(pa.array(keep.texts, dtype))
+    kind = dtype if pa.types.is_integer(dtype) else pa.float64()
+    low = ds.scalar(True) if keep.low is None else field >= pa.scalar(keep.low, kind)
+    return low if keep.high is None else low & (field <= pa.scalar(keep.high, kind))
+
+
+def _condition(keep: Keep) -> str:
+    name = _quoted(keep.column)
+    if keep.texts is not None:
+        return f"{name} IN ({', '.join(_quoted(text, chr(39)) for text in keep.texts)})" if keep.texts else "false"
+    low = "true" if keep.low is None else f"{name} >= {_written(keep.low)}"
+    return low if keep.high is None else f"{low} AND {name} <= {_written(keep.high)}"
+
+
+def _quoted(name: str, mark: str = '"') -> str:
+    return mark + name.replace(mark, 2 * mark) + mark
+
+
+def _written(number: float) -> str:
+    return repr(number) if isinstance(number, int) else f"{number!r}::DOUBLE"
+
+
+# ---- a table, or a batch, as parts of columns ---------------------------------------------------------------
+
+
+def names(table: pa.Table | pa.RecordBatch) -> list[str]:
+    """Name the columns, doubles included."""
+    return list(table.schema.names)
+
+
+def column(table: pa.Table, name: str) -> Column:
+    """Give a column without its rows: its type."""
+    return pa.nulls(0, table.schema.field(name).type)
+
+
+def batches(
+    table: pa.Table | pa.RecordBatch, wanted: Sequence[str], size: int
+) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Cut some columns into parts of at most `size` rows."""
+    for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
+        for start in range(0, batch.num_rows, size):
+            part = batch.slice(start, size)
+            yield part.num_rows, {name: part.column(name) for name in wanted}
+
+
+def lists(table: pa.Table | pa.RecordBatch, wanted: Sequence[str]) -> dict[str, list[Any]]:
+    """Give some columns as lists."""
+    return {name: table.column(name).to_pylist() for name in wanted}

@@ -8,13 +8,14 @@ import math
 import pickle
 import platform
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dfprivacy._table.frames import Raw, Read, adapt, redact_errors
+from dfprivacy._table.frames import Frame, Raw, Read, redact_errors
+from dfprivacy._table.frames.columns import names_people, raw
 from dfprivacy._table.frames.travel import code_of, packed, unpacked
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
@@ -22,13 +23,11 @@ from dfprivacy.errors import PluginError, ReadError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dfprivacy._table.frames import Frame
-
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class EngineFrame:
+@dataclass(frozen=True, repr=False)
+class EngineFrame(Frame):
     """A table of an engine as batches of raw columns.
 
     Parameters
@@ -52,25 +51,24 @@ class EngineFrame:
         """Whether every pass gives the same rows in the same order."""
         return self.engine.settled
 
-    @cached_property
-    def _empty(self) -> Frame:
-        return adapt(self.engine.empty())
-
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
-        return self._empty.columns
+        empty = self.engine.empty()
+        return tuple(_reader(empty).names(empty))
 
     def names_people(self, name: str) -> bool:
         """Whether the type of a column can name people."""
-        return self._empty.names_people(name)
+        empty = self.engine.empty()
+        return names_people(_reader(empty).column(empty, name))
 
     def rows(self) -> int:
         """Count the rows."""
         return int(self.engine.rows())
 
     def ready(self) -> None:
-        """Do nothing: whether an engine answers is seen when it is asked."""
+        """Raise a `ReadError` if no rows can be read in this process."""
+        self.engine.ready()
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
@@ -82,18 +80,15 @@ class EngineFrame:
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
-        values: dict[str, list[Any]] = {name: [] for name in names}
-        for table in self.engine.parts(list(names), self.keep):
-            for name, more in adapt(table).lists(names).items():
-                values[name].extend(more)
-        return values
+        parts = [_reader(table).lists(table, names) for table in self.engine.parts(list(names), self.keep)]
+        return {name: [value for part in parts for value in part[name]] for name in names}
 
     def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
         """Leave out rows where the engine can, by conditions that fit the types of their columns."""
-        types: Any = getattr(self.engine.empty(), "schema", None)
-        if not hasattr(types, "field"):  # no table of Arrow's
+        if not self.engine.keeps:
             return self
-        fitting = (_fitting(each, types.field(each.column).type) for each in keep)
+        types: Any = self.engine.empty()
+        fitting = (_fitting(each, types.schema.field(each.column).type) for each in keep)
         return replace(self, keep=tuple(each for each in fitting if each is not None))
 
 
@@ -125,8 +120,17 @@ class Part:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
+        names = [*dict.fromkeys(read.name for read in reads)]
         for table in self.tables:
-            yield from adapt(table).batches(reads, size)
+            for rows, columns in _reader(table).batches(table, names, size):
+                yield rows, {read: raw(columns[read.name], read) for read in reads}
+
+
+def _reader(table: object) -> Any:
+    """Find what knows a table: Arrow's, or one of pandas or Polars."""
+    libraries = {kind.__module__.partition(".")[0] for kind in type(table).__mro__}
+    library = next((name for name in ("pandas", "polars") if name in libraries), "arrow")
+    return importlib.import_module(f"{__package__}.{library}")
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
-from dfprivacy.errors import ArgumentError, DPError, MissingDependency, ReadError
+from dfprivacy.errors import ArgumentError, DPError, ReadError
 
 if TYPE_CHECKING:
     import os
@@ -58,22 +57,25 @@ def opened(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    polars.DataFrame, pandas.DataFrame or pyarrow.Table
-        The table, of the first of these libraries that is installed.
+    polars.DataFrame or pyarrow.Table
+        The table, of Polars if that is installed.
     """
     file, kind = _known(path)
-    if _installed("polars"):
+    if importlib.util.find_spec("polars"):
         import polars as pl
 
         if kind == "csv":  # a type follows from all values, not from the first hundred
             return _read(lambda: pl.read_csv(file, infer_schema_length=None))
         return _read(lambda: pl.read_parquet(file) if kind == "parquet" else pl.read_ipc(file))
-    if _installed("pandas") and (kind == "csv" or _installed("pyarrow")):
-        import pandas as pd
+    from pyarrow import csv, feather, parquet
 
-        read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "arrow": pd.read_feather}[kind]
-        return _read(lambda: read(file))  # type: ignore[operator] # each takes a path
-    raise _missing()
+    at_once = csv.ReadOptions(block_size=max(1, file.stat().st_size))
+    readers = {
+        "csv": lambda: csv.read_csv(file, at_once),
+        "parquet": lambda: parquet.read_table(file),
+        "arrow": lambda: feather.read_table(file),
+    }
+    return _read(readers[kind])
 
 
 def _known(path: str | os.PathLike[str]) -> tuple[Path, str]:
@@ -99,43 +101,23 @@ def _header(file: Path) -> list[tuple[str, str]]:
 
 
 def _parquet_types(file: Path) -> list[tuple[str, str]]:
-    with suppress(ImportError):
-        from pyarrow import parquet
+    from pyarrow import parquet
 
-        return [(each.name, _type(each.type)) for each in parquet.read_schema(file)]
-    return _polars_types(file, "read_parquet_schema")
+    return [(each.name, _type(each.type)) for each in parquet.read_schema(file)]
 
 
 def _arrow_types(file: Path) -> list[tuple[str, str]]:
-    with suppress(ImportError):
-        import pyarrow as pa
+    import pyarrow as pa
 
-        with pa.memory_map(str(file)) as source:
-            try:
-                schema = pa.ipc.open_file(source).schema
-            except pa.ArrowInvalid:
-                source.seek(0)
-                schema = pa.ipc.open_stream(source).schema
-        return [(each.name, _type(each.type)) for each in schema]
-    return _polars_types(file, "read_ipc_schema")
-
-
-def _polars_types(file: Path, read: str) -> list[tuple[str, str]]:
-    if not _installed("polars"):
-        raise _missing()
-    import polars as pl
-
-    return [(name, type(kind).__name__) for name, kind in getattr(pl, read)(file).items()]
+    with pa.memory_map(str(file)) as source:
+        try:
+            schema = pa.ipc.open_file(source).schema
+        except pa.ArrowInvalid:
+            source.seek(0)
+            schema = pa.ipc.open_stream(source).schema
+    return [(each.name, _type(each.type)) for each in schema]
 
 
 def _type(kind: Any) -> str:
     """Write a type of Arrow; of a dictionary, only what its values are."""
     return _type(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)
-
-
-def _installed(library: str) -> bool:
-    return importlib.util.find_spec(library) is not None
-
-
-def _missing() -> MissingDependency:
-    return MissingDependency("No library is installed that reads this file.", "Install Polars, pandas or pyarrow.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._table.frames import Frame
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["MadeUpFrame"]
 
 
-class MadeUpFrame:
+class MadeUpFrame(Frame):
     """Columns of one length, as arrays.
 
     Parameters
@@ -22,9 +24,6 @@ class MadeUpFrame:
     columns : mapping of str to ndarray
         Numbers, or categories.
     """
-
-    library = "pandas"
-    settled = True
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         self._columns = dict(columns)
@@ -37,9 +36,6 @@ class MadeUpFrame:
     def rows(self) -> int:
         """Count the rows."""
         return len(next(iter(self._columns.values())))
-
-    def ready(self) -> None:
-        """Do nothing: rows can be read in every process."""
 
     def names_people(self, name: str) -> bool:
         """Whether a column can name people."""

@@ -10,63 +10,67 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api import types
 
-from dfprivacy._table.frames import Frame, Raw, Read, columns
+from dfprivacy._table.frames.columns import Column, Taken
+from dfprivacy.engines import Engine, Keep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 
-def adapt(frame: object) -> Frame | None:
-    """Return the adapter of a pandas DataFrame, None for anything else."""
-    return PandasFrame(frame) if isinstance(frame, pd.DataFrame) else None
+def adapt(frame: object) -> Engine | None:
+    """Return the engine of a DataFrame, None for anything else."""
+    return PandasEngine(frame) if isinstance(frame, pd.DataFrame) else None
 
 
-class PandasFrame:
-    """A pandas DataFrame as batches of raw columns."""
+class PandasEngine(Engine):
+    """A DataFrame in memory."""
 
     library = "pandas"
     settled = True
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
-        self._places: tuple[pd.Index[Any] | None, dict[str, int]] = None, {}  # of one index: threads share both
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return tuple(str(name) for name in self._frame.columns)
+    def empty(self) -> pd.DataFrame:
+        """Return a table without rows."""
+        return self._frame.iloc[:0]
 
     def rows(self) -> int:
         """Count the rows."""
         return len(self._frame)
 
-    def ready(self) -> None:
-        """Do nothing: rows can be read in every process."""
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
+        """Give all of it."""
+        return iter([self._frame])
 
-    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        whole = {read: _whole(self._column(read.name)) for read in reads}
-        for start in range(0, len(self._frame), size):
-            stop = min(start + size, len(self._frame))
-            yield (
-                stop - start,
-                {read: columns.raw(_part(column, start, stop), read) for read, column in whole.items()},
-            )
 
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
-        return {name: self._column(name).tolist() for name in names}
+def names(frame: pd.DataFrame) -> list[str]:
+    """Name the columns, doubles included."""
+    return [str(name) for name in frame.columns]
 
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return columns.names_people(_part(_whole(self._column(name)), 0, 0))
 
-    def _column(self, name: str) -> pd.Series[Any]:
-        index, (known, places) = self._frame.columns, self._places
-        if not index.is_(known):  # a frame may get other columns, an index may not change
-            places = {str(each): at for at, each in reversed(list(enumerate(index)))}
-            self._places = index, places
-        return self._frame.iloc[:, places[name]]  # by position: a name need not be a string in pandas
+def column(frame: pd.DataFrame, name: str) -> Column:
+    """Give a column without its rows: its type."""
+    return _part(_series(frame, [name])[name], 0, 0)
+
+
+def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Cut some columns into parts of at most `size` rows."""
+    whole = {name: _whole(series) for name, series in _series(frame, wanted).items()}
+    for start in range(0, len(frame), size):
+        stop = min(start + size, len(frame))
+        yield stop - start, {name: _part(column, start, stop) for name, column in whole.items()}
+
+
+def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
+    """Give some columns as lists."""
+    return {name: series.tolist() for name, series in _series(frame, wanted).items()}
+
+
+def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:
+    """Find columns by their place: a name need not be a string in pandas."""
+    places = {name: at for at, name in reversed(list(enumerate(names(frame))))} if wanted else {}
+    return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
 def _whole(column: pd.Series[Any]) -> Any:
@@ -80,7 +84,7 @@ def _whole(column: pd.Series[Any]) -> Any:
     return _arrow(column) if in_arrow else column
 
 
-def _part(column: Any, start: int, stop: int) -> columns.Column:
+def _part(column: Any, start: int, stop: int) -> Column:
     if isinstance(column, pd.Series):
         return _column(column if stop - start == len(column) else column.iloc[start:stop])
     if isinstance(column, np.ndarray):
@@ -95,14 +99,14 @@ def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
     return made.chunk(0) if isinstance(made, pa.ChunkedArray) and made.num_chunks == 1 else made
 
 
-def _column(column: pd.Series[Any]) -> columns.Column:
+def _column(column: pd.Series[Any]) -> Column:
     """Give a part of a column as Arrow or NumPy has it, or as the Python objects that it is."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if len(dtype.categories) > len(column):  # not worth looking through
             column = column.cat.remove_unused_categories()
         known = column.cat.categories
-        return columns.Taken(_column(pd.Series(known, dtype=known.dtype)), column.cat.codes.to_numpy())
+        return Taken(_column(pd.Series(known, dtype=known.dtype)), column.cat.codes.to_numpy())
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _column(sparse.to_dense())

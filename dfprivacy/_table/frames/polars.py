@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dfprivacy._table.frames import Frame, Raw, Read, columns, redact_errors
+from dfprivacy._table.frames import redact_errors
+from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import DPError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-_STREAMED = 1 << 17  # rows asked of the streaming engine at a time, if not more are wanted
+    from dfprivacy._table.frames.columns import Column
+
+_STREAMED = 1 << 17  # rows asked of the streaming engine at a time
 PROBE_SECONDS = 10.0
 _alive: set[int] = set()  # processes in which Polars' threads were seen at work
 
 
-def adapt(frame: object) -> Frame | None:
-    """Return the adapter of a Polars DataFrame or LazyFrame, None for anything else."""
+def adapt(frame: object) -> Engine | None:
+    """Return the engine of a DataFrame or LazyFrame, None for anything else."""
     if isinstance(frame, pl.DataFrame):
-        return PolarsFrame(frame)
-    if isinstance(frame, pl.LazyFrame):
-        return PolarsLazyFrame(frame)
-    return None
+        return PolarsEngine(frame)
+    return LazyEngine(frame) if isinstance(frame, pl.LazyFrame) else None
 
 
 def _ready() -> None:
@@ -51,8 +52,8 @@ def _probe() -> None:
         pass
 
 
-class PolarsFrame:
-    """A Polars DataFrame as batches of raw columns."""
+class PolarsEngine(Engine):
+    """A DataFrame in memory."""
 
     library = "polars"
     settled = True
@@ -60,71 +61,51 @@ class PolarsFrame:
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return tuple(self._frame.columns)
+    def empty(self) -> pl.DataFrame:
+        """Return a table without rows."""
+        return self._frame.clear()
 
     def rows(self) -> int:
         """Count the rows."""
         return self._frame.height
 
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
+        """Give all of it."""
+        return iter([self._frame.select(columns)])
+
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         _ready()
 
-    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        return _slices(self._frame[_names(reads, self.columns)], reads, size)
 
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
-        return self._frame.select(names).to_dict(as_series=False)
-
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return _names_people(self._frame.schema[name])
-
-
-class PolarsLazyFrame:
-    """A Polars LazyFrame, run by the streaming engine at every pass and never held as a whole."""
+class LazyEngine(Engine):
+    """A LazyFrame, run by the streaming engine at every pass and never held as a whole."""
 
     library = "polars"
-    settled = False
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         _ready()  # or it would wait for good while the table is protected
         self._frame = frame
         self._schema = redact_errors(frame.collect_schema)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names in order."""
-        return tuple(self._schema.names())
+    def empty(self) -> pl.DataFrame:
+        """Return a table without rows."""
+        return pl.DataFrame(schema=self._schema)
 
     def rows(self) -> int:
         """Count the rows."""
         return int(self._frame.select(pl.len()).collect(engine="streaming").item())
 
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
+        """Read some columns, so many rows at a time."""
+        return _stream(self._frame.select(columns))
+
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         _ready()
 
-    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        for frame in _stream(self._frame.select(_names(reads, self.columns)), max(size, _STREAMED)):
-            yield from _slices(frame, reads, size)
 
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
-        return self._frame.select(names).collect().to_dict(as_series=False)
-
-    def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
-        return _names_people(self._schema[name])
-
-
-def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame]:
+def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     """Run a query, and give its rows in order, for messages and statistics are of them.
 
     `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
@@ -141,7 +122,7 @@ def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame
 
     def run() -> None:
         try:  # the one place that uses a method which Polars calls unstable
-            frame.sink_batches(put, chunk_size=rows, maintain_order=True, engine="streaming")
+            frame.sink_batches(put, chunk_size=_STREAMED, maintain_order=True, engine="streaming")
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
             put(error)
         else:
@@ -159,25 +140,32 @@ def _stream(frame: pl.LazyFrame, rows: int = _STREAMED) -> Iterator[pl.DataFrame
         worker.join(PROBE_SECONDS)
 
 
-def _names(reads: Sequence[Read], columns: tuple[str, ...]) -> list[str]:
-    # A frame without columns has no rows in Polars: to count rows, read some column.
-    return list(dict.fromkeys(read.name for read in reads)) or list(columns[:1])
+def names(frame: pl.DataFrame) -> list[str]:
+    """Name the columns."""
+    return frame.columns
 
 
-def _slices(frame: pl.DataFrame, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-    for batch in frame.iter_slices(size):
-        if batch.height:
-            yield batch.height, {read: columns.raw(_column(batch[read.name]), read) for read in reads}
+def column(frame: pl.DataFrame, name: str) -> Column:
+    """Give a column without its rows: its type."""
+    return _column(frame[name][:0])
 
 
-def _column(column: pl.Series) -> columns.Column:
+def batches(frame: pl.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Cut some columns into parts of at most `size` rows."""
+    for part in frame.iter_slices(size):
+        if part.height:
+            yield part.height, {name: _column(part[name]) for name in wanted}
+
+
+def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
+    """Give some columns as lists."""
+    return frame.select(wanted).to_dict(as_series=False)
+
+
+def _column(column: pl.Series) -> Column:
     """Give a column as Arrow has it; Python objects as they are."""
     if column.dtype == pl.Object:
         return column.to_list()
     if column.dtype in (pl.Int128, pl.UInt128):  # Arrow has none; their digits are exact, and read as numbers
         column = column.cast(pl.String)
     return column.to_arrow(compat_level=pl.CompatLevel.oldest())
-
-
-def _names_people(dtype: pl.DataType) -> bool:
-    return columns.names_people(_column(pl.Series(dtype=dtype)))

@@ -29,6 +29,8 @@ def adapt(frame: object) -> Engine | None:
 class SparkEngine(Cluster):
     """A DataFrame of Spark, a plan that is run anew at every pass."""
 
+    keeps = True
+
     def __init__(self, frame: DataFrame) -> None:
         self._frame = frame
 
