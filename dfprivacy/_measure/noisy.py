@@ -128,6 +128,17 @@ def measurement(
     return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
 
 
+def _id_of_part(identity: str, place: int, columns: slice, width: int) -> str:
+    """Name a part of a stack: of some of the values that were measured, by their places in that part of all."""
+    whole, at, listed = identity.partition("@")
+    if not at:
+        return whole and f"{whole}.{place}"
+    rows, column = np.divmod(np.array([*map(int, listed.split(","))]), width)
+    inside = (columns.start <= column) & (column < columns.stop)
+    own = rows[inside] * (columns.stop - columns.start) + column[inside] - columns.start
+    return f"{whole}.{place}@{','.join(map(str, own.tolist()))}"
+
+
 def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
     """Give a measurement its parts, if it is of a stack, or of one by category."""
     if not (stacked := features.stacked):
@@ -137,6 +148,6 @@ def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
         start, end = end, end + part.dimension
         shape = (*noisy.values.shape[:-1], *part.shape)
         values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
-        name = noisy.id and f"{noisy.id}.{place}"
+        name = _id_of_part(noisy.id, place, slice(start, end), noisy.values.shape[-1])
         parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise, id=name), part))
     return replace(noisy, parts=tuple(parts))

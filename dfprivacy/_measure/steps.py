@@ -260,7 +260,7 @@ class Steps:
         (table, query, _), price, kept = cast("Reads", asked.reads), cast("Price", asked.price), self._kept
         parts = [(text, query.dimension, self._places(query))]
         of = query.of
-        if kept is None or not isinstance(of, RowFeatures) or of.stacked or query.reveal is not None:
+        if kept is None or not isinstance(of, RowFeatures) or query.reveal is not None:
             return parts
         if price.noise == "cube" or table.parts:
             return parts
@@ -274,13 +274,13 @@ class Steps:
 
     def _recalled(self, kept: KeptMeasurements, part: Part, asked: Asked) -> Taken:
         """Take the values of a measurement that is kept, at no charge."""
-        query, of = cast("Reads", asked.reads)[1], part.kept
+        of = part.kept
         record = cast("Price", asked.price).record
         record = replace(record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
         every = np.zeros(part.dimension, dtype=np.int64) if self._dry else kept.steps(of)
         if every.shape != (part.dimension,):
             raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-        name = _identity(query, of.call, part.description, every, part.places)
+        name = _identity(of.call, part.description, every, part.places)
         return Taken(every[part.places], record, name)
 
     def _places(self, query: Query) -> NDArray[np.intp]:
@@ -304,7 +304,7 @@ class Steps:
             private = noises.sampler().private
             kept.add(Measurement(text, price.noise, price.scale, price.grid.k, private, ordered))
         call = "" if kept is None else kept.call
-        return Taken(steps, price.record, _identity(query, call, text, ordered, places))
+        return Taken(steps, price.record, _identity(call, text, ordered, places))
 
     def _exact(self, asked: Sequence[Asked]) -> dict[int, Integers]:
         """Read exact values: what groups sum in one pass, anything else of each by itself."""
@@ -370,7 +370,7 @@ def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArra
     return choose
 
 
-def _identity(query: Query, call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
+def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
     """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan.
 
     After an @ are the places of the values among those that were measured, if these are not the first.
@@ -378,11 +378,9 @@ def _identity(query: Query, call: str, text: str | None, kept: NDArray[np.int64]
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
+    identity = blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest()
     as_kept = np.array_equal(places, np.arange(places.size))
-    parted = isinstance(query.of, RowFeatures) and bool(query.of.stacked)  # whose parts are in the order asked
-    values = kept[places] if parted else kept
-    identity = blake2b(f"{call} {text}".encode() + values.tobytes(), digest_size=8).hexdigest()
-    return identity if as_kept or parted else f"{identity}@{','.join(map(str, places.tolist()))}"
+    return identity if as_kept else f"{identity}@{','.join(map(str, places.tolist()))}"
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:
