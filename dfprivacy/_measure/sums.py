@@ -14,7 +14,7 @@ import numpy as np
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query, larger
 from dfprivacy._measure.evaluate import L2
-from dfprivacy._measure.noisy import clamped, measurement, released, shown
+from dfprivacy._measure.noisy import clamped, measurement, placed, released, shown
 from dfprivacy._measure.paying import Part, Paying
 from dfprivacy._measure.pricing import (
     FINE,
@@ -303,7 +303,7 @@ class Sums(Paying):
         for each in kept.like(text, noise):
             yield Part(each, text, query.dimension, places)
         of = query.of
-        if not isinstance(of, RowFeatures) or of.stacked or query.reveal or noise == "cube" or self._table.parts:
+        if not isinstance(of, RowFeatures) or query.reveal or noise == "cube" or self._table.parts:
             return
         for place, (features, table, at) in enumerate(larger(of, self._table)):
             whole = partial(describe_query, Query.read(features), kept.origins)
@@ -354,7 +354,7 @@ class Sums(Paying):
         blank = np.zeros(query.dimension, dtype=np.int64)
         steps = self._perform(price.record, price.losses, draw, blank)
         call = self._kept.call if self._kept else ""
-        return released(query, price.record, steps, _identity(query, call, text, steps[np.argsort(places)], places))
+        return released(query, price.record, steps, _identity(call, text, steps[np.argsort(places)], places))
 
     def _taken(self, query: Query, part: Part, price: Price) -> NoisyValue:
         """Take what is kept, at no charge and without a look at the rows."""
@@ -369,23 +369,16 @@ class Sums(Paying):
 
         cast("KeptMeasurements", self._kept).take(part)
         every = self._perform(record, (), recall, np.zeros(part.dimension, dtype=np.int64))
-        identity = _identity(query, kept.call, part.description, every, part.places)
+        identity = _identity(kept.call, part.description, every, part.places)
         return released(query, record, every[part.places], identity)
 
 
-def _identity(query: Query, call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan.
-
-    After an @ are the places of the values among those that were measured, if these are not the first.
-    """
+def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
+    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    as_kept = np.array_equal(places, np.arange(places.size))
-    parted = isinstance(query.of, RowFeatures) and bool(query.of.stacked)  # whose parts are in the order asked
-    values = kept[places] if parted else kept
-    identity = blake2b(f"{call} {text}".encode() + values.tobytes(), digest_size=8).hexdigest()
-    return identity if as_kept or parted else f"{identity}@{','.join(map(str, places.tolist()))}"
+    return placed(blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places)
 
 
 def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
