@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.features.integers import Integers
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["clamped", "discovered", "measurement", "moved", "released", "shown", "surveyed"]
+__all__ = ["clamped", "discovered", "measurement", "moved", "placed", "released", "shown", "surveyed"]
 
 
 def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
@@ -128,17 +128,6 @@ def measurement(
     return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
 
 
-def _id_of_part(identity: str, place: int, columns: slice, width: int) -> str:
-    """Name a part of a stack: of some of the values that were measured, by their places in that part of all."""
-    whole, at, listed = identity.partition("@")
-    if not at:
-        return whole and f"{whole}.{place}"
-    rows, column = np.divmod(np.array([*map(int, listed.split(","))]), width)
-    inside = (columns.start <= column) & (column < columns.stop)
-    own = rows[inside] * (columns.stop - columns.start) + column[inside] - columns.start
-    return f"{whole}.{place}@{','.join(map(str, own.tolist()))}"
-
-
 def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
     """Give a measurement its parts, if it is of a stack, or of one by category."""
     if not (stacked := features.stacked):
@@ -148,6 +137,23 @@ def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
         start, end = end, end + part.dimension
         shape = (*noisy.values.shape[:-1], *part.shape)
         values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
-        name = _id_of_part(noisy.id, place, slice(start, end), noisy.values.shape[-1])
+        name = noisy.id and _id_of_part(noisy, place, start, end)
         parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise, id=name), part))
     return replace(noisy, parts=tuple(parts))
+
+
+def _id_of_part(noisy: NoisyValue, part: int, start: int, end: int) -> str:
+    """Return the id of a part, some columns of the values: in a part the places are counted within it."""
+    whole, _, written = noisy.id.partition("@")
+    if not written:
+        return f"{whole}.{part}"
+    places = np.array(written.split(","), dtype=np.intp).reshape(noisy.values.shape)[..., start:end]
+    row, column = np.divmod(places, noisy.values.shape[-1])
+    return placed(f"{whole}.{part}", (row * (end - start) + column - start).ravel())
+
+
+def placed(identity: str, places: NDArray[np.intp]) -> str:
+    """Return the id of some values of a measurement: after an @ are their places, if they are not the first."""
+    if np.array_equal(places, np.arange(places.size)):
+        return identity
+    return f"{identity}@{','.join(map(str, places.tolist()))}"

@@ -22,7 +22,7 @@ from greenlet import getcurrent, greenlet
 
 from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
 from dfprivacy._measure.description import canonical_order, describe, describe_query, larger
-from dfprivacy._measure.noisy import clamped, shown
+from dfprivacy._measure.noisy import clamped, placed, shown
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Cube
@@ -371,16 +371,11 @@ def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArra
 
 
 def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan.
-
-    After an @ are the places of the values among those that were measured, if these are not the first.
-    """
+    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    identity = blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest()
-    as_kept = np.array_equal(places, np.arange(places.size))
-    return identity if as_kept else f"{identity}@{','.join(map(str, places.tolist()))}"
+    return placed(blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places)
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:

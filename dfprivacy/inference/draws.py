@@ -100,7 +100,7 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
     scales = np.asarray(scales, dtype=np.float64)
     u = _permuted(identity, scales.size, draws)
     if law.kind == "cube":  # of which parts of a measurement share the radius
-        radius = _permuted(identity.partition(".")[0] + " radius", 1, draws)
+        radius = _permuted(re.split("[.@]", identity)[0] + " radius", 1, draws)
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
     elif law.kind == "Laplace" and law.step:  # in steps of the scale: q^(m + 1) / (1 + q) lies above m of them
         g = law.step / law.scale

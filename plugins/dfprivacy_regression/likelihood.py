@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy_regression.scores import pairs
+from dfprivacy_regression.scores import pairs, sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +22,8 @@ __all__ = ["LONG", "Information", "discriminant", "length"]
 
 _FAR = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
+_WRONG = 0.05  # part of an information by which one that takes regressors for normal may be off
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
 
 
@@ -77,6 +79,22 @@ class Information:
     noise: Numbers
 
     @classmethod
+    def expected(cls, known: Known, b: Numbers) -> Information:
+        """Give what the first stage says of it at b if regressors were normal."""
+        index = known.design.index()[:-1, :-1]
+        M = known.moments[index]
+        n = max(float(M[0, 0]), 2.0)
+        mean = M[0] / n
+        along = M @ b / n - mean * float(mean @ b)
+        spread = math.sqrt(max(float(b @ along), 1e-6))
+        share = sigmoid(float(b @ mean) + spread * _NODES)
+        weight = n * share * (1 - share) * _WEIGHTS / _WEIGHTS.sum()
+        along /= spread
+        w, wt, wtt = (float(weight @ _NODES**k) for k in range(3))
+        H = w * M / n + (wtt - w) * np.outer(along, along) + wt * (np.outer(mean, along) + np.outer(along, mean))
+        return cls(b, H, (w / n) ** 2 * known.covariance[index, index])
+
+    @classmethod
     def of(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
@@ -90,6 +108,15 @@ class Information:
             H[k, k], noise[k, k] = H[0, k], noise[0, k]
         return cls(b, H, noise)
 
+    def pooled(self, other: Information) -> Information:
+        """Return the mean with what regressors would give that are normal, weighted by the inverse variances.
+
+        That may be off by some percent, so where noise is small it counts for nothing.
+        """
+        sizes = np.sqrt(np.abs(np.diag(other.H)))
+        weight = self.noise / (self.noise + other.noise + (_WRONG * np.outer(sizes, sizes)) ** 2)
+        return replace(self, H=self.H + weight * (other.H - self.H), noise=(1 - weight) * self.noise)
+
     @property
     def spread(self) -> float:
         """Noise standard error of its smallest eigenvalue, roughly."""
@@ -100,8 +127,8 @@ class Information:
         """Its inverse, with no eigenvalue taken to be below half its noise."""
         return _floored(self.H, self.spread / 2)
 
-    def step(self, score: Numbers, way: Numbers) -> Numbers:
-        """Return a step of Newton, from the end of a way, that allows for how the information changes.
+    def step(self, score: Numbers) -> Numbers:
+        """Return a step of Newton that allows for how the information changes.
 
         The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments
         that they have under these weights, up to the middle of the step.
@@ -109,9 +136,7 @@ class Information:
         Parameters
         ----------
         score : ndarray of shape (q,)
-            The noisy score at the end of the way.
-        way : ndarray of shape (q,)
-            From where the information is to where the score is.
+            The noisy score.
 
         Returns
         -------
@@ -124,8 +149,7 @@ class Information:
         slope = math.tanh(mean / 2)
         step = straight
         for _ in range(3):
-            middle = way + step / 2
-            moved = float(self.H[0] @ middle) / total
-            joint = float(self.b @ self.H @ middle) / total - mean * moved
-            step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -1, 1))
+            moved = float(self.H[0] @ step) / total
+            joint = float(self.b @ self.H @ step) / total - mean * moved
+            step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -2, 2) / 2)
         return _shortened(step, LONG)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Measured", "logit"]
 
-_SECOND = Fraction(7, 20)  # of the budget, for the score with the information, and for the start
-_STARTS = ((20.0, Fraction(3, 20)), (2.5, Fraction(1, 4)))  # from a signal to noise on; below it is
-_START = Fraction(2, 5)  # and there is no third stage
+_SHARES: tuple[tuple[float, tuple[Fraction, Fraction | None, Fraction]], ...] = (
+    (20.0, (Fraction(3, 20), Fraction(3, 20), Fraction(11, 20))),
+    (8.0, (Fraction(3, 20), Fraction(3, 20), Fraction(1, 2))),
+    (2.5, (Fraction(1, 4), Fraction(1, 10), Fraction(2, 5))),
+    (-math.inf, (Fraction(2, 5), None, Fraction(3, 10))),
+)  # from a signal to noise on, of the budget: for the moments, one score, and another; the information has the rest
 _CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
 _SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
 _PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
@@ -55,17 +58,20 @@ class Measured:
     known : Known
         The moments, the outcome's among them.
     information : Information
-        At the first estimate.
-    steps : tuple of ndarray
+        At the last estimate but one.
+    step : ndarray
         From there.
     variance : float
-        Variance of the noise in the last score.
+        Variance of the noise in its score.
+    stages : {"3", "4"}
+        How many sums.
     """
 
     known: Known
     information: Information
-    steps: tuple[Numbers, ...]
+    step: Numbers
     variance: float
+    stages: Literal["3", "4"]
 
 
 @mechanism()
@@ -110,19 +116,19 @@ def logit(
 
     Notes
     -----
-    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Three noisy sums with noise of
+    **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Four noisy sums with noise of
     the cube [1]_, of coordinates that are in [-1, 1] for every row: the second moments of the regressors, and their
-    sums over the rows with the outcome (1/4 of ε, with many rows 3/20), the score and the information at a first
-    estimate (7/20), and the score at a second one (the rest). What is measured later follows from what was released
-    before. All else is post-processing. docs/explanation/regression.md has the proofs.
+    sums over the rows with the outcome; the score at a first estimate; the score and the information at a second
+    one, half of ε or so for this score. What is measured later follows from what was released before. All else is
+    post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
     the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows, the
-    noise in score and information, and how much the information may have changed on the way; intervals are for the
-    population's coefficients of values limited to their bounds. Where the steps do not settle (``converged``), or
-    the rarer outcome has fewer than ten rows for each coefficient, ``informative`` is False and intervals have no
-    ends. Where the noise leaves open whether the regressors can be told apart, ``informative`` is False, and where
-    they may be one, their intervals have no ends.
+    noise in score and information, and how much the information may change along the last step; intervals are for
+    the population's coefficients of values limited to their bounds. Where the steps do not settle
+    (``converged``), or the rarer outcome has fewer than ten rows for each coefficient, ``informative`` is False and
+    intervals have no ends. Where the noise leaves open whether the regressors can be told apart, ``informative`` is
+    False, and where they may be one, their intervals have no ends.
 
     References
     ----------
@@ -146,28 +152,29 @@ def logit(
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
     signal = clear(curator, of.dimension, q)
-    first = next((share for least, share in _STARTS if signal >= least), _START)
-    second = None if first == _START else _SECOND
+    first, second, third = next(shares for least, shares in _SHARES if signal >= least)
     known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=supposed)
-    rows = (float(known.moments[0]), float(known.covariance[0, 0]))
 
-    def score_at(b: Numbers, share: Fraction | None, *, information: bool) -> tuple[Numbers, float]:
+    def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float]:
         score: features.RowFeatures = LogisticScore(design, b, information=information)
         sums = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
         return sums.values, float(sums.variances[0])
 
-    b = discriminant(known)
-    sums, variance = score_at(b, second, information=True)
-    information, score = Information.of(design, b, sums[q:], variance, rows), sums[:q]
-    planned = not sums.any()
-    if planned:  # no slopes are to be expected, and steps that undo noise
-        H = known.matrix(known.moments)[:-1, :-1] / 4
-        information, score = replace(information, b=0 * b, H=H), np.full(q, math.sqrt(variance))
-    moved = information.step(score, np.zeros(q))
-    if second is None:
-        return Measured(known, information, (moved,), variance)
-    score, variance = score_at(b + moved, None, information=False)
-    return Measured(known, information, (moved, -moved if planned else information.step(score, moved)), variance)
+    b, before = discriminant(known), float(known.covariance[-2, -2])
+    if second:
+        score, before = sums_at(b, second)
+        b = b + Information.expected(known, b).step(score)
+    score, variance = sums_at(b, third)
+    sums, unsure = sums_at(b, None, information=True)
+    information = Information.of(design, b, sums, unsure, (float(known.moments[0]), float(known.covariance[0, 0])))
+    model = Information.expected(known, b)
+    if not sums.any():  # of a plan: no slopes are to be expected, and a step that undoes noise
+        b = 0 * b
+        model = Information.expected(known, b)
+        information = replace(information, b=b, H=model.H)
+        score = np.full(q, math.sqrt(before + variance))
+    information = information.pooled(model)
+    return Measured(known, information, information.step(score), variance, "4" if second else "3")
 
 
 def _events(known: Known) -> tuple[float, float]:
@@ -192,14 +199,14 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     """Return coefficients in the columns' units; errors hold sampling, noise and what the steps leave open."""
     known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.natural()
-    last, way = measured.steps[-1], np.sum(measured.steps, axis=0)
-    params = start + change @ (information.b + way)
+    last = measured.step
+    params = start + change @ (information.b + last)
     sampling = inverse = information.inverse
     noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
-    bent = _bent(known, way)
+    bent = _bent(known, last)
     left = max(1 - bent, 1e-9)  # of the information, at least, in a typical row
     settled = bent * np.abs(last) <= _SETTLED * np.sqrt(np.diag(sampling + noise))
-    converged = max(map(length, measured.steps)) < LONG * (1 - 1e-9) and bool(settled.all())
+    converged = length(last) < LONG * (1 - 1e-9) and bool(settled.all())
     events, unsure = _events(known)
     enough = events - _SURE * unsure >= _EVENTS * design.width
     values, vectors = np.linalg.eigh(information.H)
@@ -222,7 +229,7 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         alpha=alpha,
         confidence=confidence,
         released=information.H,
-        stages=str(1 + len(measured.steps)),
+        stages=measured.stages,
         informative=not any(faults.values()),
         converged=converged,
         notes=tuple(f"Uninformative: {fault}" for fault, there in faults.items() if there),

@@ -27,8 +27,8 @@ _RELATIVE = "expected relative error"
 _STAGES = {
     "one": "one, for the second moments",
     "two": "two: second moments, then the score",
-    "2": "two: the second is one step",
-    "3": "three: a discriminant, and two steps of Newton",
+    "3": "three: a discriminant, and one step of Newton with its information",
+    "4": "four: a discriminant, and two steps of Newton, the second with its information",
 }
 
 

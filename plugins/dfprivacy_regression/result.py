@@ -33,8 +33,8 @@ _STAGES = {
     "one": "second moments, with all of the budget",
     "again": "second moments, measured twice",
     "two": "second moments, then the score of the residuals",
-    "2": "a discriminant start and one step of Newton",
-    "3": "a discriminant start and two steps of Newton",
+    "3": "a discriminant start and one step of Newton",
+    "4": "a discriminant start and two steps of Newton",
 }
 
 

@@ -108,7 +108,7 @@ class Score(_Bounded):
 
 @final
 class LogisticScore(_Bounded):
-    """Score x_j (y - σ(xᵀb)), and the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
+    """Score x_j (y - σ(xᵀb)), or the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
 
     The information is in [-1/4, 1/4], and enters times 4; what is never negative, in [0, 1/4], enters as 8t - 1.
 
@@ -119,7 +119,7 @@ class LogisticScore(_Bounded):
     b : ndarray of shape (q,)
         The coefficients at which it is taken.
     information : bool
-        Whether the information is among the sums.
+        Whether it is the information.
     """
 
     def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
@@ -127,20 +127,21 @@ class LogisticScore(_Bounded):
         self.columns = design.columns
         self.b = b
         self.pairs = pairs(design) if information else []
-        self.shape = (design.width + len(self.pairs),)
+        self.shape = (len(self.pairs) or design.width,)
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
-        z, q = self.design.rows(batch), self.design.width
+        z = self.design.rows(batch)
         x = np.vstack([np.ones(batch.size), z[:-1]])
         t = np.full(batch.size, self.b[0])
         for b, xj in zip(self.b[1:], x[1:], strict=True):
             t += b * xj
         share = sigmoid(t)
         rows = np.empty((self.dimension, batch.size))
-        np.multiply(x, z[-1] - share, out=rows[:q])
+        if not self.pairs:
+            np.multiply(x, z[-1] - share, out=rows)
         weight = share * (1 - share)
-        for at, (i, j, signed) in enumerate(self.pairs, start=q):
+        for at, (i, j, signed) in enumerate(self.pairs):
             product = x[i] * x[j] * weight
             rows[at] = 4 * product if signed else 8 * product - 1
         return rows.T
