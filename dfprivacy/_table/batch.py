@@ -72,10 +72,7 @@ class Batch:
         def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
             return {column: array[rows] for column, array in arrays.items()}
 
-        raw = {
-            read: Dictionary(of.codes[rows], of.values) if isinstance(of, Dictionary) else of[rows]
-            for read, of in self.raw.items()
-        }
+        raw = {read: of[rows] for read, of in self.raw.items()}
         return Batch(len(rows), raw, each(self._cleaned), each(self._encoded), each(self._missing))
 
     def mark(self, column: Column, code: int) -> None:

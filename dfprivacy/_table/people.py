@@ -8,17 +8,15 @@ these only: docs/explanation/people.md.
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.choice import Choice, Chosen, counting, parts
 from dfprivacy._table.frames import Dictionary, Frame, Over, Read
-from dfprivacy._table.hashing import mixed
-from dfprivacy._table.ids import NOBODY, UNKNOWN, People
 from dfprivacy.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -26,17 +24,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Raw
-    from dfprivacy._table.hashing import Hashes
+    from dfprivacy._table.frames import Raw, Rows
     from dfprivacy.schema import Column, Unit
 
-__all__ = ["BoundedFrame", "check_ids", "in_order"]
+__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "check_ids", "chosen", "in_order", "keyed"]
 
+Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
+
+NOBODY = -1
 _ALL = np.uint64(2**64 - 1)  # no number within bounds is written so
 _HIGH = np.uint64(32)
-_PART = 1 << 20  # rows at a time where only people are read
-_HASHED = 1 << 16  # and where what is known of them is hashed
-_VALUES = 1 << 22  # at a time where people are found again in every pass: each of a part once
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_PART = 1 << 22  # rows at a time where only people are read: a name is looked up once in each
+_HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in the cache
 
 
 def check_ids(frame: Frame, name: str) -> None:
@@ -70,186 +70,234 @@ class BoundedFrame(Over):
 
     Notes
     -----
-    Of a person with more than k rows, those count whose hashes are the k least. Who has how many is found out once.
-    Where every pass gives the same rows, whose each one is is kept, in eight bytes a row; elsewhere, of people with
-    too many, the largest hash that counts, and of those with equal rows what these hold. A pass of a query that
-    gives other rows than the one before it gives at most k of each person too, and which does not depend on anybody
-    else's.
+    Where every pass gives the same rows, whose each one is is found out once. A query may give others in each pass,
+    so each is held in memory while rows are chosen among those that it gives.
     """
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
         super().__init__(frame)
-        self._unit = unit
-        self.key = key
-        self._known = in_order(columns)
+        self._chosen_by = unit, key, in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
         """Give the same frame where something else is known of a row."""
-        other = BoundedFrame(self.frame, self._unit, self.key, columns)
-        if other._known == self._known:
+        other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
+        if other._chosen_by == self._chosen_by:
             return self
-        for attribute in {"_everybody", "_many"} & {*self.__dict__}:  # these do not depend on what is known of rows
-            other.__dict__[attribute] = self.__dict__[attribute]
+        if "_settled" in self.__dict__:
+            other.__dict__["_settled"] = self._settled.knowing(other._chosen_by[2])
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows that count, in order, in batches of at most `size`; whose they are, as numbers of all people."""
-        return self._read(reads, size) if self.settled else self._read_again(reads, size)
+        """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""
+        for part in self.parts(reads):
+            yield from part.batches(reads, size)
 
-    def _read(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        start, every = 0, self._whose
-        for rows, raw in self.frame.batches([read for read in reads if read != self._who], size):
-            whose = every[start : start + rows]
-            start += rows
-            kept = np.flatnonzero(whose >= 0)
+    def parts(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
+        """Give all rows of some people, then all of others: one pass, of which these reads are asked."""
+        if self.settled:
+            yield self._settled
+            return
+        yield BoundedRows.held(self.frame, reads, *self._chosen_by)
+
+    @cached_property
+    def _settled(self) -> BoundedRows:
+        return BoundedRows(self.frame, *self._chosen_by)
+
+
+class BoundedRows:
+    """All rows of some people, of which at most k of each count.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows: every pass gives the same.
+    unit, key, columns
+        As for `BoundedFrame`.
+    """
+
+    def __init__(self, rows: Rows, unit: Unit, key: bytes, columns: tuple[Column, ...]) -> None:
+        self._rows = rows
+        self._unit = unit
+        self._key = key
+        self._known = columns
+        self._who = Read(unit.column, "people")
+
+    @classmethod
+    def held(
+        cls, rows: Rows, reads: Sequence[Read], unit: Unit, key: bytes, columns: tuple[Column, ...]
+    ) -> BoundedRows:
+        """Take all rows of one pass into memory."""
+        every = dict.fromkeys([*reads, Read(unit.column, "people"), *reads_of(columns)])
+        return cls(_Held(rows, tuple(every)), unit, key, columns)
+
+    def knowing(self, columns: tuple[Column, ...]) -> BoundedRows:
+        """Give the same where something else is known of a row."""
+        other = BoundedRows(self._rows, self._unit, self._key, columns)
+        other.__dict__.update({name: value for name, value in self.__dict__.items() if name == "everybody"})
+        return other
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows that count, in order, in batches of at most `size`; whose they are, as codes into all names."""
+        start, counts, everybody = 0, self._counts, self.everybody
+        for rows, raw in self._rows.batches([read for read in reads if read != self._who], size):
+            kept: Any = np.flatnonzero(counts[start : start + rows])
             if len(kept):
-                yield len(kept), self._only(reads, raw, whose, None if len(kept) == rows else kept)
-        if start != len(every):
+                given = {read: column if len(kept) == rows else column[kept] for read, column in raw.items()}
+                if self._who in reads:
+                    codes = everybody.codes[start : start + rows][kept].astype(np.intp)
+                    given[self._who] = Dictionary(codes, everybody.values)
+                yield len(kept), given
+            start += rows
+        if start != len(counts):
             raise RuntimeError  # somebody has changed the table
 
-    def _read_again(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Choose the rows in the pass that gives them."""
-        for raw, whose in self._passed(reads):
-            kept = np.flatnonzero(whose >= 0)
-            for start in range(0, len(kept), size):
-                rows = kept[start : start + size]
-                yield len(rows), self._only(reads, raw, whose, rows)
+    @cached_property
+    def everybody(self) -> Dictionary:
+        """Whose each row is, also of those that do not count: codes into all names."""
+        from dfprivacy._table.frames.columns import together  # which imports Arrow
 
-    def _only(
-        self,
-        reads: Sequence[Read],
-        raw: Mapping[Read, Raw],
-        whose: NDArray[np.integer],
-        kept: NDArray[np.intp] | None,
-    ) -> dict[Read, Raw]:
-        """Leave out the rows that do not count, or none for None."""
-        columns: dict[Read, Raw] = {}
-        for read in reads:
-            if read == self._who:
-                codes = (whose if kept is None else whose[kept]).astype(np.intp)
-                if self._unit.missing == "own":
-                    codes[codes == len(self.people)] = NOBODY
-                columns[read] = Dictionary(codes, self.people.names)
-            else:
-                columns[read] = raw[read] if kept is None else _only(raw[read], kept)
-        return columns
-
-    def _passed(self, reads: Sequence[Read]) -> Iterator[tuple[Mapping[Read, Raw], NDArray[np.intp]]]:
-        """Read all rows, and whose each one is: -1 if it does not count, who comes after all for nobody's."""
-        people, (places, seeds) = self.people, self._many
-        choice = Choice(self._chosen, len(people), self._unit.max_rows)
-        nobody = len(people) if self._unit.missing == "own" else NOBODY
-        content = self._content if len(seeds) else ()
-        every = [*dict.fromkeys([*reads, self._who, *content])]
-        for _, raw in self.frame.batches(every, _part_of(every)):
-            whose = people.find(raw[self._who])
-            place = places[whose]
-            many, few = np.flatnonzero(place >= 0), np.flatnonzero((place < 0) & (whose >= 0))
-            place = place[many]
-            left_out = [
-                many[~choice.of_many(place, self._hashed(raw, many, seeds[place]))],
-                few[~choice.of_few(whose[few])],
-                np.flatnonzero(whose == UNKNOWN),
-            ]
-            if nobody != NOBODY:
-                whose[whose == NOBODY] = nobody
-            for rows in left_out:
-                whose[rows] = NOBODY
-            yield raw, whose
-
-    @property
-    def _who(self) -> Read:
-        return Read(self._unit.column, "people")
-
-    @property
-    def _content(self) -> tuple[Read, ...]:
-        """How to read what is known of a row."""
-        return reads_of(self._known)
-
-    def _hashed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
-        """Mix what is known of some rows, each value within its bounds or a category, into the hashes of people."""
-        mixed = np.empty(len(rows), dtype=np.uint64)
-        for start in range(0, len(rows), _HASHED):  # so many stay in the cache
-            part = slice(start, start + _HASHED)
-            mixed[part] = self._mixed(raw, rows[part], hashes[part])
-        return mixed
-
-    def _mixed(self, raw: Mapping[Read, Raw], rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
-        batch = Batch(len(rows), {read: _only(raw[read], rows) for read in self._content})
-        for column in self._known:
-            gone = batch.missing(column)
-            if column.bounds is not None:
-                hashes = mixed(hashes, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
-            if column.categories is not None:
-                hashes = mixed(hashes, batch.codes(column).astype(np.uint64) | (gone.astype(np.uint64) << _HIGH))
-        return hashes
-
-    @property
-    def people(self) -> People:
-        """Who has rows, numbered."""
-        return self._everybody[0]
+        return together([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
 
     @cached_property
-    def _everybody(self) -> tuple[People, NDArray[np.int32]]:
-        """Who has rows; and where every pass gives the same, whose each row is, also of those that do not count."""
-        rows = _VALUES if self.settled else _PART  # a name is looked up once in each
-        parts = (raw[self._who] for _, raw in self.frame.batches([self._who], rows))
-        people = People(parts, settled=self.settled)
-        return people, people.whose
+    def _counts(self) -> NDArray[np.bool_]:
+        """Tell which rows count."""
+        whose, names = self.everybody.codes, self.everybody.values
+        counts = whose >= 0
+        times = np.bincount(whose[counts], minlength=len(names))
+        many = np.flatnonzero(times > self._unit.max_rows)
+        if len(many):
+            place = np.full(len(names) + 1, NOBODY, dtype=np.int32)  # the last is nobody's
+            place[many] = np.arange(len(many))
+            rows = np.flatnonzero(place[whose] >= 0)
+            of_many = place[whose[rows]]
+            hashes = self._mixed(rows, self.hashes(many, b"rows")[of_many])
+            counts[rows] = chosen(of_many, hashes, self._unit.max_rows)
+        return counts | (whose < 0) if self._unit.missing == "own" else counts
 
-    @cached_property
-    def _many(self) -> tuple[NDArray[np.int32], Hashes]:
-        """Everybody's number among people with more than k rows, or -1; and of these, hashes of who they are."""
-        many = np.flatnonzero(self.people.rows > self._unit.max_rows)
-        places = np.full(len(self.people) + 2, -1, dtype=np.int32)  # the last two are for nobody
-        places[many] = np.arange(len(many))
-        return places, self.people.hashes(many, self.key, b"rows")
+    def hashes(self, people: NDArray[np.integer], purpose: bytes) -> Hashes:
+        """Give a keyed hash of the name of each of some people."""
+        from dfprivacy._table.frames.columns import written
 
-    def _from(self) -> Iterator[tuple[list[NDArray[np.intp]], int, NDArray[np.int32], Hashes]]:
-        """Read the rows to choose from, of some people with more than k: which they are, whose, and their hashes.
+        return keyed(written(self.everybody.values, people), self._key, purpose)
 
-        People are numbered from the first of these. Which rows they are is said in parts, for not all need it.
-        """
-        places, seeds = self._many
-        for first, end in parts(self.people.rows[places[:-2] >= 0]):
-            pieces, start = [], 0
-            every = self._content if self.settled else (self._who, *self._content)
-            for size, raw in self.frame.batches(every, _HASHED if self.settled else _part_of(every)):
-                known = self._everybody[1][start : start + size]
-                whose = known if self.settled else self.people.find(raw[self._who])
-                place = places[whose]
-                rows = np.flatnonzero((place >= first) & (place < end) if end < len(seeds) else place >= first)
-                place = place[rows]
-                pieces.append((rows + start, place - first, self._hashed(raw, rows, seeds[place])))
-                start += size
-            every_row, every_place, every_hash = zip(*pieces, strict=True)
-            yield list(every_row), first, np.concatenate(every_place), np.concatenate(every_hash)
-
-    @cached_property
-    def _chosen(self) -> Chosen:
-        """What counts of people with more than k rows, where passes may give rows in other orders."""
-        chosen = Chosen(len(self._many[1]))
-        chosen.choose(((first, place, hashes) for _, first, place, hashes in self._from()), self._unit.max_rows)
-        return chosen
-
-    @cached_property
-    def _whose(self) -> NDArray[np.int32]:
-        """Whose each row is, as in `_passed`, where every pass gives the same."""
-        people, everybody = self._everybody
-        whose = everybody.copy()
-        if self._unit.missing == "own":
-            whose[whose == NOBODY] = len(people)
-        whose[whose == UNKNOWN] = NOBODY
-        for rows, _, place, hashes in self._from():
-            whose[np.concatenate(rows)[~counting(place, hashes, self._unit.max_rows)]] = NOBODY
-        return whose
+    def _mixed(self, rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
+        """Mix what is known of some rows, each value within its bounds or a category, into hashes of people."""
+        reads = reads_of(self._known)
+        if not reads:
+            return hashes
+        start = done = 0
+        every = np.empty_like(hashes)
+        for size, raw in self._rows.batches(reads, _HASHED):
+            start += size
+            end = int(np.searchsorted(rows, start))
+            own = rows[done:end] - (start - size)
+            batch, states = Batch(len(own), {read: raw[read][own] for read in reads}), hashes[done:end]
+            for column in self._known:
+                gone = batch.missing(column)
+                if column.bounds is not None:
+                    states = mixed(states, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
+                if column.categories is not None:
+                    marks = gone.astype(np.uint64) << _HIGH
+                    states = mixed(states, batch.codes(column).astype(np.uint64) | marks)
+            every[done:end] = states
+            done = end
+        return every
 
 
-def _part_of(reads: Sequence[Read]) -> int:
-    """Give how many rows have so many values in some columns."""
-    return min(_PART, _VALUES // len(reads))
+class _Held:
+    """Rows of one pass, in memory."""
+
+    def __init__(self, rows: Rows, reads: Sequence[Read]) -> None:
+        self._parts = [*rows.batches(reads, _PART)]
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        for rows, raw in self._parts:
+            for start in range(0, rows, size):
+                part = slice(start, min(start + size, rows))
+                yield part.stop - start, {read: raw[read][part] for read in reads}
 
 
-def _only(column: Raw, rows: NDArray[np.intp]) -> Raw:
-    """Give some rows of a raw column."""
-    return Dictionary(column.codes[rows], column.values) if isinstance(column, Dictionary) else column[rows]
+def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
+    """Return a hash from 0 to 2^64 - 1 of each name, another for another key or purpose, by BLAKE2b [1]_.
+
+    References
+    ----------
+    .. [1] Saarinen and Aumasson (2015). The BLAKE2 cryptographic hash and message authentication code. RFC 7693.
+    """
+    start = hashlib.blake2b(digest_size=8, key=key, person=purpose)
+
+    def digest(name: bytes) -> bytes:
+        each = start.copy()
+        each.update(name)
+        return each.digest()
+
+    return np.frombuffer(b"".join(map(digest, names)), dtype="<u8").astype(np.uint64)
+
+
+def mixed(states: Hashes, words: Hashes) -> Hashes:
+    """Mix words into states: of one state, different words have different results [1]_.
+
+    References
+    ----------
+    .. [1] Steele, Lea and Flood (2014). Fast splittable pseudorandom number generators. OOPSLA.
+    """
+    z = (states + _GOLDEN) ^ words
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
+    """Choose at most so many rows of each person: those with the least hashes.
+
+    Parameters
+    ----------
+    whose : ndarray of int of shape (rows,)
+        Whose each row is; everybody has one.
+    hashes : ndarray of uint64 of shape (rows,)
+        Of what each holds. A person's equal rows get hashes of their own, in the order in which they stand.
+    most : int
+        How many count, k.
+
+    Returns
+    -------
+    ndarray of bool of shape (rows,)
+        Which rows count.
+    """
+    rows = np.bincount(whose)
+    bits = np.uint64(len(rows).bit_length())
+    people = np.uint64(64) - bits
+    both = (whose.astype(np.uint64) << people) | (hashes >> bits)  # a person, then the first bits of a hash
+    ranked = np.sort(both)
+    limits = ranked[np.cumsum(rows) - np.maximum(rows - most, 0) - 1]
+    counts: NDArray[np.bool_] = both <= limits[whose]
+    alike = np.zeros(len(rows), dtype=np.bool_)
+    alike[ranked[1:][ranked[1:] == ranked[:-1]] >> people] = True
+    if alike.any():
+        every = np.flatnonzero(alike[whose])
+        counts[every] = _by_whole_hashes(whose[every], hashes[every], most)
+    return counts
+
+
+def _by_whole_hashes(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
+    """Choose where rows of one person may have equal hashes."""
+    order = np.lexsort((hashes, whose))
+    ranked, content = whose[order], hashes[order]
+    new = np.append(True, ranked[1:] != ranked[:-1])
+    equal = np.append(False, content[1:] == content[:-1]) & ~new
+    twice = np.flatnonzero(np.isin(ranked, ranked[equal]))  # all rows of those who have equal ones
+    again = mixed(content[twice], _rank(~equal)[twice].astype(np.uint64))
+    order[twice] = order[twice][np.lexsort((again, ranked[twice]))]
+    counts = np.zeros(len(whose), dtype=np.bool_)
+    counts[order[_rank(new) < most]] = True
+    return counts
+
+
+def _rank(new: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Give each place its distance from the last one before it, or itself, where something new begins."""
+    places = np.arange(len(new))
+    return places - np.maximum.accumulate(np.where(new, places, 0))

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from dfprivacy._table.batch import described
+from dfprivacy._table.batch import batches, gathered, reads_of
 from dfprivacy._table.frames import Dictionary, Over, Read
-from dfprivacy._table.hashing import keyed
-from dfprivacy._table.ids import NOBODY
+from dfprivacy._table.people import NOBODY, keyed
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
 from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
+    from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Raw
-    from dfprivacy._table.people import BoundedFrame
+    from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
 
 __all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
@@ -139,8 +139,8 @@ class PerFrame(Over):
     ----------
     frame : BoundedFrame
         The table.
-    read : callable
-        Given reads, gives batches of the rows that count and a mask of those that are asked for.
+    conditions : tuple of Condition
+        Which of its rows are asked.
     unit : Unit
         Whose rows they are.
     key : bytes
@@ -157,195 +157,129 @@ class PerFrame(Over):
     def __init__(
         self,
         frame: BoundedFrame,
-        read: Callable[[Sequence[Read]], Iterator[tuple[Batch, NDArray[np.bool_] | None]]],
+        conditions: tuple[Condition, ...],
         unit: Unit,
         key: bytes,
         columns: tuple[OfPerson, ...],
     ) -> None:
         super().__init__(frame)
-        self._people = frame
-        self._read = read
-        self._unit = unit
-        self._key = key
-        self._columns = columns
+        self._rows = frame
+        self._people = _People(conditions, unit, key, columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
-        return tuple(each.name for each in self._columns)
+        return tuple(each.name for each in self._people.columns)
 
     @property
     def settled(self) -> bool:
         """Whether every pass gives the same rows: they are read once."""
         return True
 
-    def rows(self) -> int:
-        """Count the people."""
-        return self._made[0]
-
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """People in batches of at most `size`."""
         people, made = self._made
         for start in range(0, people, size):
-            stop = min(start + size, people)
-            yield stop - start, {read: _part(made[read.name], read, start, stop) for read in reads}
+            part = slice(start, min(start + size, people))
+            yield part.stop - start, {read: _part(made[read.name][part], read) for read in reads}
 
     @cached_property
     def _made(self) -> tuple[int, dict[str, Raw]]:
         """Read the rows once: how many people there are, and their columns."""
-        who = Read(self._unit.column, "people")
-        people, unnamed = self._people.people, 0
-        counts: dict[Column | None, _Counted] = {None: _Counted(None)}  # first, all rows that are asked for
-        for aggregate in self._columns:
-            if aggregate.of is not None and not aggregate.of.filled:
-                counts.setdefault(aggregate.of, _Counted(aggregate.of))
-        folded = [
-            _Folded(aggregate, counts.get(aggregate.of, counts[None]), self._unit.max_rows)
-            for aggregate in self._columns
-        ]
-        by_count = [(count, [each for each in folded if each.counted is count]) for count in counts.values()]
-        of = (each.of for each in self._columns if each.of is not None)
-        for batch, mask in self._read([who, *dict.fromkeys(described(column) for column in of)]):
-            whose = _numbers(batch.raw[who])
-            own = np.flatnonzero(whose == NOBODY) if self._unit.missing == "own" else np.zeros(0, dtype=np.intp)
-            whose[own] = len(people) + unnamed + np.arange(len(own))  # each a person of its own
-            unnamed += len(own)
-            for count, those in by_count:
-                rows = count.rows(batch, mask)
-                of_whom = whose if rows is None else whose[rows]
-                count.longer(len(people) + unnamed)
-                for each in those:
-                    each.add(batch, rows, of_whom)
-                count.add(of_whom)
-        there = np.flatnonzero(counts[None].times)
-        named, own = there[there < len(people)], there[there >= len(people)] - len(people)
-        hashes = (
-            people.hashes(named, self._key, b"order"),
-            keyed(map(b"%d".__mod__, own.tolist()), self._key, b"own order"),
-        )
-        order = np.argsort(np.concatenate(hashes), kind="stable")
-        return len(there), {each.aggregate.name: each.raw(there[order]) for each in folded}
+        parts = [self._people(rows) for rows in self._rows.parts(self._people.reads)]
+        order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
+        columns: dict[str, Raw] = {}
+        for at, each in enumerate(self._people.columns):
+            values = np.concatenate([made[at] for _, made in parts])[order]
+            known = each.column.categories
+            columns[each.name] = values if each.column.bounds is not None else Dictionary(_codes(values), known)
+        return len(order), columns
 
 
-def _numbers(raw: Raw) -> NDArray[np.intp]:
-    if not isinstance(raw, Dictionary):
-        raise TypeError
-    return raw.codes
+def _codes(values: NDArray[np.float64]) -> NDArray[np.intp]:
+    return np.where(np.isnan(values), -1, values).astype(np.intp)
 
 
-class _Counted:
-    """How many rows of each person have a value in a column; or how many there are, of no column.
-
-    Parameters
-    ----------
-    of : Column or None
-        Of which column.
-
-    Attributes
-    ----------
-    times : ndarray of int
-        How many so far, by number of the person.
-    """
-
-    def __init__(self, of: Column | None) -> None:
-        self._of = of
-        self.times = np.zeros(0, dtype=np.int64)
-
-    def rows(self, batch: Batch, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
-        """Give the rows of a batch that count, of those of a mask; None for all."""
-        of = self._of
-        if of is not None:
-            if of.bounds is not None:
-                batch.values(of)  # tells whether one is missing
-            if batch.has_missing(of):
-                there = ~batch.missing(of)
-                mask = there if mask is None else mask & there
-        return None if mask is None else np.flatnonzero(mask)
-
-    def longer(self, people: int) -> None:
-        """Make room for so many people."""
-        self.times = _longer(self.times, people, fill=0)
-
-    def add(self, whose: NDArray[np.intp]) -> None:
-        """Count some rows."""
-        np.add.at(self.times, whose, 1)
+def _part(column: Raw, read: Read) -> Raw:
+    if not isinstance(column, Dictionary) or read.domain is not None:
+        return column
+    numbers: NDArray[np.float64] = np.array([*map(plain_number, column.values), math.nan])[column.codes]
+    return numbers
 
 
-class _Folded:
-    """One column of the people, row after row.
+@dataclass(frozen=True)
+class _People:
+    """What is made of all rows of some people: hashes that put these in order, and their columns."""
+
+    conditions: tuple[Condition, ...]
+    unit: Unit
+    key: bytes
+    columns: tuple[OfPerson, ...]
+
+    @property
+    def _of(self) -> tuple[Column, ...]:
+        return tuple(dict.fromkeys(each.of for each in self.columns if each.of is not None))
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What is read of the rows, that of conditions included."""
+        selected = (read for condition in self.conditions for read in condition.reads)
+        return tuple(dict.fromkeys([*reads_of(self._of), *selected]))
+
+    def __call__(self, rows: BoundedRows) -> tuple[Hashes, list[NDArray[np.float64]]]:
+        """Read the rows."""
+        named = len(rows.everybody.values)
+        whose = [np.zeros(0, dtype=np.intp)]
+        who = Read(self.unit.column, "people")
+
+        def noted() -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
+            for batch, mask in batches(rows, (who, *reads_of(self._of)), self.conditions):
+                of_batch: Any = batch.raw[who]
+                whose.append(of_batch.codes if mask is None else of_batch.codes[mask])
+                yield batch, mask
+
+        every: Any = gathered(noted(), self._of)
+        codes = np.concatenate(whose)
+        own = np.flatnonzero(codes == NOBODY)
+        codes[own] = named + np.arange(len(own))  # each a person of its own
+        there, codes = np.unique(codes, return_inverse=True)
+        own_names = (b"%d" % (each - named) for each in there[there >= named].tolist())
+        hashes = rows.hashes(there[there < named], b"order"), keyed(own_names, self.key, b"own order")
+        made = [_folded(each, every, codes, len(there), self.unit.max_rows) for each in self.columns]
+        return np.concatenate(hashes), made
+
+
+def _folded(
+    aggregate: OfPerson, batch: Batch, whose: NDArray[np.intp], people: int, most: int
+) -> NDArray[np.float64]:
+    """Make one column of the people, from all rows and whose each one is; categories as codes, NaN for nothing.
 
     A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
     as whole numbers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or
     on where a batch ends. The rounding is less than 2^-61 of the largest sum for each row.
-
-    Parameters
-    ----------
-    aggregate : OfPerson
-        Which column.
-    counted : _Counted
-        How many of each person's rows it is made of.
-    most : int
-        How many rows of one person count.
     """
-
-    def __init__(self, aggregate: OfPerson, counted: _Counted, most: int) -> None:
-        self.aggregate = aggregate
-        self.counted = counted
-        self._adds = aggregate.how in {"mean", "sum"}
-        self._k = 0
-        if self._adds and aggregate.of is not None and aggregate.of.bounds is not None:
-            self._k = _BITS - math.frexp(max(map(abs, aggregate.of.bounds)))[1] - most.bit_length()
-        self._start = {"min": math.inf, "max": -math.inf}.get(aggregate.how, 0.0)
-        self._value: NDArray[Any] = np.zeros(0, dtype=np.int64 if self._adds else np.float64)
-
-    def add(self, batch: Batch, rows: NDArray[np.intp] | None, whose: NDArray[np.intp]) -> None:
-        """Take some rows of a batch, all for None, before they are counted; and whose they are."""
-        how, of = self.aggregate.how, self.aggregate.of
-        if of is None or how == "count":
-            return
-        self._value = _longer(self._value, len(self.counted.times), fill=self._start)
-        values = batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64)
-        if rows is not None:
-            values = values[rows]
-        if self._adds:
-            np.add.at(self._value, whose, np.rint(np.ldexp(values, self._k)).astype(np.int64))
-        elif how == "min":
-            np.minimum.at(self._value, whose, values)
-        elif how == "max":
-            np.maximum.at(self._value, whose, values)
-        elif how == "last":
-            self._value[whose] = values  # of several, the last one stays
-        else:
-            new = self.counted.times[whose] == 0
-            self._value[whose[new][::-1]] = values[new][::-1]
-
-    def raw(self, people: NDArray[np.intp]) -> Raw:
-        """Give the column of some people, in this order."""
-        how, count = self.aggregate.how, self.counted.times[people]
-        if how == "count":
-            return count.astype(np.float64)
-        value = _longer(self._value, len(self.counted.times), fill=self._start)[people]
-        if self._adds:
-            value = np.ldexp(value.astype(np.float64), -self._k)
-        if how == "mean":
-            value /= np.maximum(count, 1)
-        if self.aggregate.column.bounds is None:
-            codes = np.where(count > 0, value, -1).astype(np.intp)
-            return Dictionary(codes, self.aggregate.column.categories or ())
-        return value if how == "sum" else np.where(count > 0, value, np.nan)
-
-
-def _longer(array: NDArray[Any], length: int, *, fill: float) -> NDArray[Any]:
-    """Make room for more people; at least a half more at a time, for they come batch by batch."""
-    if length <= len(array):
-        return array
-    return np.concatenate([array, np.full(max(length, len(array) * 3 // 2) - len(array), fill, dtype=array.dtype)])
-
-
-def _part(column: Raw, read: Read, start: int, stop: int) -> Raw:
-    if not isinstance(column, Dictionary):
-        return column[start:stop]
-    codes = column.codes[start:stop]
-    if read.domain is not None:
-        return Dictionary(codes, column.values)
-    return np.array([*map(plain_number, column.values), math.nan])[codes]
+    how, of = aggregate.how, aggregate.of
+    if of is not None and not of.filled and batch.missing(of).any():
+        there = np.flatnonzero(~batch.missing(of))
+        batch, whose = batch.take(there), whose[there]
+    times = np.bincount(whose, minlength=people)
+    if of is None or how == "count":
+        return times.astype(np.float64)
+    values = batch.values(of) if of.bounds is not None else batch.codes(of).astype(np.float64)
+    if how in {"mean", "sum"}:
+        k = _BITS - math.frexp(max(map(abs, of.bounds or ())))[1] - most.bit_length()
+        steps = np.zeros(people, dtype=np.int64)
+        np.add.at(steps, whose, np.rint(np.ldexp(values, k)).astype(np.int64))
+        total = np.ldexp(steps.astype(np.float64), -k)
+        if how == "sum":
+            return total
+        made = total / np.maximum(times, 1)
+    elif how in {"min", "max"}:
+        least = how == "min"
+        made = np.full(people, math.inf if least else -math.inf)
+        (np.minimum if least else np.maximum).at(made, whose, values)
+    else:
+        made = np.zeros(people)
+        onwards = slice(None, None, -1 if how == "first" else 1)
+        made[whose[onwards]] = values[onwards]  # of several, the last one stays
+    return np.where(times > 0, made, np.nan)

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from dfprivacy._json import plain_json
-from dfprivacy._table.batch import batches, reads_of
+from dfprivacy._table.batch import reads_of
 from dfprivacy._table.conditions import of_private
 from dfprivacy._table.people import BoundedFrame, in_order
 from dfprivacy._table.per import PerFrame
@@ -26,12 +26,8 @@ from dfprivacy.errors import NotProtected
 from dfprivacy.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.per import OfPerson
@@ -184,14 +180,10 @@ class Rows:
         return None if frame is None else SampledFrame(frame, sample)
 
     def _people(self, columns: tuple[OfPerson, ...]) -> Frame | None:
-        frame, unit, conditions = self.frame, self.schema.unit, self.conditions
+        frame, unit = self.frame, self.schema.unit
         if not isinstance(frame, BoundedFrame) or unit is None:
             return None
-
-        def read(reads: Sequence[Read]) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-            return batches(frame, reads, conditions)
-
-        return PerFrame(frame, read, unit, self._key, columns)
+        return PerFrame(frame, self.conditions, unit, self._key, columns)
 
     def where(self, *conditions: Condition) -> Self:
         """Give the rows for which these conditions hold, too."""

@@ -15,8 +15,7 @@ import numpy as np
 from dfprivacy._privacy.samplers import uniform
 from dfprivacy._table.batch import VALUE_BYTES
 from dfprivacy._table.frames import Dictionary, Over, Read
-from dfprivacy._table.ids import NOBODY
-from dfprivacy._table.people import BoundedFrame
+from dfprivacy._table.people import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +143,7 @@ class DrawnFrame(SampledFrame):
             self._hold(missing)
         for start in range(0, len(self._order), size):
             part = slice(start, min(start + size, len(self._order)))
-            yield part.stop - start, {read: _only(self._held[read], part) for read in reads}
+            yield part.stop - start, {read: self._held[read][part] for read in reads}
 
     def _hold(self, missing: Sequence[Read]) -> None:
         """Read columns of the rows that are drawn; the first time, draw them."""
@@ -164,7 +163,7 @@ class DrawnFrame(SampledFrame):
                 raise MemoryError
             places.append(here + start)
             for read, column in parts.items():
-                column.append(_only(raw[read], here))
+                column.append(raw[read][here])
             start += rows
         known = self.sample.of if first else self._total
         if known is not None and start != known:
@@ -172,7 +171,7 @@ class DrawnFrame(SampledFrame):
         if first:
             self._places, self._total = np.concatenate(places), start
             self._order = shuffled(held)
-        self._held |= {read: _only(_joined(column), self._order) for read, column in parts.items()}
+        self._held |= {read: _joined(column)[self._order] for read, column in parts.items()}
 
     def _chooser(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
         """Give what says which rows of a part are drawn: where it begins, how many it has, and its columns."""
@@ -189,17 +188,19 @@ class DrawnFrame(SampledFrame):
             return here
         if not sample.whose:
             return lambda _, rows, __: np.flatnonzero(coins(sample.share, rows))
-        if not isinstance(self.frame, BoundedFrame):
-            raise TypeError
-        who, of_people = Read(sample.whose, "people"), coins(sample.share, len(self.frame.people))
+        who = Read(sample.whose, "people")
+        names: object = None
+        of_people = coins(sample.share, 0)
 
         def of_whom(_: int, rows: int, raw: Mapping[Read, Raw]) -> Places:
+            nonlocal names, of_people
             named = raw[who]
             if not isinstance(named, Dictionary):
                 raise TypeError
-            whose = named.codes
+            if named.values is not names:  # rows of other people follow
+                names, of_people = named.values, np.append(coins(sample.share, len(named.values)), False)
             own = coins(sample.share, rows)  # who has a row that names nobody has no other
-            return np.flatnonzero(np.where(whose == NOBODY, own, np.append(of_people, False)[whose]))
+            return np.flatnonzero(np.where(named.codes == NOBODY, own, of_people[named.codes]))
 
         return of_whom
 
@@ -233,13 +234,6 @@ def shuffled(count: int) -> Places:
         order = np.argsort(words)
         if not np.any(words[order[1:]] == words[order[:-1]]):
             return order
-
-
-def _only(column: Raw, rows: slice | Places) -> Raw:
-    """Give some rows of a raw column."""
-    if not isinstance(column, Dictionary):
-        return column[rows]
-    return Dictionary(column.codes[rows], column.values)
 
 
 def _joined(columns: Sequence[Raw]) -> Raw:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from collections import Counter
 
@@ -15,11 +14,10 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table import choice, ids
 from dfprivacy._table.batch import Batch
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Read, adapt, columns
-from dfprivacy._table.people import BoundedFrame
+from dfprivacy._table.people import BoundedFrame, BoundedRows, chosen
 from dfprivacy.schema import Column, Unit
 
 KEY = bytes(range(32))
@@ -233,16 +231,6 @@ def test_which_rows_count_does_not_depend_on_their_order(levels, lazy):
     )
 
 
-@pytest.mark.parametrize("lazy", [False, True])
-def test_which_rows_count_does_not_depend_on_how_many_are_chosen_from_at_once(lazy, monkeypatch):
-    """People are dealt with in parts, so that no more is kept in memory than some rows of them."""
-    frame = many(2)
-    expected = counted(frame)
-    for together in (1, 40, 100):
-        monkeypatch.setattr(choice, "_TOGETHER", together)
-        assert counted(frame.lazy() if lazy else frame) == expected
-
-
 def test_rows_of_which_nothing_is_known_are_chosen_by_their_order():
     """Then two tables that differ in one person still agree in all other people's rows."""
     frame = many(3)
@@ -260,7 +248,7 @@ def test_equal_rows_count_as_often_as_others():
     assert abs(alone - 600) < 6 * math.sqrt(3000 * 0.2 * 0.8)  # six standard deviations
 
 
-def test_rows_are_chosen_by_whole_hashes(monkeypatch):
+def test_rows_are_chosen_by_whole_hashes():
     """Where half of them are equal, as where they are not: by those of all rows of a person, the least first."""
     rng = np.random.default_rng(4)
     whose = rng.integers(0, 20, 300)
@@ -268,11 +256,11 @@ def test_rows_are_chosen_by_whole_hashes(monkeypatch):
     least = [row for row in range(300) if np.sum(hashes[whose == whose[row]] < hashes[row]) < 4]
     alike = (hashes >> np.uint64(60) << np.uint64(60)) | (hashes & np.uint64(255))
 
-    assert np.flatnonzero(choice.counting(whose, hashes, 4)).tolist() == least
+    assert np.flatnonzero(chosen(whose, hashes, 4)).tolist() == least
     for who in range(20):  # of each person alone, the same
         rows = np.flatnonzero(whose == who)
-        together = rows[choice.counting(whose, alike, 4)[rows]]
-        assert rows[choice.counting(np.zeros(len(rows), int), alike[rows], 4)].tolist() == together.tolist()
+        together = rows[chosen(whose, alike, 4)[rows]]
+        assert rows[chosen(np.zeros(len(rows), int), alike[rows], 4)].tolist() == together.tolist()
         assert len(together) == min(4, len(rows))
 
 
@@ -285,27 +273,11 @@ def test_a_query_of_other_rows_in_every_pass_gives_no_more_of_anybody():
         assert max(Counter(names).values()) <= 3
 
 
-def test_who_had_few_rows_gets_no_more_later():
-    """A person with at most k rows when they were counted, and with more in a later pass."""
-    once = choice.Choice(choice.Chosen(0), 3, 2)
-    parts = [np.array([0, 1, 0, 0]), np.array([1, 1, 2]), np.array([2, 0])]
-
-    assert [once.of_few(part).tolist() for part in parts] == [
-        [True, True, True, False], [True, False, True], [True, False],
-    ]  # fmt: skip
-
-
 # ---- people are numbered and hashed -------------------------------------------------------------------------
 
 
-def called(people):
-    """Who is named, as text."""
-    return [name if isinstance(name, int) else name.decode() for name in people.names.to_pylist()]
-
-
-@pytest.mark.parametrize("settled", [True, False])
 @pytest.mark.parametrize("spread", [1, 2**40])
-def test_people_are_numbered_whatever_they_are_called(spread, settled):
+def test_people_are_told_apart_whatever_they_are_called(spread):
     """Whole numbers that lie close and far apart, and texts, in parts of different kinds, as a dictionary would."""
     rng = np.random.default_rng(6)
     numbers = rng.integers(-(2**21), 2**21, 4000) // 3000 * spread
@@ -322,20 +294,11 @@ def test_people_are_numbered_whatever_they_are_called(spread, settled):
             return str(int(value))
         return value if isinstance(value, str) else "x" if value == b"x" else None
 
-    people = ids.People(parts, settled=settled)
-    rows = [[name(value) for value in part] for part in (whole, mixture, whole)]
-    every = Counter(itertools.chain(*rows))
-    del every[None]
+    found = columns.together(parts)
+    known = [*(each.decode() for each in found.values.to_pylist()), None]
 
-    assert dict(zip(called(people), people.rows.tolist(), strict=True)) == every
-    for raw, wanted in zip(parts, rows, strict=True):
-        known = [*called(people), None]
-        assert [known[at] for at in people.find(raw).tolist()] == wanted
-    whose = [[*called(people), None][at] for at in people.whose.tolist()]
-    assert whose == ([*itertools.chain(*rows)] if settled else [])
-    stranger = columns.raw([123456789 * 2**20 + 1, "nobody", None, 2**80], WHO)
-    assert people.find(stranger).tolist() == [-2, -2, -1, -2]
-    assert len(set(people.hashes(np.arange(len(people)), KEY, b"rows").tolist())) == len(people)
+    assert len(known) == len({*known})
+    assert [known[at] for at in found.codes] == [name(value) for value in (*whole, *mixture, *whole)]
 
 
 def test_long_texts_name_people():
@@ -348,15 +311,38 @@ def test_long_texts_name_people():
     assert kept(frame) == kept(frame.lazy()) == kept(frame.to_pandas().astype({"pid": object}))
 
 
+class Alone:
+    """Rows of one column."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def batches(self, reads, size):
+        yield len(self.values), {read: columns.raw(self.values, read) for read in reads}
+
+
 def test_the_hash_of_a_name_does_not_depend_on_other_names():
     """It is a keyed hash of the text, or of the digits, whatever the type that holds them."""
     texts = ["", "a", "b" * 7, "d" * 300, "é", "\udc80", "a\0", "1"]
-    names = ids.People([columns.raw(texts, WHO)], settled=True)
-    together = names.hashes(np.arange(len(texts)), KEY, b"rows").tolist()
+    together = BoundedRows(Alone(texts), Unit("pid", 1), KEY, ())
+    rows, order = (together.hashes(np.arange(len(texts)), purpose).tolist() for purpose in (b"rows", b"order"))
 
-    for text, expected in zip(texts, together, strict=True):
+    for text, expected in zip(texts, rows, strict=True):
         own = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=KEY, person=b"rows").digest()
         assert int.from_bytes(own, "little") == expected
-    number = ids.People([columns.raw(np.array([1]), WHO)], settled=True)
-    assert number.hashes(np.array([0]), KEY, b"rows").tolist() == together[-1:]
-    assert not {*names.hashes(np.arange(len(texts)), KEY, b"order").tolist()} & {*together}
+    number = BoundedRows(Alone(np.array([1])), Unit("pid", 1), KEY, ())
+    assert number.hashes(np.array([0]), b"rows").tolist() == rows[-1:]
+    assert not {*order} & {*rows}
+
+
+def test_rows_of_a_person_with_equal_ones_leave_others_alone():
+    """Whether somebody has equal rows, or hashes that begin alike, decides nothing of anybody else."""
+    rng = np.random.default_rng(8)
+    for most in (1, 2, 4):
+        whose = rng.integers(0, 9, 200)
+        hashes = rng.integers(0, 2**64, 200, dtype=np.uint64) >> rng.choice(np.array([0, 60], np.uint64), 200)
+        every = chosen(whose, hashes, most)
+        for who in range(9):
+            own = whose == who
+            assert np.array_equal(chosen(np.zeros(own.sum(), int), hashes[own], most), every[own])
+            assert every[own].sum() == min(most, own.sum())

@@ -40,8 +40,11 @@ _PART = 1 << 20  # rows at a time where they are counted
 class Dictionary:
     """A column as codes into a list of values; the code -1 is a missing value."""
 
-    codes: NDArray[np.intp]
+    codes: NDArray[np.integer]
     values: Any  # a sequence; of people, an array of Arrow
+
+    def __getitem__(self, rows: Any) -> Dictionary:
+        return Dictionary(self.codes[rows], self.values)
 
 
 Raw: TypeAlias = "NDArray[Any] | Dictionary"
@@ -50,8 +53,8 @@ Raw: TypeAlias = "NDArray[Any] | Dictionary"
 class Read(NamedTuple):
     """One column to read: as a number, as one of the public categories of a domain, as any key (...), or as people.
 
-    Whoever the people are, they are told apart: their raw column is a dictionary in which no whole number is
-    rounded. Its column is one that can name people.
+    Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
+    whole number is rounded. Its column is one that can name people.
     """
 
     name: str

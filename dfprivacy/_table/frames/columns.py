@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Taken", "coded", "names_people", "places", "raw", "together", "written"]
+__all__ = ["Column", "Taken", "coded", "names_people", "raw", "together", "written"]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
@@ -74,8 +74,7 @@ def raw(column: Column, read: Read) -> Raw:
         taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
         return taken
     if read.domain == "people":
-        names = _names(column)
-        return Dictionary(np.where(_there(names), np.arange(len(names)), -1), names)
+        return coded(_names(column))
     numbers, texts = _values(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
@@ -236,7 +235,8 @@ def _parsed(texts: pa.Array) -> NDArray[np.float64]:
         found = pc.match_substring_regex(different, pattern)
         if found.true_count:
             numbers[np.flatnonzero(_truth(found))] = read(different.filter(found))
-    return numbers[every.codes]
+    parsed: NDArray[np.float64] = numbers[every.codes]
+    return parsed
 
 
 def _floats(numerals: pa.Array) -> Any:
@@ -337,19 +337,15 @@ def _alike(names: Sequence[pa.Array]) -> list[pa.Array]:
     return [_digits(each) if types.is_integer(each.type) else each for each in names]
 
 
-def together(names: Sequence[pa.Array]) -> tuple[pa.Array, list[NDArray[np.intp]]]:
-    """Return all different names, and for each of some lists of different ones, their places among all."""
-    if len(names) == 1:
-        return names[0], [np.arange(len(names[0]))]
-    every = coded(pa.concat_arrays(_alike(names)) if names else pa.nulls(0, _TEXT))
-    return every.values, np.split(every.codes, np.cumsum([len(each) for each in names])[:-1])
-
-
-def places(known: pa.Array, names: pa.Array, unknown: int) -> NDArray[np.intp]:
-    """Return the place of each name among different ones; `unknown` for those that are not there, or are null."""
-    known, names = _alike([known, names])
-    found = _numbered(pc.index_in(names, value_set=known))
-    return np.where(found < 0, unknown, found)
+def together(parts: Sequence[Any]) -> Dictionary:
+    """Put parts of a column of people together: each name once, numbers as digits if others are texts."""
+    names = [part.values for part in parts]
+    if len({each.type for each in names}) > 1:
+        names = [_digits(each) if types.is_integer(each.type) else each for each in names]
+    every = coded(pa.concat_arrays(names) if names else pa.nulls(0, _TEXT))
+    places = np.split(every.codes.astype(np.int32), np.cumsum([len(each) for each in names]))
+    whose = [np.append(place, np.int32(-1))[part.codes] for place, part in zip(places, parts, strict=False)]
+    return Dictionary(np.concatenate([np.zeros(0, dtype=np.int32), *whose]), every.values)
 
 
 def written(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
