@@ -24,12 +24,12 @@ import numpy as np
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
 from dfprivacy._call import question
-from dfprivacy._call.payment import CallPayer
 from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import description, discovery
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate, sparse
 from dfprivacy._privacy import samplers as noise
@@ -1072,13 +1072,9 @@ def kernel_at():
 
 @contextmanager
 def undescribed(kind, attributes):
-    """Leave attributes of a class out of descriptions, also of those that are remembered."""
-    description._described.cache_clear()
-    try:
-        with mock.patch.dict(description._WORKED_OUT, {kind: attributes}):
-            yield
-    finally:
-        description._described.cache_clear()
+    """Leave attributes of a class out of descriptions."""
+    with mock.patch.dict(description._WORKED_OUT, {kind: attributes}):
+        yield
 
 
 @contextmanager
@@ -1105,7 +1101,13 @@ def condition_left_out():
 @contextmanager
 def paid_although_taken():
     """A measurement that is taken from the ledger is paid all the same."""
-    with mock.patch.object(CallPayer, "spare", lambda self, losses: self.pay(losses, [])):
+    recalled = Steps._recalled
+
+    def paid(self, kept, part, asked):
+        self._budget.pay(asked.losses, [])
+        return recalled(self, kept, part, asked)
+
+    with mock.patch.object(Steps, "_recalled", paid):
         yield
 
 
