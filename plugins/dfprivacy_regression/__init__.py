@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_regression.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 from dfprivacy_regression.linear import ols
 from dfprivacy_regression.logistic import logit
 from dfprivacy_regression.planning import findings, first_found, line, odds
 from dfprivacy_regression.result import OLS, Logit, Regression
 
-__all__ = ["OLS", "Logit", "Regression", "ReleasedClassifier", "ReleasedRegressor"]
+__all__ = ["OLS", "Logit", "Regression"]
 
 
 @hookimpl

@@ -180,7 +180,7 @@ class Design:
         return start, change
 
 
-@lru_cache(maxsize=64)  # a call asks many times
+@lru_cache(maxsize=64)  # a call asks many times; no attribute, for what is measured is described by all that it has
 def _entries(design: Design) -> Sequence[tuple[int, int]]:
     """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
     numbers, groups = design._numbers(), design._groups()  # noqa: SLF001 - our own

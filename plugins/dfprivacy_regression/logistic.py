@@ -203,8 +203,8 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     params = start + change @ (information.b + last)
     sampling = inverse = information.inverse
     noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
-    bent = _bent(known, last)
-    left = max(1 - bent, 1e-9)  # of the information, at least, in a typical row
+    bent = _bent(known, last / 2)
+    left = max(1 - _bent(known, last), 1e-9)  # of the information, at least, in a typical row
     settled = bent * np.abs(last) <= _SETTLED * np.sqrt(np.diag(sampling + noise))
     converged = length(last) < LONG * (1 - 1e-9) and bool(settled.all())
     events, unsure = _events(known)

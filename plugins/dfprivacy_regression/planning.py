@@ -13,6 +13,7 @@ from dfprivacy.made_up import spread_of
 from dfprivacy_regression import formula
 from dfprivacy_regression.linear import ols
 from dfprivacy_regression.logistic import logit
+from dfprivacy_regression.result import STAGES
 
 if TYPE_CHECKING:
     from dfprivacy_regression.design import Design
@@ -24,16 +25,10 @@ __all__ = ["findings", "first_found", "line", "odds"]
 _FOUND = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
 _SURE = 0.995  # that an answer is informative, for what it would know is said
 _RELATIVE = "expected relative error"
-_STAGES = {
-    "one": "one, for the second moments",
-    "two": "two: second moments, then the score",
-    "3": "three: a discriminant, and one step of Newton with its information",
-    "4": "four: a discriminant, and two steps of Newton, the second with its information",
-}
 
 
 def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Say which stages there would be, and how well the coefficients would be known; for ``explain``.
+    """Say what would be measured, and how well the coefficients would be known; for ``explain``.
 
     The errors are those of a fit to the sums to be expected.
     """
@@ -44,7 +39,7 @@ def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     binary = design.success is not None
     conclude: Any = (logit if binary else ols).conclusion
     fit: Regression = conclude(curator.planned, confidence=_SURE)
-    stages = {"stages": _STAGES[fit.stages]}
+    stages = {"stages": STAGES[fit.stages]}
     if not fit.informative:
         return {**stages, _RELATIVE: "not known: the noise may hide the regressors"}
     assumed = ["standard deviations are a sixth of the range"]

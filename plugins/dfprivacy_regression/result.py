@@ -15,20 +15,20 @@ from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.wording import covered, noise_share, number, sure
-from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
     from dfprivacy_regression.least_squares import Known
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["OLS", "Logit", "Regression", "alike", "common"]
+__all__ = ["OLS", "STAGES", "Logit", "Regression", "alike", "common"]
 
-_STAGES = {
+STAGES = {
     "exact": "public columns, without noise",
     "one": "second moments, with all of the budget",
     "again": "second moments, measured twice",
@@ -235,7 +235,7 @@ class Regression(Release):
         ]
         title = f"{type(self).__name__} Regression Results, with differential privacy"
         lines = [f"{title:^{len(line)}}", line, self.formula]
-        lines += [f"No. Observations: {self.nobs:,.0f}    {self._quality()}", f"Measured: {_STAGES[self.stages]}"]
+        lines += [f"No. Observations: {self.nobs:,.0f}    {self._quality()}", f"Measured: {STAGES[self.stages]}"]
         lines += [f"Intervals: {covered(self.covers or 'population')}", line, " " * wide + head, "-" * len(line)]
         return "\n".join([*lines, *rows, line, *self.notes])
 
@@ -250,7 +250,7 @@ class Regression(Release):
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
         rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise")]
-        rows += [("measured", _STAGES[self.stages])]
+        rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 
     def _worded(self, term: str) -> str:
@@ -335,6 +335,8 @@ class OLS(Regression):
         ReleasedRegressor
             Fitted, for good: it predicts arrays, and ``fit`` changes nothing.
         """
+        from dfprivacy_regression.estimator import ReleasedRegressor  # who wants one has scikit-learn
+
         return ReleasedRegressor(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
@@ -419,6 +421,8 @@ class Logit(Regression):
         ReleasedClassifier
             Fitted, for good: it predicts whether the event happens, and ``fit`` changes nothing.
         """
+        from dfprivacy_regression.estimator import ReleasedClassifier  # who wants one has scikit-learn
+
         return ReleasedClassifier(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Answers = dict[tuple[Any, ...], tuple[float, float]]  # an error, and its standard error
 
 PEERS = {
-    "opendp": ("opendp==0.16.0", "numpy"),
+    "opendp": ("opendp==0.16.0", "numpy", "scikit-learn<1.7"),
     "diffprivlib": ("diffprivlib==0.6.6", "scikit-learn<1.7"),
     "smartnoise": ("smartnoise-sql==1.0.10", "setuptools<81"),
     "pipelinedp": ("pipeline-dp==0.3.1",),

@@ -2,8 +2,9 @@
 
     PYTHON tests/benchmarks/peers_ask.py LIBRARY COLUMNS.npz ANSWERS.json SECONDS
 
-The table has a column x of numbers in [0, 100] and a column c of eight categories, in codes. Answers are drawn as a
-user draws them, by a call each, at epsilon 1, as many as fit into the seconds, from three to two hundred; the time
+The table has a column x of numbers in [0, 100] and a column c of eight categories, in codes; that of
+LIBRARY_regression has five columns x, and outcomes y and z. Answers are drawn as a user
+draws them, by a call each, at epsilon 1, as many as fit into the seconds, from three to two hundred; the time
 is the least of a call, with the table in memory: of the processor, or on the clock of Tumult, which runs in another
 process. Imports nothing of dfprivacy.
 """
@@ -22,6 +23,7 @@ import numpy as np
 
 LOW, HIGH, BINS, CATEGORIES = 0.0, 100.0, 20, 8
 QUARTILES = (0.25, 0.5, 0.75)
+REGRESSORS, SPREAD, OUTCOME = (1, 3, 5), 3.0, 5.0
 MOST, LEAST = 200, 3
 
 
@@ -218,6 +220,36 @@ def tumult(x, c):
     )
 
 
+def diffprivlib_regression(x, y, z):
+    """diffprivlib's models; they change a row."""
+    from diffprivlib.models import LinearRegression, LogisticRegression
+
+    asked = {}
+    for q in REGRESSORS:
+        few, low, high = x[:, :q], [-SPREAD] * q, [SPREAD] * q
+        made = partial(LinearRegression, epsilon=1.0, bounds_X=(low, high), bounds_y=(-OUTCOME, OUTCOME))
+        asked[f"ols of {q}"] = lambda made=made, few=few: made().fit(few, y).coef_
+        made = partial(LogisticRegression, epsilon=1.0, data_norm=SPREAD * q**0.5, max_iter=1000)
+        asked[f"logit of {q}"] = lambda made=made, few=few: made().fit(few, z).coef_
+    yield "replace_one", asked
+
+
+def opendp_regression(x, y, z):
+    """OpenDP's line: Theil and Sen's, of one regressor."""
+    import opendp.prelude as dp
+    from opendp.extras.sklearn.linear_model import LinearRegression
+
+    dp.enable_features("contrib", "honest-but-curious", "idealized-numerics")
+
+    def made(scale):
+        bounds = {"x_bounds": [(-SPREAD, SPREAD)], "y_bounds": (-OUTCOME, OUTCOME)}
+        return LinearRegression(dp.max_divergence(), scale=scale, **bounds)
+
+    for relation, distance in (("replace_one", 2), ("add_remove", 1)):
+        line = made(made(1.0).measurement.map(distance))
+        yield relation, {"ols of 1": lambda line=line: line.fit(x[:, :1], y).coef_}
+
+
 def often(ask, seconds, clock=time.process_time):
     """Answers, as many as fit into some seconds, and the least time of one."""
     found, took, start = [], [], time.perf_counter()
@@ -234,7 +266,7 @@ def main():
     logging.disable(logging.CRITICAL)
     library, table, kept, seconds = sys.argv[1:]
     with np.load(table) as columns:
-        every = globals()[library](columns["x"], columns["c"])
+        every = globals()[library](**columns)
     found, clock = [], time.perf_counter if library == "tumult" else time.process_time
     for relation, asked in every:
         for task, ask in asked.items():

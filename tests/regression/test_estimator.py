@@ -70,7 +70,7 @@ def test_what_is_no_table_of_its_regressors_is_refused(view):
 
     with pytest.raises(dp.ArgumentError, match=r"not \(rows, 2\)"):
         model.predict(np.ones((3, 1)))
-    with pytest.raises(dp.ArgumentError, match="no parameter 'C'"):
+    with pytest.raises(ValueError, match="Invalid parameter 'C'"):
         model.set_params(C=1)
 
 

@@ -14,7 +14,7 @@ import dfprivacy as dp
 from dfprivacy_chi2 import Chi2, Chi2Many
 from dfprivacy_eda import Aggregates, ColumnStatistic, Quantiles
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianClassifier, GaussianMixture, JointMoments
-from dfprivacy_regression import ReleasedRegressor
+from dfprivacy_regression.estimator import ReleasedRegressor
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "smoker": ["yes", "no"]})
@@ -74,7 +74,7 @@ assert_type(view.group_by("smoker").quantile("age", [0.5], epsilon=0.1), dp.Grou
 line = view.ols("income ~ age", epsilon=0.1).estimator()
 assert_type(line, ReleasedRegressor)
 assert_type(line.predict({"age": [30]}), NDArray[np.float64])
-assert_type(view.logit("smoker ~ age", epsilon=0.1).estimator().score([[30]], [True]), float)
+assert_type(view.logit("smoker ~ age", epsilon=0.1).estimator().predict([[30]]), NDArray[np.bool_])
 assert_type(view.ztest("age", popmean=30, sigma=15, epsilon=0.5), TTest)
 assert_type(view.chi2("smoker", "arm", confidence=0.9, epsilon=0.5), Chi2)
 assert_type(view.chi2_unitcircle("smoker", "arm", margin="public_rate", rate=0.3), Chi2)
