@@ -88,12 +88,32 @@ class Engine(ABC):
             Rows that are together in memory, in order, with these columns or more.
         """
 
+    def together(self, column: str) -> Sequence[Engine]:  # noqa: ARG002
+        """Divide the rows so that all rows of a person are in one part, in their order.
+
+        Parameters
+        ----------
+        column : str
+            Names people, by whole numbers or text: equal ones are of one person.
+
+        Returns
+        -------
+        sequence of Engine
+            Each of so few rows that they may be held in memory. Of a `Cluster`, one, which has all rows of a person
+            in one part.
+        """
+        return [self]
+
     def ready(self) -> None:  # noqa: B027 - most are
         """Raise an error, before anything is charged, if no rows can be read in this process."""
 
 
 class Cluster(Engine):
     """A table whose rows are in other processes, or on other machines."""
+
+    @abstractmethod
+    def together(self, column: str) -> Sequence[Cluster]:
+        """Divide the rows so that all rows of a person are in one part, as `Engine.together`."""
 
     @abstractmethod
     def run(

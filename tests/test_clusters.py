@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import cloudpickle
@@ -28,8 +29,11 @@ import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._measure.evaluate import Table, Task
 from dfprivacy._plugins.loader import registry
+from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame, Part
+from dfprivacy._table.per import read_aggregates
+from dfprivacy.schema import Unit
 from dfprivacy.testing.cases import cases_of
 from dfprivacy.testing.noise import seeded_noise
 
@@ -285,6 +289,71 @@ def test_every_method_gets_the_same_whole_numbers(tasks, frames):
         assert expected == values_of(frame, every)
 
 
+def people_of(frame, unit, most=7):
+    """The rows of people, of whom some have too many."""
+    said = {"bounds": {"x": (-2, 4), "y": (0, 2)}, "categories": {"h": ["p", "q", "r"]}, "missing": None}
+    adapted = adapt(frame)
+    schema = read_schema(adapted, **said, public=(), neighbors="add_remove", unit=Unit(unit, most))
+    return Table(adapted, schema, key=bytes(range(32)))
+
+
+def of_people(table, *hows):
+    """Sums of the rows that count, and of people, and the people themselves, in their order."""
+    schema = table.schema
+    asked = {how: ("x", how) for how in hows} | {"n": "count", "of_x": ("x", "count")}
+    if "first" in hows:
+        asked["of_h"] = ("h", "first")
+    made = table.per_person(read_aggregates(schema, schema.unit, asked))
+    columns = tuple(made.schema.columns.values())
+    every = made.gathered(columns)
+    return [
+        table.total(features.Moments(schema.numeric("x")), 30),
+        table.total(features.OneHot(schema.categorical("h")), 30),
+        made.total(features.Moments(made.schema.numeric(hows[0])), 30),
+        [plain(every.values(column) if column.bounds else every.codes(column)) for column in columns],
+    ]
+
+
+@pytest.mark.parametrize("unit", ["g", "e"])
+def test_the_same_rows_of_people_count(frames, unit):
+    """Of people with too many rows, and what is made of one's rows, to the bit and in the same order."""
+    hows = "mean", "sum", "min", "max"
+    expected = of_people(people_of(DATA, unit), *hows)
+
+    for frame in frames:
+        assert expected == of_people(people_of(frame, unit), *hows)
+
+
+def test_the_first_of_a_persons_rows(spark):
+    """Where rows have an order, parts of people have it too."""
+    first = spark.createDataFrame(ARROW).coalesce(1)
+    hows = "first", "last"
+    expected = of_people(people_of(DATA, "g"), *hows)
+
+    for frame in (first, *of_dask(None)):
+        assert expected == of_people(people_of(frame, "g"), *hows)
+
+
+def test_people_of_a_large_query_are_read_in_parts(monkeypatch):
+    """DuckDB and Polars divide them, so that not all rows are in memory at once."""
+    expected = of_people(people_of(DATA, "g"), "mean")
+    for module in ("arrow", "polars"):
+        monkeypatch.setattr(importlib.import_module(f"dfprivacy._table.frames.{module}"), "TOGETHER", 40)
+    for frame in (duckdb.from_arrow(ARROW), pl.from_arrow(ARROW).lazy()):
+        table = people_of(frame, "g")
+        assert len(table.frame._parts) == 4
+        assert expected == of_people(table, "mean")
+
+
+def test_a_sample_of_people_elsewhere(spark):
+    """All or none of a person's rows are drawn, and in a sample of nearly everybody are those that count."""
+    for frame in (spark.createDataFrame(ARROW), *of_dask(None)):
+        table = people_of(frame, "g")
+        x = features.Moments(table.schema.numeric("x"))
+        drawn = table.sampled(Fraction(10**12 - 1, 10**12)).drawn()
+        assert drawn.total(x, 30) == table.total(x, 30)
+
+
 def test_every_method_that_reads_rows_is_among_them(tasks):
     """Only methods that take messages, row by row, and those that refuse this table are not compared."""
     assert set(registry().mechanisms) - set(tasks) <= {"dcor_message", "dcor_with", "kernel_message"}
@@ -531,9 +600,8 @@ def test_a_scheduler_that_is_gone(mortal):
     assert view.budget.spent == 1
 
 
-def test_people_on_a_cluster(frame):
-    """Whose rows count is chosen in this process, in the order of the rows."""
-    views = [dp.protect(each, "people", **BOUNDS, unit="by", max_rows=7) for each in (frame, DATA)]
-    x = views[0].schema.numeric("x")
+def test_a_result_that_takes_long_to_come(frame, monkeypatch):
+    """A partition that is there, and takes longer to fetch than a look at the workers, is fetched."""
+    monkeypatch.setattr(importlib.import_module("dfprivacy._table.frames.dask"), "_LOOK", 1e-4)
 
-    assert len({tuple(view._target.table.total(features.Moments(x), 30)) for view in views}) == 1
+    assert adapt(frame).lists(["e"])["e"] == DATA["e"].tolist()

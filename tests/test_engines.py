@@ -26,8 +26,10 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.conditions import condition
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.travel import code_of
+from dfprivacy._table.per import read_aggregates
 from dfprivacy.engines import Cluster, Engine
 from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread
+from dfprivacy.schema import Unit
 
 DATA = {
     "x": [0.0, 1.0, 2.0, None, 4.0, 5.0, float("nan"), 7.0] * 5,
@@ -63,6 +65,11 @@ class Rented(Cluster):
     def parts(self, columns, keep):
         self.read.append((list(columns), list(keep)))
         return (table.select(columns) for table in self.tables)
+
+    def together(self, column):
+        other = Rented([pa.concat_tables(self.tables)], self.worker, self.before, self.settled)
+        other.sent, other.read = self.sent, self.read
+        return [other]
 
     def run(self, columns, keep, work):
         self.sent.append(cloudpickle.dumps(work))
@@ -104,13 +111,18 @@ def rented(installed, *parts, **said):
     return frame
 
 
-def table(frame, conditions=None, **said):
-    """A frame as the curator sees it."""
+def read_schema_of(adapted, unit=None, **said):
+    """What is declared of a frame."""
     from dfprivacy._table.declare import read_schema
 
     terms = {"bounds": TERMS["bounds"], "categories": TERMS["categories"], "public": (), "missing": None}
+    return read_schema(adapted, **{**terms, **said}, unit=unit, neighbors="replace_one")
+
+
+def table(frame, conditions=None, **said):
+    """A frame as the curator sees it."""
     adapted = adapt(frame)
-    schema = read_schema(adapted, **{**terms, **said}, neighbors="replace_one")
+    schema = read_schema_of(adapted, **said)
     chosen = (condition(schema, name, wanted) for name, wanted in (conditions or {}).items())
     return Table(adapted, schema, tuple(chosen))
 
@@ -184,16 +196,24 @@ def test_nothing_travels_but_code_and_public_facts(installed):
     assert not [written for written in sent if b"a-secret-account" in written]
 
 
-def test_rows_of_people_are_chosen_here(installed):
-    """With a unit the rows come to the driver, where the key is, and nothing is sent."""
+def test_rows_of_people_are_chosen_where_they_are(installed):
+    """With a unit nothing comes to the driver but sums, and of `per` a row for each person."""
     data = ARROW.append_column("who", pa.array([str(at % 9) for at in range(ARROW.num_rows)]))
-    frame = rented(installed, data[:7], data[7:], settled=True)
-    view = dp.protect(frame, "people", **TERMS, unit="who", max_rows=3)
-    same = dp.protect(data, "people", **TERMS, unit="who", max_rows=3)
-    column = view.schema.numeric("x")
+    frame = rented(installed, data[:7], data[7:])
+    here, there = (
+        Table(adapt(each), read_schema_of(adapt(each), Unit("who", 3)), key=bytes(32)) for each in (data, frame)
+    )
+    features = Moments(here.schema.numeric("x")), OneHot(here.schema.categorical("g"))
+    made = read_aggregates(here.schema, here.schema.unit, {"x": "mean", "g": "first", "n": ("n", "sum")})
+    people = [each.per_person(made) for each in (here, there)]
 
-    assert view._target.table.total(Moments(column), 30) == same._target.table.total(Moments(column), 30)
-    assert frame.engine.sent == []
+    assert [here.total(each, 30) for each in features] == [there.total(each, 30) for each in features]
+    assert len({tuple(each.total(Moments(each.schema.numeric("x")), 30)) for each in people}) == 1
+    every = [each.gathered(tuple(each.schema.columns.values())) for each in people]
+    for column in people[0].schema.columns.values():
+        values = [each.values(column) if column.bounds else each.codes(column) for each in every]
+        assert np.array_equal(*values)
+    assert len(frame.engine.sent) == 3
 
 
 # ---- workers that are not like the driver ----------------------------------------------------------------

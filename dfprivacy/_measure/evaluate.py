@@ -21,7 +21,7 @@ from dfprivacy._privacy.grid import SUM_MAX
 from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
-from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame
+from dfprivacy._table.frames.engine import EngineFrame
 from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
@@ -162,7 +162,7 @@ class Table(Rows):
         values: list[T] = []
         for part in self.parts or (self,):
             frame = part._narrowed  # noqa: SLF001
-            if isinstance(frame, ClusterFrame):
+            if frame.elsewhere:
                 values += part._elsewhere(frame, reads, use, portable, enough)  # noqa: SLF001
             else:
                 values.append(part._here(frame, reads, use))  # noqa: SLF001
@@ -177,7 +177,7 @@ class Table(Rows):
 
     def _elsewhere(
         self,
-        frame: ClusterFrame,
+        frame: Any,
         reads: Iterable[Read],
         use: Callable[[Selected], T],
         portable: bool,  # noqa: FBT001 - handed on
@@ -187,7 +187,8 @@ class Table(Rows):
         task = Task(tuple(reads), self.conditions, self.mark, use)
         portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
         with self._counting(frame) as count:
-            return frame.fold(task.needed, task, count, portable=portable, enough=enough)
+            folded: list[T] = frame.fold(task.needed, task, count, portable=portable, enough=enough)
+            return folded
 
     @property
     def _narrowed(self) -> Frame:

@@ -9,8 +9,9 @@ these only: docs/explanation/people.md.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dfprivacy._table.frames import Dictionary, Frame, Over, Read
 from dfprivacy.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "check_ids", "chosen", "in_order", "keyed"]
 
+T = TypeVar("T")
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 
 NOBODY = -1
@@ -87,17 +89,53 @@ class BoundedFrame(Over):
             other.__dict__["_settled"] = self._settled.knowing(other._chosen_by[2])
         return other
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are in other processes."""
+        return self.frame.elsewhere
+
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""
-        for part in self.parts(reads):
+        if self.elsewhere:
+            parts: Iterable[Rows] = self.each(reads, lambda rows: _Held(rows, reads))
+        else:
+            parts = self._passed(reads)
+        for part in parts:
             yield from part.batches(reads, size)
 
-    def parts(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
-        """Give all rows of some people, then all of others: one pass, of which these reads are asked."""
+    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> list[T]:
+        """Do some work, which reads these columns, with all rows of some people at a time, wherever they are."""
+        if self.elsewhere:
+            return self.fold(reads, lambda rows, _: work(rows), lambda _: None, portable=True)
+        return [work(rows) for rows in self._passed(reads)]
+
+    def fold(
+        self,
+        reads: Sequence[Read],
+        work: Callable[[BoundedRows, Callable[[int], None]], T],
+        count: Callable[[int], None],
+        *,
+        portable: bool,
+        enough: Callable[[T], bool] = lambda _: False,
+    ) -> list[T]:
+        """Do some work with the rows that count where they are, as `ClusterFrame.fold` does with all."""
+        (frame,) = self._parts
+        held = _Work(tuple(reads), self._chosen_by, work)
+        folded: list[T] = frame.fold(held.every, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
+        return folded
+
+    def _passed(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
+        """Give all rows of some people, then all of others: one pass, of which these columns are read."""
         if self.settled:
             yield self._settled
-            return
-        yield BoundedRows.held(self.frame, reads, *self._chosen_by)
+        else:
+            for part in self._parts:
+                held = _Work(tuple(reads), self._chosen_by, lambda rows, _: rows)
+                yield held(part, lambda _: None)
+
+    @cached_property
+    def _parts(self) -> Sequence[Frame]:
+        return self.frame.together(self._chosen_by[0].column)
 
     @cached_property
     def _settled(self) -> BoundedRows:
@@ -121,14 +159,6 @@ class BoundedRows:
         self._key = key
         self._known = columns
         self._who = Read(unit.column, "people")
-
-    @classmethod
-    def held(
-        cls, rows: Rows, reads: Sequence[Read], unit: Unit, key: bytes, columns: tuple[Column, ...]
-    ) -> BoundedRows:
-        """Take all rows of one pass into memory."""
-        every = dict.fromkeys([*reads, Read(unit.column, "people"), *reads_of(columns)])
-        return cls(_Held(rows, tuple(every)), unit, key, columns)
 
     def knowing(self, columns: tuple[Column, ...]) -> BoundedRows:
         """Give the same where something else is known of a row."""
@@ -216,6 +246,25 @@ class _Held:
             for start in range(0, rows, size):
                 part = slice(start, min(start + size, rows))
                 yield part.stop - start, {read: raw[read][part] for read in reads}
+
+
+@dataclass(frozen=True)
+class _Work(Generic[T]):
+    """Some work with all rows of some people: their rows are taken into memory, and chosen."""
+
+    reads: tuple[Read, ...]
+    chosen_by: tuple[Unit, bytes, tuple[Column, ...]]
+    work: Callable[[BoundedRows, Callable[[int], None]], T]
+
+    @property
+    def every(self) -> list[Read]:
+        """What is read: what is asked, and by what rows are chosen."""
+        unit, _, known = self.chosen_by
+        return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
+
+    def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
+        """Choose among the rows of a part, and work with those that count."""
+        return self.work(BoundedRows(_Held(rows, self.every), *self.chosen_by), count)
 
 
 def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:

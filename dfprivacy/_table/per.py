@@ -186,7 +186,7 @@ class PerFrame(Over):
     @cached_property
     def _made(self) -> tuple[int, dict[str, Raw]]:
         """Read the rows once: how many people there are, and their columns."""
-        parts = [self._people(rows) for rows in self._rows.parts(self._people.reads)]
+        parts = self._rows.each(self._people.reads, self._people)
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
         for at, each in enumerate(self._people.columns):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PART = 1 << 20  # rows at a time where they are counted
+TOGETHER = 1 << 22
+"""Rows of a query that are held in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,21 @@ class Frame(Rows, ABC):
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are in other processes, where work can be done by `fold`."""
+        return False
+
     def rows(self) -> int:
         """Count the rows."""
         return sum(rows for rows, _ in self.batches((), _PART))
 
     def ready(self) -> None:
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
+
+    def together(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
+        """Divide the rows so that all rows of a person, whom a column names, are in one part."""
+        return [self]
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns, in order, as lists of Python values: for public columns only."""

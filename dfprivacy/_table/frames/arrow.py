@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from dfprivacy._table.frames import redact_errors
+from dfprivacy._table.frames import TOGETHER, redact_errors
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import ArgumentError
 
@@ -114,6 +114,14 @@ class DuckEngine(Engine):
         """Count the rows."""
         ((rows,),) = self._relation.aggregate("count(*)").fetchall()
         return int(rows)
+
+    def together(self, column: str) -> Sequence[Engine]:
+        """Divide the rows by a hash of who they are of."""
+        parts = -(-self.rows() // TOGETHER)
+        if parts <= 1:
+            return [self]
+        found = (f"hash({_quoted(column)}) % {parts} = {part}" for part in range(parts))
+        return [DuckEngine(self._relation.filter(each)) for each in found]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""

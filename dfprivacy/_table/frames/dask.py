@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 dask: Any = untyped  # or its types would depend on whether it is installed
 
 _LOOK = 2.0  # seconds between two looks at whether there are workers
+_PARTS = 64  # in which all rows of a person are together, at most
 _PATIENCE = 300.0  # seconds without any: a cluster may take minutes to start some
 
 
@@ -32,8 +33,9 @@ class DaskEngine(Cluster):
 
     library = "pandas"
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, by: str | None = None) -> None:
         self._frame = frame
+        self._by = by
 
     def empty(self) -> pd.DataFrame:
         """Return a table without rows: what Dask believes of the columns and their types."""
@@ -45,10 +47,15 @@ class DaskEngine(Cluster):
         (rows,) = _computed([self._frame.index.size])
         return int(rows)
 
+    def together(self, column: str) -> list[DaskEngine]:
+        """Divide the rows by who they are of; as Dask's own shuffle would not, in their order and their types."""
+        return [DaskEngine(self._frame, column)]
+
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
         """Fetch the partitions, one at a time."""
         for part in self._partitions(columns):
-            yield from _computed([part])
+            for tables in _computed([dask.delayed(part)]):
+                yield from tables
 
     def run(
         self,
@@ -58,16 +65,29 @@ class DaskEngine(Cluster):
     ) -> Iterator[bytes]:
         """Call a function on each partition."""
 
-        def on_one(table: object) -> bytes:  # pickled with its code: a worker need not have this module
-            return work(iter([table]))
+        def on_one(tables: list[object]) -> bytes:  # pickled with its code: a worker need not have this module
+            return work(iter(tables))
 
         delayed = dask.delayed(on_one, pure=False)
         yield from _computed([delayed(part) for part in self._partitions(columns)])
 
-    def _partitions(self, columns: Sequence[str]) -> list[Any]:
+    def _partitions(self, columns: Sequence[str]) -> list[list[Any]]:
+        """Give the tables of each part."""
         known = {str(label): label for label in reversed(list(self._frame.columns))}
-        partitions: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
-        return partitions
+        tables: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
+        if self._by is None:
+            return [[table] for table in tables]
+        by, parts = self._by, min(len(tables), _PARTS)
+
+        def split(table: Any) -> list[Any]:
+            try:
+                from dfprivacy._table.frames.pandas import divided
+            except ImportError:  # which the work says
+                return [table, *[table.iloc[:0]] * (parts - 1)]
+            return divided(table, by, parts)
+
+        pieces = [dask.delayed(split, pure=False, nout=parts)(table) for table in tables]
+        return [[each[part] for each in pieces] for part in range(parts)]
 
 
 def _computed(tasks: list[Any]) -> Iterator[Any]:
@@ -92,10 +112,10 @@ def _waited(client: Any, future: Any) -> Any:
     patience = _PATIENCE if seconds is None else dask.utils.parse_timedelta(seconds)
     seen = time.monotonic()
     while True:
-        try:
-            return future.result(timeout=min(_LOOK, patience))
+        try:  # a result that is there may take its time to come
+            return future.result(timeout=_PATIENCE if future.status == "finished" else min(_LOOK, patience))
         except TimeoutError:
-            if future.done():  # it is the task's own
+            if future.status == "error":  # it is the task's own
                 raise
         if _has_workers(client):
             seen = time.monotonic()

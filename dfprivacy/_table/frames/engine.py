@@ -83,6 +83,10 @@ class EngineFrame(Frame):
         parts = [_reader(table).lists(table, names) for table in self.engine.parts(list(names), self.keep)]
         return {name: [value for part in parts for value in part[name]] for name in names}
 
+    def together(self, name: str) -> Sequence[EngineFrame]:
+        """Divide the rows so that all rows of a person, whom a column names, are in one part."""
+        return [replace(self, engine=each) for each in self.engine.together(name)]
+
     def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
         """Leave out rows where the engine can, by conditions that fit the types of their columns."""
         if not self.engine.keeps:
@@ -151,6 +155,11 @@ class ClusterFrame(EngineFrame):
     """A table whose rows are elsewhere: what can be done there is."""
 
     engine: Cluster
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are in other processes."""
+        return True
 
     def fold(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api import types
 
-from dfprivacy._table.frames.columns import Column, Taken
+from dfprivacy._table.frames import Read
+from dfprivacy._table.frames.columns import Column, Taken, raw, written
 from dfprivacy.engines import Engine, Keep
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def names(frame: pd.DataFrame) -> list[str]:
 
 def column(frame: pd.DataFrame, name: str) -> Column:
     """Give a column without its rows: its type."""
-    return _part(_series(frame, [name])[name], 0, 0)
+    return _part(_whole(_series(frame, [name])[name]), 0, 0)
 
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
@@ -65,6 +67,15 @@ def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[t
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
     """Give some columns as lists."""
     return {name: series.tolist() for name, series in _series(frame, wanted).items()}
+
+
+def divided(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
+    """Divide rows by a hash of whom a column names; those that name nobody are together."""
+    series = _whole(_series(frame, [by])[by])
+    people: Any = raw(_part(series, 0, len(frame)), Read(by, "people"))
+    part = [zlib.crc32(name) % parts for name in written(people.values, np.arange(len(people.values)))]
+    of_rows = np.array([*part, 0])[people.codes]
+    return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
 
 
 def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:

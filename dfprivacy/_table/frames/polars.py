@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from dfprivacy._table.frames import redact_errors
+from dfprivacy._table.frames import TOGETHER, redact_errors
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import DPError, ReadError
 
@@ -95,6 +95,15 @@ class LazyEngine(Engine):
     def rows(self) -> int:
         """Count the rows."""
         return int(self._frame.select(pl.len()).collect(engine="streaming").item())
+
+    def together(self, column: str) -> Sequence[Engine]:
+        """Divide the rows by a hash of who they are of, where Polars hashes what it is."""
+        kind = self._schema[column]
+        parts = -(-self.rows() // TOGETHER) if kind.is_integer() or kind in (pl.String, pl.Binary) else 1
+        if parts <= 1:
+            return [self]
+        hashed = pl.col(column).hash() % parts
+        return [LazyEngine(self._frame.filter(hashed == part)) for part in range(parts)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
         """Read some columns, so many rows at a time."""

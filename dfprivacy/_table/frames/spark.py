@@ -31,8 +31,9 @@ class SparkEngine(Cluster):
 
     keeps = True
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, by: str | None = None) -> None:
         self._frame = frame
+        self._by = by
 
     def empty(self) -> pa.Table:
         """Return a table without rows."""
@@ -41,6 +42,10 @@ class SparkEngine(Cluster):
     def rows(self) -> int:
         """Count the rows."""
         return int(self._frame.count())
+
+    def together(self, column: str) -> list[SparkEngine]:
+        """Divide the rows by who they are of, each part in the order of the rows."""
+        return [SparkEngine(self._frame, column)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
         """Fetch the batches, a partition at a time."""
@@ -75,7 +80,15 @@ class SparkEngine(Cluster):
         frame = self._frame
         for each in keep:
             frame = frame.filter(_condition(each))
-        return frame.select(*map(_column, columns))
+        chosen = [*map(_column, columns)]
+        if self._by is None:
+            return frame.select(*chosen)
+        place = "place"
+        while place in columns:
+            place += "'"
+        placed = frame.select(*chosen, functions.monotonically_increasing_id().alias(place))
+        parts = placed.repartition(_column(self._by)).sortWithinPartitions(_column(place))
+        return parts.select(*chosen)
 
 
 def _column(name: str) -> Any:
