@@ -438,7 +438,7 @@ WHOLE = {
     "ttest": (lambda v, e: v.ttest("x", by="g", groups=["a", "b"], epsilon=e), []),
     "anova": (
         lambda v, e: v.anova("x", by="g", epsilon=e),
-        ["ttest of two", "ttest of one"],
+        ["ttest of two", "ttest of one", "std of one", "std by group"],
     ),
     "value_counts": (lambda v, e: v.value_counts("g", epsilon=e), ["count of one"]),
     "crosstab": (

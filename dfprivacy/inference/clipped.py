@@ -47,57 +47,63 @@ class Clipped:
         Of the noise in each.
     bounds : tuple of float
         The bounds of the column.
+    rows : tuple of k float
+        Rows with a value in each group, public or noisy.
     """
 
     values: Array
     law: NoiseLaw
     bounds: tuple[float, float]
+    rows: tuple[float, ...]
 
     @classmethod
-    def measured(cls, noisy: NoisyValue, bounds: tuple[float, float]) -> Clipped:
-        """Return what was measured of `dfprivacy.features.Beyond`, of all rows or of each group."""
-        law = replace(noisy.law, scale=float(np.max(noisy.scales)), step=0.0)
-        return cls(np.reshape(noisy.values, (-1, 2)), law, bounds)
+    def measured(cls, noisy: NoisyValue, bounds: tuple[float, float], rows: ArrayLike) -> Clipped:
+        """Return what was measured of `dfprivacy.features.Beyond`, of all rows or of each group.
+
+        Parameters
+        ----------
+        noisy : NoisyValue
+            The noisy numbers.
+        bounds : tuple of float
+            The bounds of the column.
+        rows : array_like
+            Rows with a value in each group.
+
+        Returns
+        -------
+        Clipped
+            Of all groups.
+        """
+        each = tuple(np.maximum(np.ravel(rows), 1.0).tolist())
+        return cls(np.reshape(noisy.values, (-1, 2)), replace(noisy.law, step=0.0), bounds, each)
 
     @property
     def released(self) -> dict[str, Any]:
         """The numbers in plain values, of which `of_release` makes them again."""
-        return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law)}
+        return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
         """Return the numbers of a release, from `released` and the bounds of the column."""
-        return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds)
+        return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds, tuple(plain["rows"]))
 
-    def shares(self, rows: ArrayLike) -> tuple[Sides, ...]:
-        """Return the shares of each group, with intervals by the law of the noise.
-
-        Parameters
-        ----------
-        rows : array_like of shape (k,)
-            Rows with a value, in each group.
-
-        Returns
-        -------
-        tuple
-            For each group its `Sides`.
-        """
-        rows, reach = np.maximum(rows, 1.0), self.law.reach(_CONFIDENCE)
+    @property
+    def shares(self) -> tuple[Sides, ...]:
+        """The shares of each group, with intervals by the law of the noise."""
+        reach = self.law.reach(_CONFIDENCE)
 
         def share(count: float, n: float) -> Share:
             low, high = (min(max((count + end) / n, 0.0), 1.0) for end in (-reach, reach))
             return min(max(count / n, 0.0), 1.0), low, high
 
-        each = zip(self.values.tolist(), np.broadcast_to(rows, len(self.values)).tolist(), strict=True)
+        each = zip(self.values.tolist(), self.rows, strict=True)
         return tuple((share(below, n), share(above, n)) for (below, above), n in each)
 
-    def notes(self, rows: ArrayLike, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> list[str]:
+    def notes(self, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> tuple[str, ...]:
         """Return what to know of an answer about limited values: which share was, where there clearly were some.
 
         Parameters
         ----------
-        rows : array_like of shape (k,)
-            Rows with a value, in each group.
         groups : sequence, optional
             Names of the groups, where there are several.
         of : str
@@ -107,33 +113,28 @@ class Clipped:
 
         Returns
         -------
-        list of str
+        tuple of str
             A sentence for each side.
         """
-        rows = np.broadcast_to(np.asarray(rows, dtype=np.float64), len(self.values))
-        shares, told = self.shares(rows), []
+        shares, error, told = self.shares, self.law.standard_deviation, []
         for side, (end, where) in enumerate(zip(self.bounds, ("below", "above"), strict=True)):
-            some = [at for at, each in enumerate(self.values) if clearly_some(each[side], self._error)]
+            some = [at for at, each in enumerate(self.values) if clearly_some(each[side], error)]
             if not some:
                 continue
             some.sort(key=lambda at: -shares[at][side][0])
             own = [f" of {group}" for group in groups] or [""]
             parts = [f"{_share(shares[at][side])} of the rows{own[at]}" for at in some]
             what = f"{f'{of}: ' if of else ''}{listed(parts, _NAMED)} were {where} {number(end)}, and limited to it"
-            told.append(f"{what}: {self._effect(side, shares[0], rows, groups, moved)}.")
-        return told
+            told.append(f"{what}: {self._effect(side, '' if groups else moved)}.")
+        return tuple(told)
 
-    @property
-    def _error(self) -> float:
-        return self.law.standard_deviation
-
-    def _effect(self, side: int, shares: Sides, rows: Array, groups: Sequence[object], moved: str) -> str:
+    def _effect(self, side: int, moved: str) -> str:
         """Say what values beyond would add; how far they lie beyond nobody knows."""
-        if groups or not moved:
+        if not moved:
             return "what lies beyond counts in no number here"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
-        share, low, high = shares[side]
-        times = float(rows[0]) if moved == "sum" else 1.0
+        share, low, high = self.shares[0][side]
+        times = self.rows[0] if moved == "sum" else 1.0
         much = number(unit * share * times, unit * (high - low) * times)
         far, does, of = ("exceed it", "adds", "to") if side else ("are less", "takes", "from")
         return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
@@ -142,5 +143,5 @@ class Clipped:
 def _share(share: Share) -> str:
     """Write a share and its interval."""
     part, low, high = (100 * each for each in share)
-    error = high - low
+    error = 2 * (high - low)
     return f"{number(part, error)}% ({number(low, error)}% to {number(high, error)}%)"

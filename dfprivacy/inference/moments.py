@@ -144,17 +144,16 @@ class NoisyMoments:
         NoisyMoments
             Of values of shape (k, d).
         """
-        bounds, clipped = (column.low, column.high), None
-        if noisy.parts:
-            noisy, beyond = noisy.parts
-            clipped = Clipped.measured(beyond, bounds)
+        noisy, *beyond = noisy.parts or (noisy,)
+        bounds = column.low, column.high
         values, laws = np.atleast_2d(noisy.values), laws_of(noisy)
         form: Form = "private" if rows is None else "beside"
         if len(laws) == 2:  # noqa: PLR2004 - sums of y and y²
             form = "known"
         elif apart:
             form = "apart"
-        return cls(values, laws, rows, form, bounds, noisy.id, clipped)
+        made = cls(values, laws, rows, form, bounds, noisy.id)
+        return replace(made, clipped=Clipped.measured(beyond[0], bounds, made.size)) if beyond else made
 
     @property
     def released(self) -> dict[str, Any]:
@@ -188,11 +187,11 @@ class NoisyMoments:
     @property
     def shares(self) -> tuple[Sides, ...] | None:
         """For each group the shares of its rows below and above the bounds; None where they are not told."""
-        return None if self.clipped is None else self.clipped.shares(self.size)
+        return None if self.clipped is None else self.clipped.shares
 
     def limits(self, groups: Sequence[object] = (), moved: str = "") -> tuple[str, ...]:
         """Return notes on values beyond the bounds, as `Clipped.notes`."""
-        return () if self.clipped is None else tuple(self.clipped.notes(self.size, groups, moved=moved))
+        return () if self.clipped is None else self.clipped.notes(groups, moved=moved)
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
         """Return releases of normal samples with this noise, for planning.

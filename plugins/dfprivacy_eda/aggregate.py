@@ -51,6 +51,9 @@ class Aggregates(Statistics):
     bounds : tuple of (float, float) or None
         For each the bounds of its column, to which values are limited; None of categories and numbers of rows. A
         quantile at one may lie beyond it.
+    clipped : tuple
+        For each the shares of its column's rows below and above the bounds, as of `mean`; None where no values were
+        summed.
     released : tuple of mapping or None
         For each the noisy sums that it follows from.
     """
@@ -97,7 +100,7 @@ class Aggregates(Statistics):
         return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
 
     def _notes(self) -> tuple[str, ...]:
-        return self.notes
+        return (*self._limits(), *self.notes)
 
 
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}

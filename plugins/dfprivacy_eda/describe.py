@@ -59,6 +59,8 @@ class Description(Statistics, Framed):
     bounds : tuple of (float, float) or None
         The bounds of each column, to which its values are limited; None of categories. A quartile at one may lie
         beyond it.
+    clipped : tuple
+        Of each column of numbers the shares of the rows below and above the bounds, as of `mean`.
     released : tuple of mapping or None
         Of each column of numbers the noisy sums.
     """
@@ -131,7 +133,7 @@ class Description(Statistics, Framed):
         means = [each for each in self._each if each.statistic == "mean" and each.column in spread]
         weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
         few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
-        return [*([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
+        return [*self._limits(), *([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw quartiles and mean of each column of numbers, with their intervals."""

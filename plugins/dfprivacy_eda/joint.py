@@ -54,6 +54,7 @@ _RANKS = (
 )
 _SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
 _PARTS = 10**6
+_BEYOND = Fraction(1, 16)  # of the part of sums, for the rows beyond bounds
 
 
 def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
@@ -107,6 +108,8 @@ class Summed:
         How much each of these rows counted.
     counted : str
         The id of the number of all rows.
+    beyond : mapping of str to NoisyValue
+        The rows beyond the bounds of each column whose values were summed.
     """
 
     rows: float
@@ -117,6 +120,7 @@ class Summed:
     told: frozenset[str] = frozenset()
     weight: float = 1.0
     counted: str = ""
+    beyond: Mapping[str, NoisyValue] = field(default_factory=dict)
 
     @classmethod
     def measured(
@@ -131,18 +135,25 @@ class Summed:
         """Measure y of a degree of 1, and 2y²-1 as well of 2, with the number of rows where that is private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
+        Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
         """
         n = curator.size
         weight = 2.0 if n is not None else 1.0
         summed = {name: column for name, column in columns.items() if degrees[name] or name in told}
         asked = tuple((column, degrees[name], gaps[name], name in told) for name, column in summed.items())
+        limited = tuple(column for name, column in columns.items() if degrees[name])
+        beyond: dict[str, NoisyValue] = {}
+        if limited:
+            counted = curator.sum(_beyond(*limited), noise="cube", share=share * _BEYOND).parts
+            beyond = {column.name: part for column, part in zip(limited, counted, strict=True)}
+            share *= 1 - _BEYOND
         measured = curator.sum(_stacked(asked, weight, n is None), noise="cube", share=share)
         d, b = len(measured.values), float(np.max(measured.scales))
         parts = dict(zip(summed, measured.parts, strict=False))
         if n is not None:
-            return cls(float(n), 0.0, d, b, parts, told, weight)
+            return cls(float(n), 0.0, d, b, parts, told, weight, beyond=beyond)
         variance, all_rows = (d + 1) * (d + 2) / 3 * b * b, measured.parts[-1].id
-        return cls(float(measured.values[-1]), variance, d, b, parts, told, weight, all_rows)
+        return cls(float(measured.values[-1]), variance, d, b, parts, told, weight, all_rows, beyond)
 
     def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
@@ -167,7 +178,12 @@ class Summed:
             gone, error = tree.missing
             sums[3], laws[3], ids[3] = gone, NoiseLaw((error or 0.0) / math.sqrt(2)), (f"{tree.missing}", 0)
             told = True
-        return Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
+        found = Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
+        return found.limited(self.beyond[column.name]) if column.name in self.beyond else found
+
+
+def _beyond(*columns: Column) -> features.Stack:
+    return features.Stack(*(features.Beyond(column) for column in columns))
 
 
 def _stacked(
@@ -205,6 +221,7 @@ class Measured:
             "columns": tuple(columns),
             "bounds": tuple(None if each is None else each.column.bounds for each in sums),
             "released": tuple(None if each is None else each.released for each in sums),
+            "clipped": tuple(each.clipped.shares[0] if each and each.clipped else None for each in sums),
             "shares": self.shares,
         }
 

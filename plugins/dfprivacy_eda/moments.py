@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Centred", "Spread", "Total", "mean", "std", "total", "var", "var_asked"]
 
+_BEYOND = Fraction(1, 16)  # of the budget, where rows beyond the bounds are counted in a sum of their own
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
 # Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
 # below the noise; else it costs 1 in 30 of the budget at most.
@@ -157,6 +158,7 @@ def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     if many < _MANY:
         start, counted = np.array([n, 0.0, 0, 0]), not (column.filled or nan_policy == "fill")
         blank = Sums(column, np.empty(0), (), np.zeros((4, 0)), start, counted)
+        blank = blank.limited(curator.sum(features.Beyond(column), share=_BEYOND))
         return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
     share = _GUESS if gaps else _part(math.sqrt(many))
     guess = moments(curator, column, nan_policy, share=share)
@@ -215,9 +217,16 @@ def _concluded(name: str, measured: Sums, confidence: float) -> ColumnStatistic:
         missing_standard_error=left_error,
         covers=covers_of(name),
         bounds=(column.low, column.high),
-        notes=_notes(low, high, (least, most)),
+        clipped=None if measured.clipped is None else measured.clipped.shares[0],
+        notes=(*_limits(name, measured), *_notes(low, high, (least, most))),
         released=measured.released,
     )
+
+
+def _limits(name: str, measured: Sums) -> tuple[str, ...]:
+    """Say how many values were limited, and what that may do to a number that is linear in them."""
+    moved = name if name in {"mean", "sum"} else ""
+    return () if measured.clipped is None else measured.clipped.notes(moved=moved)
 
 
 _FEW = "there is too little data for this epsilon."
@@ -299,7 +308,7 @@ def _(
     if (release.low, release.high) == bounds:
         return replace(release, covers="limited population")
     low, high = map(float, measured.population.interval(confidence))
-    notes = _notes(low, high, bounds)
+    notes = (*_limits("mean", measured), *_notes(low, high, bounds))
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
 
@@ -477,12 +486,15 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
     True
     """
-    statistic = Total(column, curator.gaps([column], nan_policy))
+    statistic, size = Total(column, curator.gaps([column], nan_policy)), curator.size
+    counted = [features.Given(column)] if size is None else []
+    beyond = curator.sum(features.Stack(features.Beyond(column), *counted), share=_BEYOND).parts
     noisy = curator.measure(statistic)
-    unit, n = statistic.most / column.half, float(curator.size or 0)  # as the sum of y, and that of the middles
+    unit, n = statistic.most / column.half, float(size or 0)  # as the sum of y, and that of the middles
     law, map_ = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0), np.array([[0.0], [1], [0], [0]])
     start = np.array([n, -n * column.mid / column.half, 0.0, 0.0])
-    return Sums(column, noisy.values * unit, (law,), map_, start, counted=False, ids=ids_of(noisy))
+    found = Sums(column, noisy.values * unit, (law,), map_, start, counted=False, ids=ids_of(noisy))
+    return found.limited(beyond[0], n if size is not None else float(beyond[-1].values[0]))
 
 
 @total.concludes

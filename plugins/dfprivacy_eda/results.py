@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Release
+from dfprivacy.inference.clipped import Clipped
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
 from dfprivacy_eda.possible import ROWS
@@ -100,6 +101,9 @@ class ColumnStatistic(Release):
         rows is not below 0. None where both are one.
     bounds : tuple of two float, or None
         The column's bounds, to which values are limited; None of rows and categories.
+    clipped : tuple or None
+        Of a mean, sum, variance or standard deviation the shares of the rows below and above the bounds, with the
+        ends of their 95 % intervals: ``((share, low, high), (share, low, high))``.
     notes : tuple of str
         What to know before trusting the number.
     released : mapping or None
@@ -120,6 +124,7 @@ class ColumnStatistic(Release):
     missing_standard_error: float | None = None
     raw: float | None = None
     bounds: tuple[float, float] | None = None
+    clipped: tuple[Any, ...] | None = None
     notes: tuple[str, ...] = ()
     released: Mapping[str, Any] | None = field(default=None, compare=False)
 
@@ -258,6 +263,7 @@ class Statistics(Tabled):
     confidence: float
     shares: dict[str, float]
     bounds: tuple[tuple[float, float] | None, ...] = ()
+    clipped: tuple[Any, ...] = ()
     released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
     @cached_property
@@ -298,6 +304,17 @@ class Statistics(Tabled):
         }
         covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
         return {**named, "covers": covers}
+
+    def _limits(self) -> list[str]:
+        """Say of each column how many values were limited, where sums of them were measured."""
+        told: list[str] = []
+        for column in dict.fromkeys(self.columns):
+            of = [each for each in self._each if each.column == column and each.released is not None]
+            beyond = of[0].released and of[0].released.get("clipped") if of else None
+            if beyond is not None:
+                moved = next((name for name in ("mean", "sum") if any(each.statistic == name for each in of)), "")
+                told += Clipped.of_release(beyond, of[0].bounds or (-1.0, 1.0)).notes(of=column, moved=moved)
+        return told
 
     def _says(self, one: Entry, what: str, **how: Any) -> str:
         """Say a number with its unit, and how sure it is."""

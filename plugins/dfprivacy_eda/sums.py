@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from dfprivacy import Column, Curator, features
+from dfprivacy.inference.clipped import WEIGHT, Clipped
 from dfprivacy.inference.draws import points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
@@ -124,6 +126,8 @@ class Sums:
         For each the measurement that it is of (`dfprivacy.NoisyValue`), and its place in that.
     about : float or None
         v, if the sum of (y - m)² - v was measured in place of the sum of y², m being the mean of y.
+    clipped : Clipped or None
+        How many values lay beyond the bounds.
     """
 
     column: Column
@@ -134,6 +138,7 @@ class Sums:
     counted: bool
     ids: tuple[tuple[str, int], ...] = ()
     about: float | None = None
+    clipped: Clipped | None = None
 
     def _named(self, values: Array) -> Drawn:
         count, first, second, missing = self.start[:, None] + self.map @ values
@@ -161,7 +166,9 @@ class Sums:
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
-        return {**plain, "start": tuple(self.start.tolist()), "counted": self.counted, "about": self.about}
+        beyond = None if self.clipped is None else self.clipped.released
+        more = {"counted": self.counted, "about": self.about, "clipped": beyond}
+        return {**plain, "start": tuple(self.start.tolist()), **more}
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
@@ -169,7 +176,14 @@ class Sums:
         laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
-        return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"])
+        beyond = plain.get("clipped")
+        clipped = None if beyond is None else Clipped.of_release(beyond, column.bounds or (-1.0, 1.0))
+        return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"], clipped)
+
+    def limited(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
+        """Return the same with the rows beyond the bounds, of all with a value."""
+        of = self.known("count") if rows is None else rows
+        return replace(self, clipped=Clipped.measured(noisy, (self.column.low, self.column.high), of))
 
     @property
     def redrawn(self) -> Drawn:
@@ -292,19 +306,21 @@ def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
 
 
 def moments(
-    curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: object = None
+    curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
 ) -> Sums:
     """Measure the number of rows with a value, and the sums of y and, of degree 2, of y², in one vector.
 
     With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
     y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
-    docs/explanation/exploration.md has the sensitivities.
+    docs/explanation/exploration.md has the sensitivities. Rows beyond the bounds are in the same vector, and have
+    about a sixteenth of the call's budget beside the `share` of the others.
     """
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
     weight = 1.0 if degree == 1 else 0.5 if n is not None else 1.5
-    of = _summed(column, gaps, degree, n is None, weight if counted else None)
-    measured = curator.sum(of, share=share)
+    beyond = WEIGHT if share is None else 2.0 ** round(math.log2(WEIGHT / share))
+    of = _summed(column, gaps, degree, n is None, weight if counted else None, beyond)
+    measured, clipped = curator.sum(of, share=None if share is None else share * (1 + Fraction(beyond))).parts
     sums = np.zeros((4, len(measured.values)))
     if n is None:
         sums[:3, : degree + 1] = [[1, 1], [1, -1], [0, 0]] if degree == 1 else [[0, 1, 1], [1, 0, 0], [0, 0, 1]]
@@ -315,7 +331,8 @@ def moments(
         sums[0] -= 0 if n is None else sums[3]
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
     complete = not (gaps or column.filled or nan_policy == "fill")
-    return Sums(column, measured.values, laws_of(measured), sums, start, counted or complete, ids_of(measured))
+    found = Sums(column, measured.values, laws_of(measured), sums, start, counted or complete, ids_of(measured))
+    return found.limited(clipped)
 
 
 def _summed(
@@ -324,6 +341,8 @@ def _summed(
     degree: int,
     count: bool,  # noqa: FBT001
     weight: float | None,
+    beyond: float,
 ) -> features.RowFeatures:
-    of = features.Moments(column, degree=degree, count=count)
-    return features.Given(*gaps, of=of, tally=None if weight is None else (0, weight)) if gaps else of
+    of: features.RowFeatures = features.Moments(column, degree=degree, count=count)
+    of = features.Given(*gaps, of=of, tally=None if weight is None else (0, weight)) if gaps else of
+    return features.Stack(of, features.Beyond(column, weight=beyond))

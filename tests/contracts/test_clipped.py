@@ -21,6 +21,10 @@ ASKED = {
     "ttest by group": lambda view: view.ttest("x", by="g", epsilon=1),
     "ztest": lambda view: view.ztest("x", popmean=20, sigma=15, epsilon=1),
     "anova": lambda view: view.anova("x", by="g", epsilon=1),
+    **{name: lambda view, name=name: getattr(view, name)("x", epsilon=1) for name in ("mean", "var", "std", "sum")},
+    "mean of a population": lambda view: view.mean("x", covers="population", epsilon=1),
+    "agg": lambda view: view.agg({"x": ["std", "sum"], "g": "top"}, epsilon=1),
+    "describe": lambda view: view.describe(epsilon=1),
     "a statistic": lambda view: view.contract_spread("x", epsilon=1),
 }
 
@@ -45,9 +49,14 @@ def ask(name, bounds, **terms):
         return ASKED[name](view)
 
 
+def limits(found):
+    """What an answer shows about values that were limited."""
+    return [line for line in str(found).splitlines() if line.strip().startswith("note") and "limited" in line]
+
+
 def sides_of(clipped):
     """The shares below and above, of every group or column."""
-    return [clipped] if np.ndim(clipped) == 2 else [each for each in clipped if each is not None]
+    return [clipped] if isinstance(clipped[0][0], float) else [each for each in clipped if each is not None]
 
 
 @pytest.mark.parametrize("terms", [{}, {"neighbors": "add_remove"}, {"missing": {"x": 50.0}}], ids=str)
@@ -56,9 +65,8 @@ def test_an_answer_about_limited_values_says_how_many_were(name, terms):
     """A fifth lies above: a note says so, and each share has an interval that holds it."""
     found = ask(name, (0.0, 50.0), **terms)
 
-    (note,) = [note for note in found.notes if "limited" in note]
-    assert "were above 50" in note
-    assert note in str(found).replace("\n", " ")
+    (note,) = limits(found)
+    assert "were above 50, and limited to it" in note
     for (least, *_), (share, low, high) in sides_of(found.clipped):
         assert least < 0.02
         assert low < share < high
@@ -71,7 +79,7 @@ def test_an_answer_about_values_within_their_bounds_has_no_such_note(name):
     """What is not clearly some is in the fields, and not said."""
     found = ask(name, (0.0, 2000.0))
 
-    assert not any("limited" in note for note in found.notes)
+    assert not limits(found)
     assert all(low == 0 for sides in sides_of(found.clipped) for _, low, _ in sides)
 
 

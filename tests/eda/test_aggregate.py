@@ -156,9 +156,11 @@ def test_one_release_with_the_noise_that_is_said(protect):
     """Sums share the cube: two coordinates of age and one of income, with its gaps and no number of rows."""
     found = protect().agg({"age": ["std"], "income": ["mean"]}, epsilon=1)
 
-    (noise,) = found.privacy.noise
-    assert ("K-norm (cube)", 2, 1) == (noise.kind, pytest.approx(noise.scale), pytest.approx(noise.epsilon))
-    assert math.sqrt(7 * 8 / 3) * 2 * 60 / 4000 == pytest.approx(
+    beyond, noise = found.privacy.noise
+    assert ("K-norm (cube)", 16) == (beyond.kind, pytest.approx(beyond.scale))
+    assert ("K-norm (cube)", 32 / 15) == (noise.kind, pytest.approx(noise.scale))
+    assert 1 == pytest.approx(beyond.epsilon + noise.epsilon)
+    assert math.sqrt(7 * 8 / 3) * 32 / 15 * 60 / 4000 == pytest.approx(
         protect().agg({"age": ["mean", "std"], "income": ["mean", "std"]}, epsilon=1).standard_errors[0], rel=0.1
     )  # y and 2y²-1 of both, and gaps of each: six coordinates, for pandas cannot say that age has none
 
@@ -257,7 +259,7 @@ def test_it_explains_itself(protect):
 
     plan = view.group_by("sex").explain("agg", {"age": "mean", "income": "median"}, epsilon=1)
 
-    assert 2 == len(plan.measurements)
+    assert 3 == len(plan.measurements)  # the rows beyond bounds are one
     assert not list(view.releases)
 
 

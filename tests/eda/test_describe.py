@@ -106,10 +106,11 @@ def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
     """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each."""
     found = protect(neighbors=neighbors).describe(["age", "visits", "income"], focus="moments", epsilon=1)
 
-    moments, trees = found.privacy.noise
+    beyond, moments, trees = found.privacy.noise
 
-    assert "K-norm (cube)" == moments.kind
-    assert moment / 0.75 == pytest.approx(moments.scale, rel=1e-6)
+    assert "K-norm (cube)" == beyond.kind == moments.kind
+    assert 16 / 0.75 == pytest.approx(beyond.scale, rel=1e-6)
+    assert moment / 0.75 * 16 / 15 == pytest.approx(moments.scale, rel=1e-6)
     assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # of 12 · 20 leaves, with weights 2 and 3
     assert 1 == pytest.approx(found.privacy.epsilon)
 

@@ -145,7 +145,7 @@ def test_what_an_error_takes(view):
 
     assert [0.02, 0.02] == pytest.approx([each.error for each in plan.questions], rel=1e-3)
     whole = 2 * 2 * math.asinh(10 / N / 0.02 / math.sqrt(2))  # on whole rows: √2 / (2 sinh(ε/4)) of each count
-    assert 2 * math.sqrt(2) / (N / 3) / 0.02 + whole == pytest.approx(float(plan.epsilon), rel=1e-3)
+    assert 2.125 * math.sqrt(2) / (N / 3) / 0.02 + whole == pytest.approx(float(plan.epsilon), rel=1e-3)
     assert 0 == view.budget.spent
 
 
