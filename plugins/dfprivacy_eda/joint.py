@@ -189,7 +189,7 @@ def _beyond(*columns: Column) -> features.Stack:
 def _stacked(
     columns: tuple[tuple[Column, int, tuple[Column, ...], bool], ...],
     weight: float,
-    count: bool,  # noqa: FBT001 - as `once` gives it
+    count: bool,  # noqa: FBT001
 ) -> features.Stack:
     """Sum y of columns of degree 1, and 2y²-1 as well of 2, gaps where they are told, and perhaps all rows."""
     every: list[features.RowFeatures] = []
