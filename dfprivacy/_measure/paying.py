@@ -12,6 +12,7 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features import Moments, Outer, RowFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.query import Query
     from dfprivacy._privacy.losses import PrivacyLoss
-    from dfprivacy.release import MeasurementRecord
+    from dfprivacy.release import MeasurementRecord, Reveal
+    from dfprivacy.schema import Column
+    from dfprivacy.statistics import Statistic
 
 __all__ = ["CallBudget", "KeptMeasurements", "Paying"]
 
@@ -100,6 +103,8 @@ class Paying:
     _steps: Steps | None = None  # default: those of this table alone
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
+    numbers: set[Column] = field(default_factory=set, init=False)
+    scaled: bool = field(default=False, init=False)
     _left: Fraction = field(default=_ALL, init=False)
     _gaussian_only: bool = field(default=False, init=False)
 
@@ -137,6 +142,13 @@ class Paying:
                 f"{unit.column!r}.",
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
+
+    def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
+        """Note the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
+        query = self._in_step.read(measurand, reveal)
+        self.numbers |= query.numbers
+        self.scaled |= any(isinstance(each, Moments | Outer) for each in query.parts)
+        return query
 
     def _perform(
         self,
