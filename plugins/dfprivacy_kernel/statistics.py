@@ -80,7 +80,8 @@ class Separation(OfRows):
         if groups.by.public:
             self.part = max(groups.sizes) / sum(groups.sizes) if groups.sizes else max(high, unit - low) / unit
         self.columns = (groups.by, *embedding.columns)
-        self.error = groups.most * len(embedding.map) * ROUNDING / self.part
+        # A part is a half or more, and the price must be the same whatever it is.
+        self.error = 2 * groups.most * len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
