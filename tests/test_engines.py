@@ -230,6 +230,12 @@ def test_a_worker_without_the_package(installed):
     frame.engine.before = ""
     assert view.budget.spent == 1
     assert view.mean("x", epsilon=2).privacy.epsilon == 2
+    frame.engine.before = "sys.modules['dfprivacy'] = None"
+    terms = TERMS | {"bounds": {"x": (0, 6)}}
+    people = dp.protect(frame, "bare people", **terms, unit="n", max_rows=3)
+    for each in (people, people.per("n").agg(x="mean"), people.sample("1/2")):
+        with pytest.raises(dp.ReadError, match=r"worker has no dfprivacy.*stays charged.*pip install"):
+            each.mean("x", epsilon=1)
 
 
 OTHER = "import os; os.environ['NPY_DISABLE_CPU_FEATURES'] = {!r}"

@@ -156,7 +156,7 @@ def test_rows_beyond_their_bounds(norm):
     check(features.radius(norm), widest(rows, np.zeros((1, 2)), norm))
     check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
     assert features.diameter(norm, frozenset({"x"})) == 0
-    part = batch_of([1, 4, 7]).part(1, 3)
+    part = batch_of([1, 4, 7]).take(slice(1, 3))
     assert [side.tolist() for side in part.beyond(X)] == [[False, False], [False, True]]
 
 

@@ -49,31 +49,23 @@ class Batch:
     _gaps: dict[Column, bool] = field(default_factory=dict)
     _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
-    def part(self, start: int, stop: int) -> Batch:
-        """Give some rows, which nobody can write to: what others see of them stays as it is."""
+    def take(self, rows: slice | NDArray[np.intp]) -> Batch:
+        """Give some rows, in this order, which nobody can write to: what others see of them stays as it is."""
 
-        def view(array: NDArray[Any]) -> NDArray[Any]:
-            seen = array[start:stop]
-            seen.flags.writeable = False  # of the view alone
-            return seen
+        def seen(array: NDArray[Any]) -> NDArray[Any]:
+            part = array[rows]
+            part.flags.writeable = False  # of this view or copy alone
+            return part
 
         def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
-            return {column: view(array) for column, array in arrays.items()}
+            return {column: seen(array) for column, array in arrays.items()}
 
         raw = {
-            read: Dictionary(view(of.codes), of.values) if isinstance(of, Dictionary) else view(of)
+            read: Dictionary(seen(of.codes), of.values) if isinstance(of, Dictionary) else seen(of)
             for read, of in self.raw.items()
         }
-        return Batch(stop - start, raw, each(self._cleaned), each(self._encoded), each(self._missing))
-
-    def take(self, rows: NDArray[np.intp]) -> Batch:
-        """Give some rows, in this order."""
-
-        def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
-            return {column: array[rows] for column, array in arrays.items()}
-
-        raw = {read: of[rows] for read, of in self.raw.items()}
-        return Batch(len(rows), raw, each(self._cleaned), each(self._encoded), each(self._missing))
+        size = len(range(self.size)[rows]) if isinstance(rows, slice) else len(rows)
+        return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing))
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -248,31 +240,26 @@ def gathered(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
 ) -> Batch | None:
     """All rows that are selected in some batches, as one batch; None if they are more than `most`."""
-    numbers = [c for c in columns if c.bounds is not None]
-    labels = [c for c in columns if c.categories is not None]
-    values: dict[Column, list[NDArray[np.float64]]] = {c: [] for c in numbers}
-    codes: dict[Column, list[Codes]] = {c: [] for c in labels}
-    gone: dict[Column, list[NDArray[np.bool_]]] = {c: [] for c in (*numbers, *labels)}
+    numbers = {c: [np.empty(0)] for c in columns if c.bounds is not None}
+    labels = {c: [np.empty(0, np.intp)] for c in columns if c.categories is not None}
+    gone = {c: [np.empty(0, np.bool_)] for c in (*numbers, *labels)}
+    looks: list[tuple[Any, dict[Column, list[Any]]]] = [
+        (Batch.values, numbers),
+        (Batch.codes, labels),
+        (Batch.missing, gone),
+    ]
     selected = 0
     for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         selected += batch.size if mask is None else int(mask.sum())
         if selected > most:
             return None
-        for c in numbers:
-            values[c].append(batch.values(c)[chosen])
-        for c in labels:
-            codes[c].append(batch.codes(c)[chosen])
-        for c, masks in gone.items():
-            masks.append(batch.missing(c)[chosen])
-    together = Batch(selected, {})
-    for c in numbers:
-        together._cleaned[c] = np.concatenate(values.pop(c) or [np.empty(0)])  # noqa: SLF001 - a batch like any other
-    for c in labels:
-        together._encoded[c] = np.concatenate(codes.pop(c) or [np.empty(0, np.intp)])  # noqa: SLF001
-    for c, masks in gone.items():
-        together._missing[c] = np.concatenate(masks or [np.empty(0, np.bool_)])  # noqa: SLF001
-    return together
+        for look, columns_of in looks:
+            for c, arrays in columns_of.items():
+                arrays.append(look(batch, c)[chosen])
+    # One by one, for memory.
+    cleaned, encoded, missing = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
+    return Batch(selected, {}, cleaned, encoded, missing)
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
@@ -295,14 +282,14 @@ def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[n
         The numbers, and nan for a row for which it fails.
     """
     try:
-        return np.array(work(batch.part(0, batch.size)), dtype=np.float64).reshape(batch.size, width)
+        return np.array(work(batch.take(slice(None))), dtype=np.float64).reshape(batch.size, width)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 - a panic of Rust is no Exception
         if batch.size <= 1:
             return np.full((batch.size, width), np.nan)
     half = batch.size // 2
-    parts = (batch.part(0, half), batch.part(half, batch.size))
+    parts = (batch.take(slice(half)), batch.take(slice(half, None)))
     return np.concatenate([of_each(work, part, width) for part in parts])
 
 

@@ -27,12 +27,10 @@ Row: TypeAlias = Mapping[str, "float | Category | None"]
 
 
 @dataclass(frozen=True)
-class Between:
-    """The rows whose number lies in an interval, ends included; a missing number lies in none."""
+class _OfOne:
+    """A condition on one column."""
 
     column: Column
-    low: float
-    high: float
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -41,13 +39,33 @@ class Between:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at them."""
-        return (number(self.column),)
+        """How it looks at the column."""
+        return (described(self.column),)
 
     @property
     def public(self) -> bool:
         """Whether it looks at public columns only."""
         return self.column.public
+
+    def describe(self) -> dict[str, Any]:
+        """Return the same as plain JSON values."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return _words.condition(self.describe())
+
+
+@dataclass(frozen=True)
+class Between(_OfOne):
+    """The rows whose number lies in an interval, ends included; a missing number lies in none."""
+
+    low: float
+    high: float
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """How it looks at the column."""
+        return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows it selects."""
@@ -58,31 +76,17 @@ class Between:
         """Return the same as plain JSON values."""
         return {self.column.name: {"between": [self.low, self.high]}}
 
-    def __str__(self) -> str:
-        return _words.condition(self.describe())
-
 
 @dataclass(frozen=True)
-class IsIn:
+class IsIn(_OfOne):
     """The rows whose category is one of some."""
 
-    column: Column
     categories: tuple[Category, ...]
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns it looks at."""
-        return (self.column,)
-
-    @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at them."""
+        """How it looks at the column."""
         return (category(self.column),)
-
-    @property
-    def public(self) -> bool:
-        """Whether it looks at public columns only."""
-        return self.column.public
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows it selects."""
@@ -93,9 +97,6 @@ class IsIn:
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {self.column.name: {"in": list(self.categories)}}
-
-    def __str__(self) -> str:
-        return _words.condition(self.describe())
 
 
 @dataclass(frozen=True)
@@ -176,26 +177,10 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True)
-class Is:
+class Is(_OfOne):
     """The rows whose value is there, or missing; see `Batch.missing`."""
 
-    column: Column
     wanted: Presence
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns it looks at."""
-        return (self.column,)
-
-    @property
-    def reads(self) -> tuple[Read, ...]:
-        """How it looks at them."""
-        return (described(self.column),)
-
-    @property
-    def public(self) -> bool:
-        """Whether it looks at public columns only."""
-        return self.column.public
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
         """Tell which rows it selects."""
@@ -205,9 +190,6 @@ class Is:
     def describe(self) -> dict[str, Any]:
         """Return the same as plain JSON values."""
         return {self.column.name: {"is": self.wanted.value}}
-
-    def __str__(self) -> str:
-        return _words.condition(self.describe())
 
 
 Condition: TypeAlias = Between | IsIn | Is | Satisfies

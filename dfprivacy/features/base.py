@@ -353,7 +353,7 @@ class _Enforced(RowFeatures):
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                np.array(features.rows(row.part(0, 1)), dtype=np.float64).reshape(1, self.dimension)
+                np.array(features.rows(row.take(slice(None))), dtype=np.float64).reshape(1, self.dimension)
         except Exception as error:
             raise PluginError(
                 f"{self._name} fails on a made-up row with {type(error).__name__}: {error}.",

@@ -224,6 +224,7 @@ def redact_errors(work: Callable[[], T]) -> T:
     ReadError
         If it fails. The error names the type of the failure only: its text may quote the data.
     """
+    own = None
     try:
         with _silence:
             return work()
@@ -231,13 +232,23 @@ def redact_errors(work: Callable[[], T]) -> T:
         raise
     except BaseException as error:  # noqa: BLE001 - any error may quote data, and a panic of Rust is no Exception
         failed, lost = type(error).__name__, type(error) is WorkersLost
+        own = error if isinstance(error, ReadError) and "quotes_nothing" in vars(error) else None
     # Raised outside the handler, so that the error does not carry the engine's along as its context.
+    if own is not None:
+        raise own
     if lost:
-        raise ReadError("The cluster has lost its workers, and has no new ones.", "Start some, and ask again.")
-    raise ReadError(
+        raise unread("The cluster has lost its workers, and has no new ones.", "Start some, and ask again.")
+    raise unread(
         f"Reading the rows failed with {failed}; its text is withheld because it may quote the data.",
         "The frame's custodian can see the message by running the same computation outside dfprivacy.",
     )
+
+
+def unread(what: str, hint: str) -> ReadError:
+    """Return a `ReadError` of the house's own words, which needs no redaction where one pass is made of others."""
+    error = ReadError(what, hint)
+    vars(error)["quotes_nothing"] = True
+    return error
 
 
 class _Silence:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dfprivacy._table.frames import Frame, Raw, Read, redact_errors
+from dfprivacy._table.frames import Frame, Raw, Read, redact_errors, unread
 from dfprivacy._table.frames.columns import names_people, raw
 from dfprivacy._table.frames.travel import code_of, packed, unpacked
 from dfprivacy.engines import Cluster, Engine, Keep
@@ -210,25 +210,25 @@ class ClusterFrame(EngineFrame):
 def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
     """Give the value of an outcome; `ReadError` if there is none that can be added to those of others."""
     if outcome is None:
-        raise ReadError(
+        raise unread(
             "A worker has no dfprivacy, or lacks what it needs.",
             "Install the same version of dfprivacy on all workers: pip install dfprivacy.",
         )
     if outcome.by[0] != here()[0]:
-        raise ReadError(
+        raise unread(
             f"A worker has dfprivacy {outcome.by[0]}, and this process {here()[0]}.",
             "Install the same version on all workers.",
         )
     for name, digest in outcome.code:
         if digest and digest != code_of(name):  # without it, code has come along
-            raise ReadError(
+            raise unread(
                 f"A worker has other code of {name!r} than this process.",
                 "Install the same version on all workers.",
             )
     if outcome.failed:
-        raise ReadError(f"On a worker: {outcome.failed}", "The cluster's custodian can read a part there.")
+        raise unread(f"On a worker: {outcome.failed}", "The cluster's custodian can read a part there.")
     if not portable and outcome.by != here():
-        raise ReadError(
+        raise unread(
             "A worker's processor, NumPy or C library is not like this process's, and may give exponentials and "
             "cosines another last bit: the sum would depend on who reads which row.",
             "Use workers of one kind, like the driver's; counts, moments and their products need no such.",
