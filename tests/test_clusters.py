@@ -354,6 +354,21 @@ def test_a_sample_of_people_elsewhere(spark):
         assert drawn.total(x, 30) == table.total(x, 30)
 
 
+def test_all_rows_of_a_person_are_drawn_or_none(monkeypatch):
+    """In however many batches and parts they come."""
+    monkeypatch.setattr(importlib.import_module("dfprivacy._table.frames.polars"), "TOGETHER", 40)
+    people = list(range(6))
+    data = pd.DataFrame({"who": people * 25, "w": people * 25, "x": 1.0})
+    dasked = dd.from_map(as_it_is, [data.iloc[start : start + 30] for start in range(0, ROWS, 30)], meta=data[:0])
+    for frame in (data, dasked, pl.from_pandas(data).lazy()):
+        adapted = adapt(frame)
+        said = {"bounds": {"x": (0, 1)}, "categories": {"w": people}, "missing": None, "public": ()}
+        schema = read_schema(adapted, **said, neighbors="add_remove", unit=Unit("who", 20))
+        table = Table(adapted, schema, key=bytes(range(32))).sampled(Fraction(1, 2))
+        drawn = [table.drawn().total(features.OneHot(schema.categorical("w")), 0) for _ in range(20)]
+        assert {count for each in drawn for count in each} == {0, 20}
+
+
 def test_every_method_that_reads_rows_is_among_them(tasks):
     """Only methods that take messages, row by row, and those that refuse this table are not compared."""
     assert set(registry().mechanisms) - set(tasks) <= {"dcor_message", "dcor_with", "kernel_message"}

@@ -90,10 +90,6 @@ class SampledFrame(Over):
         super().__init__(frame)
         self.sample = sample
 
-    def rows(self) -> int:
-        """Give nothing: there are no rows before a sample is drawn."""
-        raise NotImplementedError
-
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Give nothing: there are no rows before a sample is drawn."""
         raise NotImplementedError(reads, size)
@@ -131,10 +127,6 @@ class DrawnFrame(SampledFrame):
     def settled(self) -> bool:
         """Whether every pass gives the same rows: of a sample."""
         return True
-
-    def rows(self) -> int:
-        """Count the rows that are drawn."""
-        return sum(rows for rows, _ in self.batches((), _PART))
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that are drawn in batches of at most `size`."""
