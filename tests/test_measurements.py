@@ -409,8 +409,8 @@ def test_all_that_a_table_and_a_column_are_is_described():
         Column: {"name", "bounds", "categories", "fill", "other", "public", "filled", *OF_WHERE_BOUNDS_COME_FROM},
     }
 
-    of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "passes", "agreed_sums", *OF_TABLE}
-    assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "passes"}
+    of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "place", "whole", *OF_TABLE}
+    assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "place", "whole"}
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}
     found = dataclasses.replace(X, find=True, beyond=3.0)
     assert (
@@ -762,8 +762,8 @@ def test_statistics_are_kept_as_sums_are():
 def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
     """Where the first groups are kept, the others are summed in one pass all the same."""
     passes = []
-    summed = Table._summed
-    monkeypatch.setattr(Table, "_summed", lambda self, features, k: passes.append(1) or summed(self, features, k))
+    summed = Table.summed
+    monkeypatch.setattr(Table, "summed", lambda self, features, k: passes.append(1) or summed(self, features, k))
     asked = view(public=["g"])
     with registered(sums):
         asked.where(g="a").mine("x", epsilon=1)
