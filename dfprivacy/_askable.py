@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._call.bounds import with_found_bounds
+from dfprivacy._call.bounds import asked
 from dfprivacy._call.plan import Plan, Planned, planned
-from dfprivacy._call.question import Question, held
+from dfprivacy._call.question import held
 from dfprivacy._plugins.loader import registry
 from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, trimmed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfprivacy._call.explanation import Explanation
+    from dfprivacy._call.question import Question
     from dfprivacy._call.target import Target
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
@@ -131,7 +132,7 @@ class Askable:
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)
-        return Question.read(self._target, mechanism, args, kwargs, self._by)
+        return asked(self._target, mechanism, args, kwargs, self._by)
 
     def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for value in (*args, *kwargs.values()):
@@ -156,15 +157,6 @@ class Askable:
             if form is not mechanism:
                 self._refuse_tables(mechanism, args, kwargs)
                 return held(self._target, mechanism, args, kwargs, self._by)
-            if "bounds" in kwargs and "bounds" not in form.signature.parameters:
-                if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
-                    raise ArgumentError(
-                        f'{name}(): bounds= takes "find".',
-                        "Declare bounds: view.declare(bounds={'age': (0, 120)}).",
-                    )
-                self._refuse_tables(mechanism, args, kwargs)
-                rest = {name: each for name, each in kwargs.items() if name != "bounds"}
-                return with_found_bounds(self._target, mechanism, args, rest, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name

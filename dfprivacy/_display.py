@@ -10,7 +10,7 @@ from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import clearly_some, covered, number, of_sample, sure
+from dfprivacy.wording import clearly_some, covered, number, of_sample, only_limited, sure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,11 @@ class Displayed:
             Numbers, texts, truth values and None, by column.
         """
         rows = [row for columns in self._tidy() for row in rows_of(columns)]
-        return rows if self.covers is None else [{**row, "covers": row.get("covers", self.covers)} for row in rows]
+        for row in rows if self.covers is not None else ():
+            covers = row.setdefault("covers", self.covers)
+            if covers is not None and self.privacy and self.privacy.found:
+                row["covers"] = only_limited(covers)
+        return rows
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
         """State the estimates: columns of rows, or several such, one below the other.
@@ -109,8 +113,9 @@ class Displayed:
 
     def _said(self) -> list[tuple[str, str]]:
         """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
-        rows, note = self._rows(), self.privacy.rows_note if self.privacy and self._assumes_rows else ""
-        rows += [("note", note)] if note and not any(note in text for _, text in rows) else []
+        rows = self._rows()
+        more = (self.privacy.rows_note * self._assumes_rows, self.privacy.found_note) if self.privacy else ()
+        rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
         if self.covers is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
             rows = [*rows[:at], ("covers", covered(self.covers, getattr(self, "bounds", None))), *rows[at:]]

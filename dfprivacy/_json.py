@@ -185,7 +185,9 @@ _READ = {
 
 def _price(plain: Mapping[str, Any]) -> Any:
     noise = tuple(_record(MeasurementRecord, item) for item in plain["noise"])
-    return _record(Privacy, {**plain, "noise": noise, "where": tuple(plain.get("where", ()))})
+    return _record(
+        Privacy, {**plain, "noise": noise, **{each: tuple(plain.get(each, ())) for each in ("where", "found")}}
+    )
 
 
 def _record(kind: Any, plain: Mapping[str, Any]) -> Any:

@@ -121,6 +121,8 @@ def _known(schema: Schema, name: str) -> str:
     if column is None:
         return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
     known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
+    known += ["these bounds were found"] if column.beyond is not None else []
+    known += ["each question finds bounds"] if column.find else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []
     if column.filled:
         known.append(f"missing counts as {OTHER if column.other else f'{column.fill:g}'}")

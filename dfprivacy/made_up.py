@@ -173,7 +173,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
     """
     if column.categories is None:
         if column.bounds is None:
-            return [None] * n
+            return rng.normal(size=n) if column.find else [None] * n
         drawn = column.mid + spread_of(column, None) * rng.normal(size=n)
         return np.clip(drawn, column.low, column.high)
     known = list(column.categories[:-1] if column.other else column.categories)

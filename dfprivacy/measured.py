@@ -118,6 +118,8 @@ class Privacy:
         Which rows were asked, in words; empty where all were.
     sample : str
         The secret sample that was asked, in words; empty where no sample was drawn.
+    found : tuple of str
+        The columns whose bounds were found, not known, each with them and how many rows at most lie beyond.
     """
 
     epsilon: float
@@ -135,6 +137,7 @@ class Privacy:
     question: str = ""
     where: tuple[str, ...] = ()
     sample: str = ""
+    found: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -161,6 +164,12 @@ class Privacy:
             "intervals for the population assume independent rows: they are too small. Ask "
             f"view.per({self.unit!r})."
         )
+
+    @property
+    def found_note(self) -> str:
+        """What to know of bounds that were found; empty where all are known."""
+        values = "Values beyond count as the bounds."
+        return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
 
     @property
     def guarantee(self) -> str:

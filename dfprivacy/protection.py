@@ -29,7 +29,7 @@ from dfprivacy.view import PrivateFrame
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dfprivacy.schema import Category
+    from dfprivacy.schema import Bounds, Category
     from dfprivacy.schema.files import SchemaFile
 
 __all__ = ["power", "protect", "view_of"]
@@ -44,7 +44,7 @@ def protect(
     *,
     epsilon: Price | None = None,
     delta: Price | None = None,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
     neighbors: Literal["replace_one", "add_remove"] | None = None,
@@ -70,9 +70,10 @@ def protect(
         The data set's name: its account in the ledger. A name never gets a second budget.
     epsilon, delta : number or str
         The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
-    bounds : mapping of str to pair, optional
+    bounds : mapping of str to pair or "find", optional
         Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
-        False.
+        False. ``"find"`` where nobody knows: each question that needs them finds bounds in the rows that are asked,
+        with a quarter of its epsilon, and asks with the rest. Those that the ledger keeps cost nothing.
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
@@ -241,7 +242,7 @@ def power(
     n: int | Sequence[int],
     epsilon: Price | Sequence[Price],
     delta: Price = 0.0,
-    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Category]] | None = None,
     public: Sequence[str] = (),
     neighbors: Literal["replace_one", "add_remove"] = "replace_one",

@@ -27,7 +27,7 @@ from dfprivacy.measured import (
 )
 from dfprivacy.plotting import forest, stacked
 from dfprivacy.tidy import keyed
-from dfprivacy.wording import listed, of_sample
+from dfprivacy.wording import listed, of_sample, only_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -155,26 +155,22 @@ class Release(AsJson, Displayed):
         return _combined("*", -1, self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it; of a sample, or of persons, it says so."""
-        result = self._of_sample() if privacy.sample else self
-        return replace(result._noted(privacy.rows_note), privacy=privacy)  # noqa: SLF001 - its own
+        """Return the same result with the privacy that was paid for it; of samples, or found bounds, it says so."""
+        return replace(self._told_of(privacy), privacy=privacy)
 
-    def _of_sample(self) -> Self:
-        """Write "sample" where the result has "table": what it tells is of the rows that were drawn."""
+    def _told_of(self, privacy: Privacy) -> Self:
+        """Cover the sample's rows in place of the table's, limited values within found bounds, and add notes."""
         changes: dict[str, Any] = {}
         notes = self.result.get("notes")
-        if self.covers is not None and self.covers.endswith("table"):
-            changes["covers"] = f"{self.covers.removesuffix('table')}sample"
+        if self.covers is not None:
+            covers = self.covers.replace("table", "sample") if privacy.sample else self.covers
+            changes["covers"] = only_limited(covers) if privacy.found else covers
         if isinstance(notes, tuple):
-            changes["notes"] = tuple(of_sample(each) if isinstance(each, str) else each for each in notes)
-        return replace(self, **changes)
-
-    def _noted(self, note: str) -> Self:
-        """Add a note for answers that assume independent rows, where the class has notes and this one does."""
-        notes = self.result.get("notes")
-        if not note or not self._assumes_rows or not isinstance(notes, tuple) or note in notes:
-            return self
-        return replace(self, notes=(*notes, note))  # type: ignore[call-arg]
+            if privacy.sample:
+                notes = tuple(of_sample(each) if isinstance(each, str) else each for each in notes)
+            more = privacy.rows_note * self._assumes_rows, privacy.found_note
+            changes["notes"] = (*notes, *(each for each in more if each and each not in notes))
+        return replace(self, **changes) if changes else self
 
     @property
     def _assumes_rows(self) -> bool:
@@ -356,9 +352,6 @@ class Groups(Release, Generic[R_co]):
     def _compared(self) -> str:
         return plain_json([self.by, self.keys, [each._compared for each in self.releases]])  # noqa: SLF001 - own
 
-    def _noted(self, note: str) -> Self:
-        return replace(self, releases=tuple(each._noted(note) for each in self.releases))  # noqa: SLF001 - our own
-
     @property
     def _assumes_rows(self) -> bool:
         return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
@@ -426,8 +419,9 @@ class Groups(Release, Generic[R_co]):
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
         return list(zip(names, brief, strict=True))
 
-    def _of_sample(self) -> Self:
-        return replace(self, releases=tuple(each._of_sample() for each in self.releases))  # noqa: SLF001 - our own
+    def _told_of(self, privacy: Privacy) -> Self:
+        told = tuple(each._told_of(privacy) for each in self.releases)  # noqa: SLF001 - of our own kind
+        return replace(self, releases=told)
 
     def made_for(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dfprivacy._call.bounds import asks_to_find
 from dfprivacy._call.requests import (
     ANSWERS,
     MOST,
@@ -174,6 +175,7 @@ class Request:
             raise ArgumentError(f"A request has {MOST} questions at most.", "Save it, and begin another.")
         _refuse_unwritable(mechanism, kwargs)
         question = self._view._question(mechanism, args, kwargs)  # noqa: SLF001 - a view of ours
+        find = {"bounds": "find"} if asks_to_find(mechanism, kwargs) else {}
         question.check()
         conditions = [each.describe() for each in question.target.table.conditions]
         if None in conditions:
@@ -181,7 +183,7 @@ class Request:
         delta = kwargs.get("delta")
         wanted = Wanted(
             method=mechanism.name,
-            arguments=_arguments(mechanism, question.given),
+            arguments={**_arguments(mechanism, question.given), **find},
             where=[dict(each) for each in conditions if each is not None],
             columns=None if self.schema.names == self._columns else list(self.schema.names),
             by=[column.name for column in question.by],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dfprivacy._call.combine import Combination
     from dfprivacy._table.conditions import Condition, Row
     from dfprivacy.release import Release
-    from dfprivacy.schema import Category, Column, Unit
+    from dfprivacy.schema import Bounds, Category, Column, Unit
 else:
     BundledMethods = BundledGroups = object
 
@@ -209,7 +209,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         release: Release | None = None,
         /,
         *,
-        bounds: Mapping[str, tuple[Any, Any]] | None = None,
+        bounds: Mapping[str, Bounds] | None = None,
         categories: Mapping[str, Sequence[Category]] | None = None,
         missing: Mapping[str, Any] | None = None,
     ) -> PrivateFrame:
@@ -219,9 +219,11 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         ----------
         release : Release, optional
             What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
-            ``find_categories`` and ``profile``.
+            ``find_categories`` and ``profile``. Answers within bounds that were found say so, and cover limited
+            values.
         bounds, categories, missing : mapping, optional
-            As for `protect`; they come before what was found.
+            As for `protect`; they come before what was found. ``"find"`` lets bounds be found within those that
+            there are.
 
         Returns
         -------

@@ -18,6 +18,7 @@ __all__ = [
     "noise_share",
     "number",
     "of_sample",
+    "only_limited",
     "pvalue",
     "sure",
     "whose",
@@ -173,6 +174,17 @@ def limited(covers: str | None, bounds: Any = None) -> str:
         return ""
     pair = isinstance(bounds, tuple) and all(isinstance(end, int | float) for end in bounds)
     return f" limited to [{', '.join(map(number, bounds))}]" if pair else " limited to their bounds"
+
+
+def only_limited(covers: str) -> str:
+    """Say of what an interval covers that it is of limited values.
+
+    Examples
+    --------
+    >>> only_limited("table"), only_limited("limited sample")
+    ('limited table', 'limited sample')
+    """
+    return covers if covers.startswith("limited") else f"limited {covers}"
 
 
 def covered(covers: str, bounds: Any = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from fractions import Fraction
 
 import numpy as np
@@ -9,12 +10,15 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy._call.requests import fingerprint
+from dfprivacy.request import Received
 from dfprivacy.testing.noise import seeded_noise
 
 _rng = np.random.default_rng(5)
 DATA = pd.DataFrame({
     "x": _rng.normal(40, 5, 20_000), "y": _rng.normal(-3, 1, 20_000), "g": ["a", "b"] * 10_000
 })  # fmt: skip
+TERMS = {"epsilon": 10, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +28,7 @@ def _seeded():
 
 
 def protect(name, **terms):
-    terms = {"epsilon": 10, "categories": {"g": ["a", "b"]}, "ledger": "memory:", **terms}
-    return dp.protect(DATA, name, **terms)
+    return dp.protect(DATA, name, **{**TERMS, **terms})
 
 
 def test_an_answer_within_bounds_that_were_found():
@@ -34,14 +37,106 @@ def test_an_answer_within_bounds_that_were_found():
     found = view.ttest("x", by="g", bounds="find", epsilon=1)
     assert (found.privacy.epsilon, view.budget.spent) == (1, 1)
     assert found.bounds == (16, 64)
-    assert found.notes[-1].startswith(
-        "Bounds were found with a quarter of the epsilon: x in [16, 64], with at most "
-    )
+    assert found.notes[-1].startswith("Bounds were found, not known: x in [16, 64], with at most ")
     assert [record.epsilon for record in found.privacy.noise] == [0.25, 0.75]
     assert view.ttest("x", by="g", bounds="find", epsilon=1).estimate == found.estimate
     assert view.budget.spent == 1
     assert view["y"].mean(bounds="find", epsilon="rest").privacy.epsilon == 9
     assert view.budget.spent == 10
+
+
+def test_columns_of_which_bounds_are_found(tmp_path):
+    """Those that were declared so find them, in one call, and only they; the others keep theirs."""
+    view = protect("per column", bounds={"x": "find", "y": (-10, 5)})
+    found = view.corr(["x", "y"], epsilon=1)
+    assert [each.split(",")[0] for each in found.privacy.found] == ["x in [16"]
+    assert view.corr(["x", "y"], bounds="find", epsilon=2).privacy.found != found.privacy.found
+    assert view.mean("y", epsilon=1).privacy.found == ()
+    assert view.mean("y", epsilon=1).covers == "limited table"
+    spent = view.budget.spent
+    assert view.explain("mean", "x", epsilon=1).left == 0.75
+    view.mean("x", epsilon=1)  # its bounds are in the ledger
+    assert view.budget.spent == spent + Fraction("0.75")
+    assert "x: each question finds bounds" in repr(view)
+
+    file = tmp_path / "again.toml"
+    file.write_text(view.to_toml())
+    assert dp.protect(DATA, "per column", schema=file, ledger="memory:").schema == view.schema
+    practice = dp.protect(view.schema.dummy(), "practice", **{**TERMS, "bounds": {"x": "find"}})
+    assert abs(practice.mean("x", epsilon=1).value) < 0.2
+
+
+def test_bounds_in_the_ledger_are_free_if_they_are_as_accurate():
+    """A search of one column at a quarter of the epsilon is the same measurement as one of its own."""
+    view = protect("reused", bounds={"x": "find"})
+    view.find_bounds(["x"], epsilon=0.5)
+    assert view.median("x", epsilon=1).privacy.epsilon == 0.75
+    assert view.median("x", epsilon=4).privacy.epsilon == 4
+
+
+def test_what_was_found_is_remembered(tmp_path):
+    """However bounds that were found are declared, in another process and by a file too; known ones are not."""
+    view = protect("remembered", delta=1e-6)
+    for found in (view.find_bounds(["x"], epsilon=1), view.profile(["x"], epsilon=1)):
+        file = tmp_path / "found.toml"
+        file.write_text(view.declare(found).to_toml())
+        pair = copy.deepcopy(found.schema["bounds"]["x"])
+        again = protect("remembered", delta=1e-6, bounds={"x": pair})
+        filed = dp.protect(DATA, "remembered", schema=file, ledger="memory:")
+        read = view.declare(dp.Release.from_json(found.to_json()))
+        views = [view.declare(found), view.declare(bounds=found.schema["bounds"]), again, filed, read]
+        answers = [each.mean("x", epsilon=1) for each in views]
+        assert len({each.privacy.found for each in answers}) == 1
+        assert all(each.covers == "limited table" and each.privacy.found for each in answers)
+        assert [each.privacy.replayed for each in answers] == [False, *[True] * 4]
+        assert not view.declare(bounds={"x": (pair[0], pair[1])}).mean("x", epsilon=1).privacy.found
+        assert "these bounds were found" in repr(filed)
+        few = view.declare(found).where(x=(0, 40)).count(epsilon=1)
+        assert few.privacy.found
+        assert few.covers == "limited table"
+
+
+def test_requests_find_bounds(tmp_path):
+    """An analyst without the table asks a column of which bounds are found, or a call to find them."""
+    schema, key, asked = (tmp_path / name for name in ("schema.toml", "key", "request"))
+    view = protect("request", bounds={"x": "find", "y": (-100, 100)}, ledger=str(tmp_path / "ledger"))
+    schema.write_text(view.to_toml())
+    key.write_text("a" * 64)
+    request = dp.request(schema)
+    request.mean("x", epsilon=1)
+    request.mean("y", bounds="find", epsilon=1)
+    request.save(asked, key=key, analyst="ana")
+
+    received = Received.read(asked, schema, key.read_bytes())
+    view._target.account.ledger.add_key(fingerprint(key.read_bytes()), "ana")
+    waiting = received.pending(view)
+    answers = [dp.Release.from_dict(each.ask()["release"]) for each in waiting]
+
+    assert [each.due for each in waiting] == [1, 1]
+    assert [len(each.privacy.found) for each in answers] == [1, 1]
+    assert view.budget.spent == 2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bounds", "ask", "told"),
+    [
+        (0.1, (0, 1e6), lambda v, **p: v.explain("mean", "x", **p), True),
+        (0.1, (0, 1e6), lambda v, **p: v.explain("ttest", "x", by="g", **p), True),
+        (0.1, (0, 1e6), lambda v, **p: v.group_by("g").explain("std", "x", **p), True),
+        (5, (0, 100), lambda v, **p: v.explain("mean", "x", **p), False),  # sampling is more than the noise
+        (0.1, "find", lambda v, **p: v.explain("mean", "x", **p), False),
+        (0.1, (0, 1e6), lambda v, **p: v.explain("mean", "x", bounds="find", **p), False),
+        (0.1, (0, 1e6), lambda v, **p: v.explain("median", "x", **p), False),  # which bounds do not move
+        (0.1, (0, 1e6), lambda v, **p: v.explain("mannwhitneyu", "x", by="g", **p), False),
+        (0.1, (0, 1e6), lambda v, **p: v.explain("histogram", "x", **p), False),
+        (0.1, (0, 1e6), lambda v, **p: v.explain("value_counts", "g", **p), False),
+        (0.0001, (0, 1e6), lambda v, **p: v.explain("mean", "x", **p), False),  # none would be found
+    ],
+)
+def test_explain_recommends_to_find_bounds_where_that_narrows(epsilon, bounds, ask, told):
+    explained = ask(protect("recommend", bounds={"x": bounds}), epsilon=epsilon)
+    assert ('bounds="find"' in explained.findings) == told
+    assert not told or "13%" in repr(explained)
 
 
 def test_wide_bounds_are_mended():
@@ -52,6 +147,8 @@ def test_wide_bounds_are_mended():
     assert found.low < DATA["x"].mean() < found.high
     inside = protect("inside", bounds={"x": (20, 50)}).mean("x", bounds="find", epsilon=0.5)
     assert inside.bounds == (20, 50)
+    filled = protect("filled", bounds={"x": (0, 50_000)}, missing={"x": 1000}).mean("x", bounds="find", epsilon=0.5)
+    assert filled.bounds == (16, 1000)
 
 
 def test_groups():
@@ -78,6 +175,58 @@ def test_what_is_refused_costs_nothing(ask, words):
     view = protect("refused")
     with pytest.raises(dp.errors.DPError, match=words):
         ask(view)
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"bounds": {"x": "look"}}, r'pair \(low, high\).*"find"'),
+        ({"bounds": {"g": "find"}}, "has categories, and no numbers"),
+        ({"bounds": {"nope": "find"}}, "not there"),
+        ({"bounds": "find"}, "dictionary by column name"),
+        ({"bounds": {"x": "find"}, "missing": {"x": "other"}}, "finite number"),
+    ],
+)
+def test_what_cannot_be_declared(terms, words):
+    with pytest.raises(dp.SchemaError, match=words):
+        protect("declared", **terms)
+    with pytest.raises(dp.SchemaError, match=words):
+        protect("declare").declare(**terms)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda v: v.where(x=(0, 50)),
+        lambda v: v.quantile("x", step=0.5, epsilon=1),
+        lambda v: v.survival_test("x", event="g", by="g", epsilon=1),
+        lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1),
+        lambda v: v.kernel_two_sample(["y"], other=protect("second"), bounds="find", epsilon=1),
+    ],
+)
+def test_what_needs_bounds_before_says_how_to_find_them(ask):
+    view = protect("before", bounds={"x": "find", "y": (-10, 10)})
+    with pytest.raises(dp.errors.DPError, match=r"[Ff]ind .*view\.declare\("):
+        ask(view)
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("column", ["g", "word"])
+def test_no_bounds_of_texts(column):
+    """Nothing of a column is known before it is looked at, and a text is no number."""
+    view = dp.protect(DATA.assign(word="a"), "texts", epsilon=1, bounds={column: "find"}, ledger="memory:")
+    with pytest.raises(dp.ArgumentError, match=r"not found\. Bounds were looked for, at epsilon 0.25"):
+        view.mean(column, epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="not found"):
+        view.mean(column, epsilon=1)
+    assert view.budget.spent == 0.25
+
+
+def test_bounds_of_a_public_column_are_free():
+    """They are exact, and what they are found of pays nothing."""
+    view = protect("public", bounds={"x": "find"}, public=["x"])
+    assert view.mean("x", epsilon=1).privacy.found
     assert view.budget.spent == 0
 
 

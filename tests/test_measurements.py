@@ -398,6 +398,7 @@ def test_a_description_does_not_change_when_features_were_evaluated():
 
 # What was made of rows and the sample are in the schema; the key is the account's; no value follows from memory.
 OF_TABLE = {"sample", "memory", "_key", "_frame", "_source", "_of", "_made"}
+OF_WHERE_BOUNDS_COME_FROM = {"find", "beyond"}  # from which no number follows
 LEFT_OUT = {"words", "library"}  # of a schema: for people to look at; nothing that is measured follows from them
 
 
@@ -405,12 +406,16 @@ def test_all_that_a_table_and_a_column_are_is_described():
     """A new field of a table, a schema or a column has to be described, or left out knowingly."""
     known = {
         Schema: {"names", "columns", "neighbors", "size", "unit", "people", "derived", *LEFT_OUT},
-        Column: {"name", "bounds", "categories", "fill", "other", "public", "filled"},
+        Column: {"name", "bounds", "categories", "fill", "other", "public", "filled", *OF_WHERE_BOUNDS_COME_FROM},
     }
 
     of_rows = {"schema", "conditions", "known", "mark", "parts", "by", "passes", "agreed_sums", *OF_TABLE}
     assert of_rows == {*vars(Table(None, Schema((), {}, "add_remove", None)))} | {"by", "passes"}
     assert known == {kind: {field.name for field in dataclasses.fields(kind)} for kind in known}
+    found = dataclasses.replace(X, find=True, beyond=3.0)
+    assert (
+        described(Moments(X)) == described(Moments(found)) != described(Moments(dataclasses.replace(X, fill=0.5)))
+    )
 
 
 @pytest.mark.parametrize("given", [{}, {"g": "b"}, {"g": "c", "n": 2}, {"n": 1, "g": ["a"], "x": (-1, 1)}])

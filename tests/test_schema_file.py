@@ -174,7 +174,7 @@ BAD = {
     "an unknown key of a column": ("[columns.age]\nbouds = [1, 2]\n", "of column 'age', 'bouds'. .*'bounds'"),
     "reversed bounds": ("[columns.age]\nbounds = [90, 18]\n", "equal or reversed"),
     "bounds of one": ("[columns.age]\nbounds = [90]\n", "must be a pair"),
-    "bounds of text": ('[columns.age]\nbounds = "18-90"\n', "is not a list"),
+    "bounds of text": ('[columns.age]\nbounds = "18-90"\n', "must be a pair"),
     "endless bounds": ("[columns.age]\nbounds = [0, inf]\n", "finite number"),
     "another column": ("[columns.aeg]\n", "There is no column 'aeg'"),
     "a column that is no table": ("[columns]\nage = 3\n", "Write a table"),

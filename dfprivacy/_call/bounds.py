@@ -2,50 +2,234 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._call.advice import PART, finder
+from dfprivacy._call.answered import note
+from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question
-from dfprivacy._call.target import is_rest
-from dfprivacy._plugins.loader import registry
+from dfprivacy._call.two_tables import second_view
 from dfprivacy._table.declare import declared
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError
-from dfprivacy.release import Groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dfprivacy._call.explanation import Explanation
     from dfprivacy._call.target import Target
+    from dfprivacy._measure.curator import Planner
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
-    from dfprivacy.schema import Column
+    from dfprivacy.schema import Column, Schema
 
-__all__ = ["with_found_bounds"]
+__all__ = ["FoundFirst", "asked", "asks_to_find", "found_within", "to_find", "told_to_find", "widened"]
 
-_PART = Fraction(1, 4)  # of the epsilon, for the bounds
+_PRICE = {"epsilon", "delta", "fresh"}
 _ANY = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
 
 
-def with_found_bounds(
+def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call says ``bounds="find"``, and the method itself does not take bounds."""
+    if "bounds" not in kwargs or "bounds" in mechanism.signature.parameters:
+        return False
+    if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
+        raise ArgumentError(
+            f'{mechanism.name}(): bounds= takes "find".', "Declare bounds: view.declare(bounds={'age': (0, 120)})."
+        )
+    return True
+
+
+def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
+    """Let bounds be found of the columns that a call names where it takes numbers, and of all that have some."""
+    names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
+    for parameter, kind in mechanism.columns.items():
+        value = given[parameter]
+        named = {each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, str)}
+        if kind in ("numeric", ["numeric"]):
+            names |= named
+        elif kind == "columns":
+            names |= {name for name in named if not getattr(schema.columns.get(name), "categories", None)}
+    return declared(schema, bounds=dict.fromkeys(names, "find"), categories=None, missing=None)
+
+
+def widened(schema: Schema) -> Schema:
+    """Give columns whose bounds are to be found the widest, where they have none."""
+    wide = {
+        name: replace(column, bounds=_ANY) if column.find and column.bounds is None else column
+        for name, column in schema.columns.items()
+    }
+    return replace(schema, columns=wide)
+
+
+def to_find(planner: Planner) -> list[str]:
+    """Name the columns of which a plan measures numbers within bounds that are to be found."""
+    return sorted(column.name for column in planner.numbers if column.find)
+
+
+def found_within(schema: Schema, names: Sequence[str], found: Any) -> Schema:
+    """Declare bounds that were found, within those that there were; what missing values count as lies within."""
+    return replace(
+        schema, columns={**schema.columns, **{name: _found(schema.columns[name], found) for name in names}}
+    )
+
+
+def _found(column: Column, found: Any) -> Column:
+    pair = found.bounds.get(column.name)
+    if pair is None and column.bounds == _ANY:
+        raise ArgumentError(
+            f"Bounds of {column.name!r} were not found.", "Ask with a larger epsilon, or declare them."
+        )
+    fill = column.fill if column.filled else None
+    known = replace(column, find=False, fill=fill)
+    if pair is None:
+        return known
+    low, high = max(pair[0], column.low), min(pair[1], column.high)
+    if fill is not None:
+        low, high = min(low, fill), max(high, fill)
+    return replace(known, bounds=(low, high), fill=fill, beyond=pair.beyond) if low < high else known
+
+
+@dataclass(frozen=True)
+class FoundFirst(Question):
+    """A question about a table with columns whose bounds are to be found; here they have the widest.
+
+    Bounds are those of all rows that are asked, whatever the groups.
+
+    Attributes
+    ----------
+    told : bool
+        Whether the call itself says so.
+    """
+
+    told: bool = False
+
+    def ask(self) -> Release:
+        """Find bounds of the columns whose numbers are measured, and answer within them."""
+        if not self._names:
+            return super().ask()
+        looked = self._search
+        if self.epsilon > (most := self.target.payer.largest()) and not looked.is_kept():
+            what = f"{self.mechanism.name} asks for epsilon = {float(self.epsilon):g}"
+            most_of = f"one more release of {self.target.account.name!r} can have epsilon = {float(most):g}"
+            raise BudgetExceeded(f"{what}, where {most_of}.", "Ask for less.")
+        found = looked.ask()
+        try:
+            question = self._within(found)
+            release = question.ask()
+        except DPError as error:
+            paid = 0.0 if found.privacy is None else found.privacy.epsilon
+            raise error.after(f"Bounds were looked for, at epsilon {paid:g}.") if paid else error from None
+        one, other = release.privacy, found.privacy
+        if one is None or other is None:
+            raise TypeError
+        both = replace(one, epsilon=one.epsilon + other.epsilon, noise=(*other.noise, *one.noise))
+        release = replace(release, privacy=both)
+        note(question, release)
+        return release
+
+    def is_kept(self) -> bool:
+        """Whether the ledger has the bounds, and the answer within them."""
+        if not self._names:
+            return super().is_kept()
+        found = self._search._kept()  # noqa: SLF001 - a question as this
+        return found is not None and self._within(found).is_kept()
+
+    def explain(self) -> Explanation:
+        """Plan the search, and measurements within what the ledger has of it, or else within the widest bounds."""
+        if not self._names:
+            return super().explain()
+        self._check_rest()
+        looked, found = self._search.explain(), self._search._kept()  # noqa: SLF001 - a question as this
+        within = self._within(found)
+        planned = within.explain()
+        known = within.target.table.schema.columns
+        columns = [known[name] for name in self._names]
+        told = f"of {', '.join(self._names)}, in all rows that are asked, with epsilon {float(self._prices[0]):g}"
+        told = (
+            f"{told}; what is expected is for the widest bounds" if found is None else "; ".join(map(str, columns))
+        )
+
+        def findings() -> dict[str, Any]:
+            """Leave out numbers in units that follow from bounds that nobody knows."""
+            whole, unknown = planned.findings, any(column.bounds == _ANY for column in columns)
+            return {
+                "bounds are found first": told,
+                **{name: each for name, each in whole.items() if name == RELATIVE or not unknown},
+            }
+
+        return replace(
+            planned,
+            epsilon=float(self.epsilon),
+            left=looked.left + planned.left,
+            measurements=(*looked.measurements, *planned.measurements),
+            find=findings,
+        )
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The columns whose numbers the mechanism measures; its arguments are checked before."""
+        wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _ANY]
+        try:
+            self.check()
+            names = to_find(self._plan(self.target.table)[0])
+        except (ArgumentError, SchemaError) as error:
+            first = f"find bounds before, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
+            raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
+        if self.told and not names:
+            raise ArgumentError(
+                f'bounds="find" is for methods of columns of numbers, and {self.mechanism.name}() names none here.',
+                "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
+            )
+        return names
+
+    @property
+    def _prices(self) -> tuple[Fraction, Fraction]:
+        return self.epsilon * PART, self.epsilon * (1 - PART)
+
+    def _words_of(self, *price: Fraction) -> list[str | None]:
+        """Say the price of a part; of all that is left, by the same words as ever."""
+        return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
+
+    @cached_property
+    def _search(self) -> Question:
+        mechanism = finder()
+        given = mechanism.bind((self._names,), {})
+        arguments = mechanism.resolve(self.target.table.schema, given)
+        price = self._prices[0], Fraction(0)
+        return Question(self.target, mechanism, given, arguments, *price, self._words_of(*price), self.fresh)
+
+    def _within(self, found: Any) -> Question:
+        """Give the question within bounds that were found; None for the widest."""
+        table = self.target.table
+        if found is not None:
+            table = table.declaring(found_within(table.schema, self._names, found).columns)
+        arguments = self.mechanism.resolve(table.schema, self.given)
+        price = self._prices[1], self.delta
+        target, words = replace(self.target, table=table), self._words_of(*price)
+        return Question(target, self.mechanism, self.given, arguments, *price, words, self.fresh, self.by)
+
+
+def asked(
     target: Target,
     mechanism: Mechanism,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-    by: tuple[Column, ...],
-) -> Release:
-    """Find bounds of the columns of numbers that a call names, and answer it within them.
+    by: tuple[Column, ...] = (),
+) -> Question:
+    """Read a call, which may be about columns whose bounds are found first, or say so.
 
     Parameters
     ----------
     target, mechanism, args, kwargs, by
-        As for `Question.read`.
+        As for `Question.read`; there may be ``bounds="find"``.
 
     Returns
     -------
-    Release
-        The answer, with what both parts have paid. Its notes say which bounds were found.
+    Question
+        The question, of two tables with bounds as they are.
 
     Raises
     ------
@@ -53,90 +237,19 @@ def with_found_bounds(
         If the call cannot be answered. It is checked with wide bounds while nothing is paid; if none are found, a
         quarter of the epsilon is spent.
     """
-    names = _numbers(mechanism, args, kwargs)
-    epsilon, _ = target.price(kwargs.get("epsilon"), None, takes_delta=False)
-    parts = epsilon * _PART, epsilon * (1 - _PART)
-    known = target.table.schema.columns
-    if labels := [name for name in names if name in known and known[name].categories and not known[name].bounds]:
-        raise SchemaError(f"Column {labels[0]!r} has categories, and no numbers.", "Ask for its value_counts.")
-
-    def asked(bounds: Mapping[str, tuple[float, float]]) -> Question:
-        schema = declared(target.table.schema, bounds=bounds, categories=None, missing=None)
-        within = replace(target, table=target.table.declaring(schema.columns))
-        return Question.read(
-            within,
-            mechanism,
-            args,
-            {**kwargs, "epsilon": "rest" if is_rest(kwargs.get("epsilon")) else parts[1]},
-            by,
-        )
-
-    asked(dict.fromkeys(names, _ANY)).check()
-    search = registry().mechanisms.get("find_bounds")
-    if search is None:
-        raise ArgumentError('bounds="find" needs the plugin that has find_bounds().', "Declare bounds.")
-    again = {"fresh": kwargs["fresh"]} if "fresh" in kwargs else {}
-    looked = Question.read(target, search, (names,), {"epsilon": parts[0], **again})
-    if epsilon > (most := target.payer.largest()) and not looked.is_kept():
-        raise BudgetExceeded(
-            f"{mechanism.name} asks for epsilon = {float(epsilon):g} of {target.account.name!r}, where "
-            f"one more release can have epsilon = {float(most):g}.",
-            "Ask for less.",
-        )
-    found: Any = looked.ask()
-    try:
-        ends = {name: _ends(name, found, known[name].bounds if name in known else None) for name in names}
-        release = asked(ends).ask()
-    except DPError as error:
-        paid = found.privacy.epsilon
-        raise error.after(f"Bounds were looked for, at epsilon {paid:g}.") if paid else error from None
-    return _together(release, found, ends)
-
-
-def _ends(name: str, found: Any, declared_ones: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the bounds that were found, within those that were declared."""
-    low, high = found.bounds.get(name, declared_ones or (math.nan, math.nan))
-    if math.isnan(low):
-        raise ArgumentError(f"Bounds of {name!r} were not found.", "Ask with a larger epsilon, or declare them.")
-    if declared_ones is None:
-        return low, high
-    inside = max(low, declared_ones[0]), min(high, declared_ones[1])
-    return inside if inside[0] < inside[1] else declared_ones
-
-
-def _numbers(mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """Name the columns of numbers that a call names."""
+    find, schema = asks_to_find(mechanism, kwargs), target.table.schema
+    if not find and not any(column.find for column in schema.columns.values()):
+        return Question.read(target, mechanism, args, kwargs, by)
+    kwargs = {name: each for name, each in kwargs.items() if not (find and name == "bounds")}
     given = mechanism.bind(tuple(args), {name: each for name, each in kwargs.items() if name not in _PRICE})
-    kinds = {name: kind for name, kind in mechanism.columns.items() if kind in ("numeric", ["numeric"])}
-    listed = [given[name] if isinstance(given[name], list | tuple) else [given[name]] for name in kinds]
-    names = list(dict.fromkeys(name for each in listed for name in each if isinstance(name, str)))
-    if not names:
+    two = second_view(mechanism, given) is not None
+    if two and find:
         raise ArgumentError(
-            f'bounds="find" is for methods that name columns of numbers, and {mechanism.name}() names none here.',
-            "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
+            'bounds="find" is for questions of one table, and this one is of two.',
+            "Find them first, and declare them in both views: view.declare(found).",
         )
-    return names
-
-
-_PRICE = {"epsilon", "delta", "fresh"}
-
-
-def _together(release: Release, found: Any, ends: Mapping[str, tuple[float, float]]) -> Release:
-    """Return an answer with the price of both parts, and a note of the bounds."""
-    one, other = release.privacy, found.privacy
-    if one is None or other is None:
-        raise TypeError
-    told = [
-        f"{name} in [{low:g}, {high:g}], with at most {beyond or 0:,.0f} rows beyond (at 95 %)"
-        for (name, (low, high)), beyond in zip(ends.items(), found.beyond, strict=True)
-    ]
-    words = f"Bounds were found with a quarter of the epsilon: {'; '.join(told)}."
-    both = replace(one, epsilon=one.epsilon + other.epsilon, noise=(*other.noise, *one.noise))
-    return replace(_noting(release, words), privacy=both)
-
-
-def _noting(release: Release, words: str) -> Release:
-    if isinstance(release, Groups):
-        return replace(release, releases=tuple(_noting(each, words) for each in release.releases))
-    notes = release.result.get("notes")
-    return replace(release, notes=(*notes, words)) if isinstance(notes, tuple) else release  # type: ignore[call-arg]
+    if two:
+        return Question.read(target, mechanism, args, kwargs, by)
+    wide = widened(told_to_find(schema, mechanism, given) if find else schema)
+    target = replace(target, table=target.table.declaring(wide.columns))
+    return replace(FoundFirst.read(target, mechanism, args, kwargs, by), told=find)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.joint import JointAccount
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord
+    from dfprivacy.schema import Column
 
 __all__ = ["CallPayer", "GroupPayer", "Unpaid", "delta_of", "epsilon_of"]
 
@@ -49,6 +50,7 @@ class CallPayer:
         self._price = price
         self.noise: list[MeasurementRecord] = []
         self.looked = False
+        self.numbers: set[Column] = set()
         self.kept = Kept(account, self.id, fresh=fresh, many=many)
         self._account = account
         self._mechanism = mechanism

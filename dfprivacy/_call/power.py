@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfprivacy._call.advice import PART, finder
+from dfprivacy._call.bounds import asks_to_find, found_within, to_find, told_to_find, widened
 from dfprivacy._call.plan import read_question, written_question
 from dfprivacy._call.target import positive, slack
-from dfprivacy._measure.curator import Curator
+from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames.made_up import MadeUpFrame
@@ -26,8 +30,6 @@ from dfprivacy.release import Release, Value
 from dfprivacy.schema import as_whole
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from dfprivacy._privacy.losses import PrivacyLoss
@@ -221,9 +223,12 @@ def power_of(
         raise ArgumentError(
             f"There is no method {method!r}.", f"The methods are {sorted(registry().mechanisms)!r}."
         )
+    if find := asks_to_find(mechanism, kwargs):
+        del kwargs["bounds"]
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
+    schema = widened(told_to_find(schema, mechanism, given) if find else schema)
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
         mechanism.check(**arguments)
@@ -237,11 +242,11 @@ def power_of(
             declared = replace(schema, size=None if schema.neighbors == "add_remove" else rows)
             table = Table(MadeUpFrame(_checked(make(rng, rows), schema, rows)), declared)
             for place, price in enumerate(prices):
-                answer = _answered(mechanism, table, arguments, _Free(price, part))
-                counts[place, at] += _yes(finds, answer, method)
+                answer = _found_first(mechanism, table, given, _Free(price, part))
+                counts[place, at] += answer is not None and _yes(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
-    question = written_question(method, args, kwargs)
+    question = written_question(method, args, {**kwargs, **({"bounds": "find"} if find else {})})
     return Power(question, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
 
 
@@ -254,6 +259,26 @@ def _several(what: str, given: object) -> Sequence[Any]:
 
 def _count(what: str, given: object, most: int) -> int:
     return as_whole(given, what, 1, most)
+
+
+def _found_first(mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _Free) -> Any:
+    """Ask a method of made-up rows, with bounds that are found first where they are to be; None if none were."""
+    arguments = mechanism.resolve(table.schema, given)
+    if not any(column.find for column in table.schema.columns.values()):
+        return _answered(mechanism, table, arguments, payer)
+    planner = Planner(table, payer)
+    with suppress(Exception), np.errstate(all="ignore"):  # a plan may end where its void numbers lead nowhere
+        mechanism.measure(planner, arguments)
+    if names := to_find(planner):
+        search = finder()
+        looked = search.resolve(table.schema, {"columns": names})
+        found = _answered(search, table, looked, _Free(payer.epsilon * PART, Fraction(0)))
+        try:
+            table = table.declaring(found_within(table.schema, names, found).columns)
+        except ArgumentError:
+            return None
+        payer = _Free(payer.epsilon * (1 - PART), payer.delta)
+    return _answered(mechanism, table, mechanism.resolve(table.schema, given), payer)
 
 
 def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _Free) -> Any:

@@ -11,11 +11,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from dfprivacy import _words
+from dfprivacy._call.advice import narrowing
 from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.implied import implied_answer
@@ -85,7 +86,7 @@ class Question:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         by: tuple[Column, ...] = (),
-    ) -> Question:
+    ) -> Self:
         """Check a call. Nothing is charged and no private column is read."""
         rest = dict(kwargs)
         epsilon = rest.pop("epsilon", None)
@@ -299,6 +300,7 @@ class Question:
             curator.close()
         call.noise += curator.measured
         call.looked |= curator.looked
+        call.numbers |= curator.numbers
         return measured
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
@@ -306,6 +308,7 @@ class Question:
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose
+        selecting = {column for each in self.target.table.conditions for column in each.columns}
         return Privacy(
             epsilon=float(epsilon_of(call.charged)),
             delta=float(delta_of(call.charged)),
@@ -321,6 +324,7 @@ class Question:
             question=self.sentence,
             where=self.where,
             sample="" if self.target.table.sample is None else str(self.target.table.sample),
+            found=tuple(sorted({str(each) for each in {*call.numbers, *selecting} if each.beyond is not None})),
         )
 
     def explain(self) -> Explanation:
@@ -365,7 +369,8 @@ class Question:
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
         """Let the mechanism say what it could find out from what was planned."""
         find = self.mechanism.planner
-        return {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        found = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        return {**found, **narrowing(self, planner, found)}
 
     def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
         """Let the mechanism plan its measurements of a table, of which some may be kept in the ledger.

@@ -52,6 +52,10 @@ class Curator(Sums, Decisions, Discovery):
         The measurements made so far.
     looked : bool
         Whether the columns were looked at, beyond those that the question names.
+    numbers : set of Column
+        The columns whose numbers, limited to their bounds, were measured.
+    scaled : bool
+        Whether the noise of any measurement is scaled to such bounds.
     planned : object
         For a planner (`Mechanism.plans`): the measurement that the mechanism would make. Its scales and numbers of
         rows are those to come, its values are void. Else None.
@@ -266,6 +270,7 @@ class Curator(Sums, Decisions, Discovery):
         self._table.present()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
         copies = copied(several)
+        self.numbers |= {column for each in several for column in each.columns if column.bounds is not None}
         size = self.size
         if size is None or self.neighbors != "replace_one":
             raise ArgumentError(

@@ -245,7 +245,7 @@ class Decisions(Paying):
         if not self.decides:
             self._refuse_several("This decides by group")
         self._table.present()
-        query = self._table.read(statistic)
+        query = self._read(self._table.read(statistic))
         if self._table.agreed(query.looks_at):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."

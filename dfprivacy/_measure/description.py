@@ -55,7 +55,8 @@ _FEW = 3  # conditions, of which any order is tried
 _LONG = 1024  # characters, beyond which a digest stands for a value
 _HOUSE = "dfprivacy"
 _NO_PLUGINS = frozenset({_HOUSE, "builtins", "abc", "typing"})
-_WORKED_OUT = {  # attributes of the house's own classes that follow from others, some only once they are asked for
+_WORKED_OUT = {  # attributes of the house's own classes that follow from others, or that no number follows from
+    "dfprivacy.schema:Column": frozenset({"find", "beyond"}),
     "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
     "dfprivacy.features.onehot:OneHot": frozenset({"groups", "columns", "shape", "weights", "_codes", "_place"}),
 }

@@ -11,6 +11,7 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features import Moments, Outer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.query import Query
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord
+    from dfprivacy.schema import Column
 
 __all__ = ["CallBudget", "KeptMeasurements", "Part", "Paying"]
 
@@ -120,6 +122,8 @@ class Paying:
     _kept: KeptMeasurements | None = None
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
+    numbers: set[Column] = field(default_factory=set, init=False)
+    scaled: bool = field(default=False, init=False)
     _left: Fraction = field(default=_ALL, init=False)
     _gaussian_only: bool = field(default=False, init=False)
 
@@ -154,6 +158,12 @@ class Paying:
                 f"{unit.column!r}.",
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
+
+    def _read(self, query: Query) -> Query:
+        """Note the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
+        self.numbers |= query.numbers
+        self.scaled |= any(isinstance(each, Moments | Outer) for each in query.parts)
+        return query
 
     def _copy(self, query: Query) -> Query:
         """Copy what is to see rows, before anything is paid."""

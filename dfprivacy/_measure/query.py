@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from dfprivacy.errors import PluginError
-from dfprivacy.features import RowFeatures
+from dfprivacy.features import Given, OneHot, RowFeatures, Stack
 from dfprivacy.features.base import enforced
 from dfprivacy.statistics import OfSums
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dfprivacy.release import Reveal
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
@@ -73,9 +75,34 @@ class Query:
         return (*self.columns, *(self.features.columns if self.features else ()))
 
     @property
+    def parts(self) -> Iterator[RowFeatures | Statistic]:
+        """What is computed of each row that has values, in each category; of a statistic, that itself as well."""
+        if isinstance(self.of, RowFeatures):
+            yield from _parts(self.of)
+        else:
+            yield self.of
+            yield from () if self.features is None else _parts(self.features)
+
+    @property
+    def numbers(self) -> frozenset[Column]:
+        """The columns whose numbers, limited to their bounds, its value follows from."""
+        return frozenset(column for part in self.parts for column in part.columns if column.bounds is not None)
+
+    @property
     def dimension(self) -> int:
         """Number of coordinates d of its value."""
         return math.prod(self.shape)
+
+
+def _parts(features: RowFeatures) -> Iterator[RowFeatures]:
+    match features:
+        case Given() | OneHot():
+            yield from () if features.of is None else _parts(features.of)
+        case Stack():
+            for each in features.features:
+                yield from _parts(each)
+        case _:
+            yield features
 
 
 def copied(original: T) -> T:

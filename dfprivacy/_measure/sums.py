@@ -244,7 +244,7 @@ class Sums(Paying):
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
-        query = self._table.read(measurand).revealing(reveal)
+        query = self._read(self._table.read(measurand).revealing(reveal))
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
@@ -272,7 +272,7 @@ class Sums(Paying):
             )
         if share is None:
             return self.sum(features)
-        query = Query.read(features)
+        query = self._read(Query.read(features))
         grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
         cost = share.loss.epsilon, share.loss.delta
         return self._drawn(query, priced(query, "gaussian", grid, share.scale(grid.squared), cost))

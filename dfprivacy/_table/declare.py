@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,23 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
-from dfprivacy.schema import OTHER, Category, Column, Schema, Unit, as_number, as_whole, bounds_of, distinct_of
+from dfprivacy.schema import (
+    OTHER,
+    Category,
+    Column,
+    FoundPair,
+    Schema,
+    Unit,
+    as_number,
+    as_whole,
+    bounds_of,
+    distinct_of,
+)
+from dfprivacy.schema.values import read_number
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
-    from dfprivacy.schema import Neighbors
+    from dfprivacy.schema import Bounds, Neighbors
 
 __all__ = ["ROWS_OF_ONE", "declared", "read_schema", "read_size", "read_unit"]
 
@@ -25,7 +38,7 @@ ROWS_OF_ONE = 1 << 20
 def read_schema(
     frame: Frame,
     *,
-    bounds: Mapping[str, tuple[Any, Any]] | None,
+    bounds: Mapping[str, Bounds] | None,
     categories: Mapping[str, Sequence[Category]] | None,
     public: Sequence[str],
     missing: Mapping[str, Any] | None,
@@ -58,11 +71,10 @@ def read_schema(
     columns = {}
     for name in names:
         column = _column(
-            name,
+            Column(name, public=name in public),
             declarations["bounds"].get(name),
             declarations["categories"].get(name),
             declarations["missing"].get(name),
-            public=name in public,
         )
         if column != Column(name):
             columns[name] = column
@@ -146,7 +158,7 @@ def _refuse_unit(unit: Unit | None, argument: str, declared: object) -> None:
 def declared(
     schema: Schema,
     *,
-    bounds: Mapping[str, tuple[Any, Any]] | None,
+    bounds: Mapping[str, Bounds] | None,
     categories: Mapping[str, Sequence[Category]] | None,
     missing: Mapping[str, Any] | None,
 ) -> Schema:
@@ -165,11 +177,10 @@ def declared(
         before = columns.get(name, Column(name))
         counts_as = (OTHER if before.other else before.fill) if before.filled else None
         columns[name] = _column(
-            name,
-            declarations["bounds"].get(name, before.bounds),
+            before,
+            declarations["bounds"].get(name),
             declarations["categories"].get(name, before.categories),
             declarations["missing"].get(name, counts_as),
-            public=before.public,
         )
     return replace(schema, columns={name: columns[name] for name in schema.names if name in columns})
 
@@ -191,26 +202,36 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
             )
 
 
-def _column(name: str, bounds: object, categories: object, missing: object, *, public: bool) -> Column:
-    limits = None if bounds is None else bounds_of(name, bounds)
+def _column(before: Column, bounds: object, categories: object, missing: object) -> Column:
+    """Say what is declared of a column, of which bounds that nobody speaks of stay as they were."""
+    name = before.name
     domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
+    find, limits, beyond = before.find, before.bounds, before.beyond
+    if isinstance(bounds, str) and bounds == "find":
+        find = True
+    elif bounds is not None:
+        find, limits = False, bounds_of(name, bounds)
+        beyond = bounds.beyond if isinstance(bounds, FoundPair) else None
+    if find and domain and all(isinstance(each, str) and math.isnan(read_number(each)) for each in domain):
+        raise SchemaError(f"Column {name!r} has categories, and no numbers.", "Ask for its value_counts.")
     other = domain is not None and isinstance(missing, str) and missing == OTHER
     fill = None
     if other:
         domain = (*(c for c in domain or () if c != OTHER), OTHER)
     elif missing is not None:
-        if limits is None:
+        if limits is None and not find:
             raise SchemaError(
                 f"missing[{name!r}]{quoted(missing)} cannot be used.",
                 f'A column with bounds takes a number, a column with categories takes "{OTHER}".',
             )
         fill = as_number(missing, f"missing[{name!r}]")
-        if not limits[0] <= fill <= limits[1]:
+        if limits is not None and not limits[0] <= fill <= limits[1]:
             raise SchemaError(
                 f"missing[{name!r}] = {fill:g} lies outside the bounds {list(limits)!r}.",
                 "Choose a value within.",
             )
-    return Column(name, limits, domain, fill, other, public, filled=missing is not None)
+    filled = missing is not None
+    return Column(name, limits, domain, fill, other, before.public, filled=filled, find=find, beyond=beyond)
 
 
 def _names(argument: str, names: object) -> tuple[str, ...]:

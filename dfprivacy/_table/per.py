@@ -128,8 +128,8 @@ def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Colu
     low, high = of.bounds
     if how == "sum":
         low, high = bounds_of(name, (min(0.0, most * low), max(0.0, most * high)) if limits is None else limits)
-        return Column(name, bounds=(low, high), fill=min(max(0.0, low), high), filled=True)  # as everybody has one
-    return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled)
+        return Column(name, bounds=(low, high), fill=min(max(0.0, low), high), filled=True, beyond=of.beyond)
+    return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled, beyond=of.beyond)
 
 
 class PerFrame:

@@ -47,7 +47,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 Category: TypeAlias = str | int | float | bool
 Neighbors = Literal["replace_one", "add_remove"]
 Codes: TypeAlias = "NDArray[np.intp]"
+Bounds: TypeAlias = tuple[Any, Any] | Literal["find"]
 T = TypeVar("T")
 
 OTHER = "other"
@@ -106,6 +107,10 @@ class Column:
         Whether neighbouring tables agree on this column.
     filled : bool
         Whether somebody said what a missing value counts as, so that it is never left out.
+    find : bool
+        Whether each question that needs its numbers finds bounds first, within those that it has, if any.
+    beyond : float or None
+        Where its bounds were found, not known: at most so many rows lie beyond them, with probability 0.95.
     """
 
     name: str
@@ -115,6 +120,8 @@ class Column:
     other: bool = False
     public: bool = False
     filled: bool = False
+    find: bool = False
+    beyond: float | None = None
 
     def __post_init__(self) -> None:
         """Raise a `SchemaError` for what would let a value be outside of the bounds or the categories."""
@@ -139,6 +146,11 @@ class Column:
     def __hash__(self) -> int:
         return hash(self.name)  # columns are looked up in every batch, and may have many categories
 
+    def __str__(self) -> str:
+        ends = "" if self.bounds is None else f" in [{self.low:g}, {self.high:g}]"
+        few = self.beyond is not None and math.isfinite(self.beyond)
+        return f"{self.name}{ends}" + (f", with at most {self.beyond:,.0f} rows beyond (at 95 %)" if few else "")
+
     @property
     def low(self) -> float:
         """Lower bound."""
@@ -161,6 +173,11 @@ class Column:
 
     @property
     def _bounds(self) -> tuple[float, float]:
+        if self.bounds is None and self.find:
+            raise SchemaError(
+                f"Bounds of column {self.name!r} are found by each question about one table, and this needs them.",
+                f"Find them before: view.declare(view.find_bounds([{self.name!r}], epsilon=...)).",
+            )
         if self.bounds is None:
             raise SchemaError(
                 f"Column {self.name!r} has no bounds.",
@@ -199,6 +216,8 @@ class Column:
             "other": self.other,
             "public": self.public,
             **({"filled": True} if self.filled else {}),
+            **({"find": True} if self.find else {}),
+            **({} if self.beyond is None else {"beyond": self.beyond}),
         }
 
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
@@ -551,6 +570,26 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
     return np.asarray(values, dtype=np.int64)
 
 
+class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
+    """Bounds that were found, not known: a pair, wherever one is declared, that the column remembers as found.
+
+    Parameters
+    ----------
+    bounds : tuple of float
+        Lower and upper bound.
+    beyond : float
+        At most so many rows lie beyond them, with probability 0.95.
+    """
+
+    beyond: float
+
+    def __new__(cls, bounds: tuple[float, float], beyond: float = math.inf) -> Self:
+        """Make a pair."""
+        pair = super().__new__(cls, bounds)
+        pair.beyond = beyond
+        return pair
+
+
 @dataclass(frozen=True)
 class Unit:
     """Whose all rows neighbouring tables differ in, where that is more than one row.
@@ -688,7 +727,8 @@ class Schema:
         **Privacy.** It follows from what is declared and from the seed, and from nothing else: no row is read. So
         columns have nothing to do with each other. Numbers are around the middle of their bounds with a standard
         deviation of a sixth of the range, dates are days since 1970-01-01, categories are all alike, what counts as
-        ``"other"`` is missing, and so is all of a column of which nothing is declared.
+        ``"other"`` is missing, and so is all of a column of which nothing is declared. Numbers whose bounds are to
+        be found are standard normal.
 
         Examples
         --------
@@ -719,7 +759,8 @@ class Schema:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
         categories = column.categories[:-1] if column.categories and column.other else column.categories
         facts = {
-            "bounds": column.bounds and tuple(map(_short, column.bounds)),
+            "bounds": "find" if column.find else column.bounds and tuple(map(_short, column.bounds)),
+            "found": column.beyond,
             "categories": categories or column.categories,
             "missing": (OTHER if column.other else _short(column.fill)) if column.filled else None,
             "public": column.public or None,
@@ -816,7 +857,9 @@ def as_number(value: object, what: str) -> float:
 def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     """Read the bounds of a column."""
     if isinstance(bounds, str | range) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
-        raise SchemaError(f"bounds[{name!r}] must be a pair (low, high).")
+        raise SchemaError(
+            f"bounds[{name!r}] must be a pair (low, high).", 'Or "find", where nobody knows: questions find them.'
+        )
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
     pair = f"bounds[{name!r}] = ({low:.15g}, {high:.15g})"
     if not low < high:

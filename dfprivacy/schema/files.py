@@ -21,7 +21,7 @@ import numpy as np
 
 from dfprivacy._privacy.filters import exact
 from dfprivacy.errors import ArgumentError, SchemaError
-from dfprivacy.schema import Words, toml
+from dfprivacy.schema import FoundPair, Words, toml
 from dfprivacy.schema.values import plain_number
 
 __all__ = ["SchemaFile", "read_file", "read_whole", "skeleton"]
@@ -42,7 +42,8 @@ TERMS: dict[str, tuple[type, ...]] = {
     "columns": (dict,),
 }
 OF_COLUMNS: dict[str, tuple[type, ...]] = {
-    "bounds": (list,),
+    "bounds": (list, str),
+    "found": (int, float),
     "categories": (list,),
     "missing": (str, int, float),
     "public": (bool,),
@@ -87,7 +88,9 @@ class SchemaFile:
         whose |= {term: self.terms.get(term, usual) for term, usual in _USUAL.items()}
         lines = toml.table(whose)
         for name, facts in self.columns.items():
-            deciding = {each: _plain(facts[each]) for each in sorted(facts) if each in ("bounds", "missing")}
+            deciding = {
+                each: _plain(facts[each]) for each in sorted(facts) if each in ("bounds", "found", "missing")
+            }
             deciding |= {each: facts[each] for each in ("categories", "public") if facts.get(each)}
             lines += toml.table(deciding, "columns", name)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -112,6 +115,10 @@ class SchemaFile:
         arguments = {name: value for name, value in self.terms.items() if name != "name"}
         for argument in _BY_COLUMN:
             arguments[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
+        found = {
+            n: FoundPair(c["bounds"], c["found"]) for n, c in self.columns.items() if {"bounds", "found"} <= {*c}
+        }
+        arguments["bounds"] |= found
         return arguments | {"public": [name for name, column in self.columns.items() if column.get("public")]}
 
     def with_arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy.schema import FoundPair
 from dfprivacy.wording import number
 from dfprivacy_eda import plots
 
@@ -74,9 +75,13 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The bounds that were found by column, as `protect` takes them."""
-        ends = zip(self.columns, self.low, self.high, strict=True)
-        return {name: (low, high) for name, low, high in ends if low is not None and high is not None}
+        """The bounds that were found by column, as `protect` takes them, which remembers where they come from."""
+        ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
+        return {
+            name: FoundPair((low, high), math.inf if beyond is None else beyond)
+            for name, low, high, beyond in ends
+            if low is not None and high is not None
+        }
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -235,6 +240,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
     every: list[features.RowFeatures] = []
     for column in columns:
         wide = replace(column, bounds=(float(EDGES[0]), float(EDGES[-1])), categories=None, other=False, fill=0.0)
+        wide = replace(wide, find=False, beyond=None)
         every.append(features.Given(wide, of=features.Bins(wide, EDGES)))
     measured = curator.sum(features.Stack(*every))
     return Found(tuple(part.values for part in measured.parts), float(np.max(measured.scales)), curator.size)

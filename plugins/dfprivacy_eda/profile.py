@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Release, features, mechanism
-from dfprivacy.schema import OTHER
+from dfprivacy.schema import OTHER, FoundPair
 from dfprivacy.wording import listed
 from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
@@ -101,7 +101,8 @@ class Profile(Release):
             low, high, kind = self.low[at], self.high[at], self.kinds[at]
             texts = sorted(value for value in self.values[at] if isinstance(value, str) and value != OTHER)
             if kind in {"number", "date"} and low is not None and high is not None:
-                bounds[name] = (low, high)
+                beyond = self.beyond[at] if self.beyond else None
+                bounds[name] = FoundPair((low, high), math.inf if beyond is None else beyond)
                 if codes := self._codes(at):
                     categories[name] = codes
             elif kind == "text" and texts:
