@@ -114,7 +114,7 @@ def protect(
         ask. Analysts are named by the environment variable ``DFPRIVACY_ANALYST``, or else by the operating system.
     memory : float, optional
         How many bytes whole columns may take in this process, for methods that are of no sums; default: 2e9. What
-        needs more, at nine bytes a value, is refused: ask a `PrivateFrame.sample`.
+        needs more, at ten bytes a value, is refused: ask a `PrivateFrame.sample`.
 
     Returns
     -------

@@ -25,8 +25,8 @@ BATCH_ROWS = 1 << 14
 
 _NORMAL = sys.float_info.min  # from here on, a power of two changes no bit of a quotient
 
-VALUE_BYTES = 9
-"""What a value of a whole column takes: eight bytes, and one that says whether it is missing."""
+VALUE_BYTES = 10
+"""What a value of a whole column takes: eight bytes, one that says whether it is missing, and one on which side."""
 
 
 @dataclass
@@ -46,6 +46,7 @@ class Batch:
     _cleaned: dict[Column, NDArray[np.float64]] = field(default_factory=dict)
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
+    _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
     _gaps: dict[Column, bool] = field(default_factory=dict)
     _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
@@ -65,7 +66,7 @@ class Batch:
             for read, of in self.raw.items()
         }
         size = len(range(self.size)[rows]) if isinstance(rows, slice) else len(rows)
-        return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing))
+        return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing), each(self._side))
 
     def mark(self, column: Column, code: int) -> None:
         """Let a column have the same category in every row."""
@@ -106,8 +107,15 @@ class Batch:
         tuple of ndarray of bool
             Each of shape (size,), by the row's value before it was limited.
         """
+        if (side := self._side.get(column)) is not None:
+            return side < 0, side > 0
         raw = np.asarray(self.raw[number(column)], dtype=np.float64)
         return raw < column.low, raw > column.high
+
+    def side(self, column: Column) -> NDArray[np.int8]:
+        """Return -1 for a row whose number lies below its bounds, 1 above, and 0 for any other."""
+        below, above = self.beyond(column)
+        return above.astype(np.int8) - below.astype(np.int8)
 
     def codes(self, column: Column) -> Codes:
         """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
@@ -243,10 +251,12 @@ def gathered(
     numbers = {c: [np.empty(0)] for c in columns if c.bounds is not None}
     labels = {c: [np.empty(0, np.intp)] for c in columns if c.categories is not None}
     gone = {c: [np.empty(0, np.bool_)] for c in (*numbers, *labels)}
+    sides = {c: [np.empty(0, np.int8)] for c in numbers}
     looks: list[tuple[Any, dict[Column, list[Any]]]] = [
         (Batch.values, numbers),
         (Batch.codes, labels),
         (Batch.missing, gone),
+        (Batch.side, sides),
     ]
     selected = 0
     for batch, mask in parts:
@@ -258,8 +268,8 @@ def gathered(
             for c, arrays in columns_of.items():
                 arrays.append(look(batch, c)[chosen])
     # One by one, for memory.
-    cleaned, encoded, missing = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
-    return Batch(selected, {}, cleaned, encoded, missing)
+    whole = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
+    return Batch(selected, {}, *whole)
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:

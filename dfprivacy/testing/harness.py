@@ -181,12 +181,14 @@ def _part(column: Raw, start: int, stop: int) -> Raw:
 
 
 def _for_curator() -> bool:
-    """Tell whether the read that is going on was asked for by a public method of a curator."""
+    """Tell whether the read that is going on was asked for by a public method of a curator, or is of groups in step."""
     frame, last = sys._getframe(2), ""  # noqa: SLF001 - who asks is the question
     walk: Any = frame
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
         last = walk.f_code.co_qualname
         walk = walk.f_back
+    if last == "Steps.run":  # what groups have asked is read where they meet; what they do themselves is elsewhere
+        return True
     return last.startswith(_VERBS) and not last.startswith(tuple(f"{kind}_" for kind in _VERBS))
 
 
