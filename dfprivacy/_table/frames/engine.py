@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dfprivacy._table.frames import Frame, Raw, Read, redact_errors, unread
-from dfprivacy._table.frames.columns import names_people, raw
 from dfprivacy._table.frames.travel import code_of, packed, unpacked
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
@@ -59,6 +58,8 @@ class EngineFrame(Frame):
 
     def names_people(self, name: str) -> bool:
         """Whether the type of a column can name people."""
+        from dfprivacy._table.frames.columns import names_people  # which imports Arrow
+
         empty = self.engine.empty()
         return names_people(_reader(empty).column(empty, name))
 
@@ -124,6 +125,8 @@ class Part:
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
+        from dfprivacy._table.frames.columns import raw  # which imports Arrow
+
         names = [*dict.fromkeys(read.name for read in reads)]
         for table in self.tables:
             for rows, columns in _reader(table).batches(table, names, size):
