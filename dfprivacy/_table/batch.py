@@ -268,8 +268,8 @@ def gathered(
             for c, arrays in columns_of.items():
                 arrays.append(look(batch, c)[chosen])
     # One by one, for memory.
-    whole = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
-    return Batch(selected, {}, *whole)
+    cleaned, encoded, missing, side = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
+    return Batch(selected, {}, cleaned, encoded, missing, side)
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
