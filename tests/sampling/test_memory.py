@@ -9,7 +9,7 @@ import pytest
 import dfprivacy as dp
 
 ROWS = 1000
-NEEDED = 9 * 2 * ROWS
+NEEDED = 10 * 2 * ROWS
 
 
 def protected(name="table", make=pl.DataFrame, **terms):
