@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from dfprivacy._measure.query import copied
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.grid import SUM_MAX
 from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
@@ -135,7 +136,8 @@ class Table(Rows):
         return integers(self.summed(features, k))
 
     def summed(self, features: RowFeatures, k: int) -> Integers:
-        """Return the same."""
+        """Return the same. A copy sees the rows: what was priced, and may be priced again, has seen none."""
+        features = copied(features)
         sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.summands, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
@@ -230,6 +232,7 @@ class Table(Rows):
             total = self.summed(*summed)
         if total is not None and isinstance(query.of, RowFeatures):
             return total
+        query = query.copy()  # which alone sees rows, as in `summed`
         data: Any
         if summed is not None and total is not None:
             features, fine = summed
