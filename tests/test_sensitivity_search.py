@@ -153,7 +153,9 @@ def views(rng, tables, relation, most, public):
         frame = pd.DataFrame(rows, columns=[*(["id"] if unit else []), *COLUMNS])
         view = dp.protect(frame, next(NAMES), epsilon=1, ledger="memory:", **known)
         if unit:
-            view._target.table.frame.key = KEY
+            frame = view._target.table.frame
+            whose, _, of_a_row = frame._chosen_by
+            frame._chosen_by = whose, KEY, of_a_row
             object.__setattr__(view._target.account, "key", KEY.hex())
         view = view.where(**where) if where else view
         made.append(view.per("id").agg(how) if per else view)
@@ -166,7 +168,7 @@ def sums(table, query, k, by):
         return [int(each) for each in table.value(query.copy(), k)]
     parts = table.groups(by)
     steps = Steps(None, whole=table)
-    values = steps._exact([Asked(reads=(part, query, k)) for part in parts]).values()
+    values = steps._exact([Asked(table=part, reads=(query, k)) for part in parts]).values()
     return [int(each) for value in values for each in value]
 
 

@@ -45,7 +45,7 @@ from dfprivacy.features import (
 from dfprivacy.features.base import enforced
 from dfprivacy.features.integers import integers
 from dfprivacy.release import Release
-from dfprivacy.statistics import OfSums
+from dfprivacy.statistics import OfSums, Statistic
 from dfprivacy.testing.noise import seeded_noise
 
 K = 24
@@ -138,10 +138,10 @@ def passes():
 def in_step(whole, keys, measurands, k=K):
     """Exact values that groups ask at once, and of each by itself."""
     parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), Steps(None, whole=whole)
-    asked = [Asked(reads=(part, steps.read(each), k)) for part, each in zip(parts, measurands, strict=False)]
+    asked = [Asked(table=part, reads=(steps.read(each), k)) for part, each in zip(parts, measurands, strict=False)]
     with passes() as counted:
         found = [integers(each) for each in steps._exact(asked).values()]
-    own = [integers(part.value(query, k)) for part, query, _ in (each.reads for each in asked)]
+    own = [integers(each.table.value(*each.reads)) for each in asked]
     return own, found, counted
 
 
@@ -318,6 +318,69 @@ def test_all_combinations_together_cost_what_was_asked():
 
     assert 1 == answers.privacy.epsilon == view.budget.spent
     assert [0.5] * 32 == [noise.epsilon for noise in answers.privacy.noise]
+
+
+class Remembering(Statistic):
+    """A statistic that keeps what it sees, and says that rows move it by as much."""
+
+    shape = ()
+
+    def __init__(self, column):
+        self.columns, self.seen = (column,), [1.0]
+
+    def value(self, rows):
+        self.seen.append(float(rows.values(self.columns[0]).max(initial=0)))
+        return 0.0
+
+    def sensitivity(self, relation, norm, public):
+        return max(self.seen)
+
+    def describe(self):
+        return "nothing"
+
+
+@pytest.mark.parametrize("keys", [(), ("g",)], ids=str)
+def test_what_is_priced_has_seen_no_row(keys):
+    """A statistic that keeps what it sees has the price of one that has seen nothing, also when asked again."""
+    scales, seen = [], []
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def again(curator, column):
+        "The same twice."
+        statistic = Remembering(column)
+        scales.append([float(curator.measure(statistic, share=share).scales) for share in ("1/4", "3/4")])
+        seen.append(statistic.seen)
+
+    register_mechanism(again)
+    try:
+        view = protect({"x": [3.0], "y": [0.0], "g": ["a"], "h": [0]}, categories={"g": ["a", "b"]})
+        (view.group_by(*keys) if keys else view).again("x", epsilon=1)
+    finally:
+        unregister("again")
+
+    assert [[1.0]] * len(seen) == seen
+    assert [3.0] * len(scales) == pytest.approx([first / last for first, last in scales], rel=1e-3)
+
+
+def test_a_group_cannot_ask_for_another():
+    """Two measurements of the rows of one group are not one for two groups, at the price of one."""
+    curators = []
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def other(curator, column):
+        "Whatever the first group has."
+        curators.append(curator)
+        return curators[0].sum(Moments(column, count=True), share="1/8").values.tolist()
+
+    register_mechanism(other)
+    view = protect()
+    try:
+        with pytest.raises(PluginError, match="its own"):
+            view.group_by("g").other("x", epsilon=1)
+    finally:
+        unregister("other")
+
+    assert 0 == view.budget.spent
 
 
 def test_noise_is_drawn_for_every_group():

@@ -110,7 +110,7 @@ class Decisions(Paying):
             return np.array(chosen, dtype=np.intp)
 
         losses = [each(plan.epsilon / top)] * top
-        return self._perform(plan.at(scale), losses, draw, np.arange(top), plan.reads(self._table))
+        return self._perform(plan.at(scale), losses, draw, np.arange(top), (plan.query, plan.k))
 
     def above_threshold(
         self,
@@ -179,7 +179,7 @@ class Decisions(Paying):
 
         record = plan.at(scales[1])
         blank = np.zeros(statistic.dimension, dtype=np.bool_)
-        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, plan.reads(self._table))
+        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, (plan.query, plan.k))
         return SparseVectorAnswers(reached, units[0], units[1], record)
 
     @overload

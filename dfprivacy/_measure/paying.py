@@ -156,11 +156,12 @@ class Paying:
         losses: Sequence[PrivacyLoss],
         draw: Callable[..., T],
         blank: T,
-        reads: tuple[Table, Query, int] | None = None,
+        reads: tuple[Query, int] | None = None,
     ) -> T:
         """Pay, and only then read and draw."""
         reserve = self._reserve(losses[-1]) if losses else ()
-        answer: T = self._in_step.ask(Asked(losses=losses, reserve=reserve, reads=reads, answer=draw, blank=blank))
+        asked = Asked(table=self._table, losses=losses, reserve=reserve, reads=reads, answer=draw, blank=blank)
+        answer: T = self._in_step.ask(asked)
         self.measured.append(record)
         return answer
 

@@ -100,10 +100,6 @@ class Decision:
     steps: int
     query: Query
 
-    def reads(self, table: Table) -> tuple[Table, Query, int]:
-        """Return what is read of a table."""
-        return table, self.query, self.k
-
     def at(self, scale: float) -> MeasurementRecord:
         """Say it in words, with noise of a scale in steps."""
         return MeasurementRecord(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord, Reveal
     from dfprivacy.statistics import Statistic
 
-    Reads = tuple[Table, Query, int]
+    Reads = tuple[Query, int]
 
 __all__ = ["Asked", "Part", "Steps", "Taken"]
 
@@ -57,10 +57,12 @@ class Asked:
 
     Attributes
     ----------
+    table : Table
+        The rows.
     losses, reserve : sequence of PrivacyLoss
         What it costs, and what must fit into the budget afterwards.
-    reads : tuple of (Table, Query, int), optional
-        The rows, what of them, and the k of 2 to the minus k, in steps of which its exact value is.
+    reads : tuple of (Query, int), optional
+        What is read of them, and the k of 2 to the minus k, in steps of which its exact value is.
     answer : callable
         What the curator gets: of the exact value if there is one.
     blank : object
@@ -69,6 +71,7 @@ class Asked:
         The noise that a value gets; then the answer is a `Taken`.
     """
 
+    table: Table
     losses: Sequence[PrivacyLoss] = ()
     reserve: Sequence[PrivacyLoss] = ()
     reads: Reads | None = None
@@ -180,6 +183,8 @@ class Steps:
 
     def once(self, about: Hashable, work_out: Callable[[], T]) -> T:
         """Work out what is public and the same for all groups of the call, when the first one needs it."""
+        if self._whole is None:
+            return work_out()
         if about not in self._worked_out:
             self._worked_out[about] = work_out()
         return cast("T", self._worked_out[about])
@@ -191,6 +196,8 @@ class Steps:
 
     def _answers(self, asked: Sequence[Asked]) -> list[Any]:
         """Look up, pay, read and draw; the order of these is what privacy rests on."""
+        if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
+            raise PluginError("Two groups asked the same curator.", "Let each group ask its own.")
         texts = {id(each): self._described(each) for each in asked}
         answers: dict[int, Any] = self._known(asked, texts)
         left = [each for each in asked if id(each) not in answers]
@@ -223,9 +230,9 @@ class Steps:
             return None
         if self._dry and kept.fresh:  # nothing is taken, and nothing kept
             return None
-        table, query, _ = asked.reads
+        query, _ = asked.reads
         what = self.once(("described", query.key, query.reveal), lambda: describe_query(query, kept.origins))
-        return describe(what, table, kept.origins)
+        return describe(what, asked.table, kept.origins)
 
     def _known(self, asked: Sequence[Asked], texts: Mapping[int, str | None]) -> dict[int, Taken]:
         """Take what the ledger keeps and is at least as accurate, at no charge and without a look at the rows."""
@@ -257,14 +264,14 @@ class Steps:
 
         Each with the number of its coordinates, and the places there of what is asked, as they are kept.
         """
-        (table, query, _), price, kept = cast("Reads", asked.reads), cast("Price", asked.price), self._kept
+        (query, _), price, kept = cast("Reads", asked.reads), cast("Price", asked.price), self._kept
         parts = [(text, query.dimension, self._places(query))]
         of = query.of
         if kept is None or not isinstance(of, RowFeatures) or query.reveal is not None:
             return parts
-        if price.noise == "cube" or table.parts:
+        if price.noise == "cube" or asked.table.parts:
             return parts
-        for at, (features, rows, places) in enumerate(larger(of, table)):
+        for at, (features, rows, places) in enumerate(larger(of, asked.table)):
             whole = partial(describe_query, Query.read(features), kept.origins)
             described = describe(self.once(("larger", query.key, at), whole), rows, kept.origins)
             order = canonical_order(features)
@@ -297,7 +304,7 @@ class Steps:
 
     def _keeping(self, asked: Asked, steps: NDArray[np.int64], text: str | None) -> Taken:
         """Leave what was measured for others."""
-        query, price, kept = cast("Reads", asked.reads)[1], cast("Price", asked.price), self._kept
+        query, price, kept = cast("Reads", asked.reads)[0], cast("Price", asked.price), self._kept
         places = self._places(query)
         ordered = steps[np.argsort(places)]
         if kept is not None and text is not None:
@@ -308,7 +315,7 @@ class Steps:
 
     def _exact(self, asked: Sequence[Asked]) -> dict[int, Integers]:
         """Read exact values: what groups sum in one pass, anything else of each by itself."""
-        reads = {id(each): each.reads for each in asked if each.reads is not None}
+        reads = {id(each): (each.table, *each.reads) for each in asked if each.reads is not None}
         summed = {at: query.summed(k) for at, (_, query, k) in reads.items()}
         several = {at: (reads[at][0], *what) for at, what in summed.items() if what is not None}
         totals = dict(zip(several, self._totals([*several.values()]), strict=True))
@@ -336,12 +343,12 @@ def _with_noise(asked: Sequence[Asked], values: Mapping[int, Integers]) -> dict[
     """Add noise: what has the same law in one draw, for a call of the sampler takes longer than a number does."""
     alike: dict[Hashable, list[Asked]] = defaultdict(list)
     for each in asked:
-        (_, query, _), price = cast("Reads", each.reads), cast("Price", each.price)
+        (query, _), price = cast("Reads", each.reads), cast("Price", each.price)
         own = id(each) if price.noise == "cube" else None  # all coordinates of which are one draw
         alike[price.noise, price.scale, query.dimension, query.reveal, own].append(each)
     noisy: dict[int, NDArray[np.int64]] = {}
     for same in alike.values():
-        (_, query, _), price = cast("Reads", same[0].reads), cast("Price", same[0].price)
+        (query, _), price = cast("Reads", same[0].reads), cast("Price", same[0].price)
         sums, sampler = np.stack([clamped(values[id(each)]) for each in same]), noises.sampler()
         if query.reveal is not None:
             drawn = sampler.revealed(sums, price.scale, _chooser(query, price))

@@ -173,7 +173,7 @@ class Sums(Paying):
         squared = math.ceil(min(needs) / _ROOM)
         scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
         loss = Gaussian(squared, scale, dimension, epsilon, delta)
-        self._in_step.ask(Asked(losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
+        self._in_step.ask(Asked(table=self._table, losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
         return [
             once(features, JointShare(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
@@ -238,7 +238,7 @@ class Sums(Paying):
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._in_step.ask(Asked(reads=(self._table, query, k)))
+            steps = self._in_step.ask(Asked(table=self._table, reads=(query, k)))
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
@@ -279,9 +279,10 @@ class Sums(Paying):
         reserve = self._reserve(price.losses[-1]) if price.losses else ()
         taken = self._in_step.ask(
             Asked(
+                table=self._table,
                 losses=price.losses,
                 reserve=reserve,
-                reads=(self._table, query, price.grid.k),
+                reads=(query, price.grid.k),
                 blank=np.zeros(query.dimension, dtype=np.int64),
                 price=price,
             )
