@@ -112,8 +112,8 @@ class Askable:
         >>> view.plan([("mean", "age"), ("histogram", "age", {"bins": 10})], epsilon=0.5)
         A plan (nothing was charged or read):
           question                    epsilon  expected relative error
-          mean('age')                0.115433                   0.0147
-          histogram('age', bins=10)  0.384566                   0.0147
+          mean('age')                0.120899                   0.0149
+          histogram('age', bins=10)    0.3791                   0.0149
           all                        0.499999
           the account 'planned' can pay: the most it can pay at once is epsilon 1
         """

@@ -190,7 +190,7 @@ class NoisyMoments:
         return None if self.clipped is None else self.clipped.shares
 
     def limits(self, groups: Sequence[object] = (), moved: str = "") -> tuple[str, ...]:
-        """Return notes on values beyond the bounds, as `Clipped.notes`."""
+        """Return notes on how many values were limited to the bounds."""
         return () if self.clipped is None else self.clipped.notes(groups, moved=moved)
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:

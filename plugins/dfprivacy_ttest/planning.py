@@ -187,7 +187,7 @@ def sample_size(
 
     Examples
     --------
-    >>> 480 < sample_size(0.8, 0.5, effect=0.1, sd=0.5, ratio=1, fixed_groups=True) < 510
+    >>> 490 < sample_size(0.8, 0.5, effect=0.1, sd=0.5, ratio=1, fixed_groups=True) < 530
     True
     """
     groups = 1 if ratio is None else 2
