@@ -23,8 +23,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     }
     if mechanism.name == "logit":
         return [
-            # No row has both the largest score and the largest information, which are charged one by one.
-            case(arguments={"y": "h ~ x + C(g)"}, **known, tightness=0.65),
+            case(arguments={"y": "h ~ x + C(g)"}, **known),
             case(arguments={"y": "h", "x": "x", "success": "u"}, **known, neighbors="add_remove"),
         ]
     return [

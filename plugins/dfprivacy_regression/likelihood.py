@@ -80,7 +80,7 @@ class Information:
 
     @classmethod
     def expected(cls, known: Known, b: Numbers) -> Information:
-        """Give what the first stage says of it at b if regressors were normal."""
+        """Return the information at b that the first stage implies for normal regressors."""
         index = known.design.index()[:-1, :-1]
         M = known.moments[index]
         n = max(float(M[0, 0]), 2.0)
@@ -98,12 +98,12 @@ class Information:
     def of(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
-        """Read it from sums with noise of a variance; `rows` is how many there are, and the variance of that."""
+        """Read it from sums with noise of a variance; `rows` is the largest sum of all rows, and its variance."""
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
         for value, (i, j, signed) in zip(sums, pairs(design), strict=True):
-            H[i, j] = H[j, i] = value / 4 if signed else (value + rows[0]) / 8
-            noise[i, j] = noise[j, i] = variance / 16 if signed else (variance + rows[1]) / 64
+            H[i, j] = H[j, i] = value if signed else (value + rows[0]) / 2
+            noise[i, j] = noise[j, i] = variance if signed else (variance + rows[1]) / 4
         for k in design.dummies:  # a 0 or 1 is its own square
             H[k, k], noise[k, k] = H[0, k], noise[0, k]
         return cls(b, H, noise)

@@ -155,18 +155,20 @@ def logit(
     first, second, third = next(shares for least, shares in _SHARES if signal >= least)
     known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=supposed)
 
-    def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float]:
-        score: features.RowFeatures = LogisticScore(design, b, information=information)
-        sums = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube", share=share))
-        return sums.values, float(sums.variances[0])
+    def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float, float]:
+        score = LogisticScore(design, b, information=information)
+        of = features.Given(*gaps, of=score) if gaps else score
+        sums = Sums.of(curator.sum(of, noise="cube", share=share))
+        return score.top * sums.values, score.top**2 * float(sums.variances[0]), score.top
 
     b, before = discriminant(known), float(known.covariance[-2, -2])
     if second:
-        score, before = sums_at(b, second)
+        score, before, _ = sums_at(b, second)
         b = b + Information.expected(known, b).step(score)
-    score, variance = sums_at(b, third)
-    sums, unsure = sums_at(b, None, information=True)
-    information = Information.of(design, b, sums, unsure, (float(known.moments[0]), float(known.covariance[0, 0])))
+    score, variance, _ = sums_at(b, third)
+    sums, unsure, top = sums_at(b, None, information=True)
+    rows = (top * float(known.moments[0]), top**2 * float(known.covariance[0, 0]))
+    information = Information.of(design, b, sums, unsure, rows)
     model = Information.expected(known, b)
     if not sums.any():  # of a plan: no slopes are to be expected, and a step that undoes noise
         b = 0 * b

@@ -110,7 +110,8 @@ class Score(_Bounded):
 class LogisticScore(_Bounded):
     """Score x_j (y - σ(xᵀb)), or the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
 
-    The information is in [-1/4, 1/4], and enters times 4; what is never negative, in [0, 1/4], enters as 8t - 1.
+    Each is divided by the largest value that it can have at b, as xᵀb is within |b_1| + … + |b_q-1| of b_0; t in
+    [0, 1], which is never negative, enters as 2t - 1.
 
     Parameters
     ----------
@@ -120,6 +121,11 @@ class LogisticScore(_Bounded):
         The coefficients at which it is taken.
     information : bool
         Whether it is the information.
+
+    Attributes
+    ----------
+    top : float
+        What it is divided by. In a plan no slopes are known, and their sum is taken to be 1.
     """
 
     def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
@@ -128,6 +134,9 @@ class LogisticScore(_Bounded):
         self.b = b
         self.pairs = pairs(design) if information else []
         self.shape = (len(self.pairs) or design.width,)
+        reach = float(np.abs(b[1:]).sum()) or 1.0
+        low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach]))
+        self.top = float(nearest * (1 - nearest) if information else max(high, 1 - low))
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
@@ -139,12 +148,12 @@ class LogisticScore(_Bounded):
         share = sigmoid(t)
         rows = np.empty((self.dimension, batch.size))
         if not self.pairs:
-            np.multiply(x, z[-1] - share, out=rows)
-        weight = share * (1 - share)
+            np.multiply(x, (z[-1] - share) / self.top, out=rows)
+        weight = share * (1 - share) / self.top
         for at, (i, j, signed) in enumerate(self.pairs):
             product = x[i] * x[j] * weight
-            rows[at] = 4 * product if signed else 8 * product - 1
-        return rows.T
+            rows[at] = product if signed else 2 * product - 1
+        return np.clip(rows, -1, 1, out=rows).T  # a rounding may be beyond
 
 
 def pairs(design: Design) -> list[tuple[int, int, bool]]:
