@@ -167,7 +167,7 @@ class Privacy:
 
     @property
     def found_note(self) -> str:
-        """What to know of bounds that were found; empty where all are known."""
+        """Return a note on bounds that were found; empty where none were."""
         values = "Values beyond count as the bounds."
         return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
 

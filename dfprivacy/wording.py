@@ -177,7 +177,7 @@ def limited(covers: str | None, bounds: Any = None) -> str:
 
 
 def only_limited(covers: str) -> str:
-    """Say of what an interval covers that it is of limited values.
+    """Return what an interval covers, with the bounds to which values were limited.
 
     Examples
     --------

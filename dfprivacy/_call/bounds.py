@@ -43,7 +43,7 @@ def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
 
 
 def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
-    """Let bounds be found of the columns that a call names where it takes numbers, and of all that have some."""
+    """Mark columns whose bounds are to be found: those that a call names as numbers, and all that have bounds."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
         value = given[parameter]
@@ -56,7 +56,7 @@ def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any])
 
 
 def widened(schema: Schema) -> Schema:
-    """Give columns whose bounds are to be found the widest, where they have none."""
+    """Set the widest bounds for columns whose bounds are to be found and that have none."""
     wide = {
         name: replace(column, bounds=_ANY) if column.find and column.bounds is None else column
         for name, column in schema.columns.items()
@@ -190,7 +190,7 @@ class FoundFirst(Question):
         return self.epsilon * PART, self.epsilon * (1 - PART)
 
     def _words_of(self, *price: Fraction) -> list[str | None]:
-        """Say the price of a part; of all that is left, by the same words as ever."""
+        """Return the price of a part in words; of "rest" the words are those of the call."""
         return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
 
     @cached_property
@@ -202,7 +202,7 @@ class FoundFirst(Question):
         return Question(self.target, mechanism, given, arguments, *price, self._words_of(*price), self.fresh)
 
     def _within(self, found: Any) -> Question:
-        """Give the question within bounds that were found; None for the widest."""
+        """Return the question within bounds that were found; None for the widest."""
         table = self.target.table
         if found is not None:
             table = table.declaring(found_within(table.schema, self._names, found).columns)

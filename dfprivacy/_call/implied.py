@@ -69,7 +69,7 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
 
 
 def _free(question: Question, sources: Sequence[Privacy]) -> Privacy:
-    """Say what was paid for what an answer follows from, which itself costs nothing."""
+    """Return the privacy of an answer that follows from others: their price was paid, and this one is free."""
     noise = [
         replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at)
         for source in sources

@@ -86,7 +86,7 @@ class Kept:
         return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
 
     def take(self, part: Part) -> None:
-        """Let this call take no coordinate of it a second time."""
+        """Record that this call has taken these coordinates, so that it takes none of them twice."""
         before = self._taken.get(part.kept.id, part.places)
         self._taken[part.kept.id] = np.union1d(before, part.places)
 

@@ -1,4 +1,4 @@
-"""What pays for one call."""
+"""Payment for one call."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CallPayer:
 
 
 class Unpaid:
-    """What pays for a plan: nothing."""
+    """The payer of a plan: nothing is charged."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon

@@ -277,7 +277,7 @@ class Question:
         )
 
     def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
-        """Let the mechanism measure each group, and nothing after it."""
+        """Run the mechanism's measurements of all groups, and allow none afterwards."""
         if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
             self._plans(tables)
         kept = call.kept if self.target.table.sample is None else None
@@ -375,7 +375,7 @@ class Question:
         return planner, void, planner.spared
 
     def _plans(self, tables: Sequence[Table] = ()) -> list[Planner]:
-        """Let the mechanism plan its measurements of all groups, or rows; an error if one cannot be asked."""
+        """Plan the measurements of all groups, or of all rows; raise an error if a group cannot be asked."""
         tables, payer = tables or self._tables, Unpaid(self.target, *self.spending)
         steps = Steps(payer, None, tables[0].whole, dry=True)
         planners = [Planner(table, payer, None, steps) for table in tables]

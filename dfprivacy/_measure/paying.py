@@ -80,7 +80,7 @@ class KeptMeasurements(Protocol):
         ...
 
     def take(self, part: Part) -> None:
-        """Let this call take no coordinate of it a second time."""
+        """Record that this call has taken these coordinates, so that it takes none of them twice."""
         ...
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:

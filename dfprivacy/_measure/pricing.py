@@ -91,7 +91,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a decision is about, from public numbers only; the sensitivity is in steps of 2^-k."""
+    """A decision before it is paid for, from public numbers only; the sensitivity is in steps of 2^-k."""
 
     what: str
     kind: str

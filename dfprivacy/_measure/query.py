@@ -66,7 +66,7 @@ class Query:
 
     @cached_property
     def key(self) -> bytes:
-        """What tells it from others of the call: a rule of what is shown does not."""
+        """Identify it among the queries of a call; the rule of what is shown is not part of this."""
         return key_of((self.of, self.columns, self.shape))
 
     def copy(self) -> Query:
@@ -88,7 +88,7 @@ class Query:
 
     @property
     def parts(self) -> Iterator[RowFeatures | Statistic]:
-        """What is computed of each row that has values, in each category; of a statistic, that itself as well."""
+        """The features of each row, without conditions and categories; of a statistic, it and its features."""
         if isinstance(self.of, RowFeatures):
             yield from _parts(self.of)
         else:

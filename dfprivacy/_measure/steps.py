@@ -53,7 +53,7 @@ _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates
 
 @dataclass(eq=False, kw_only=True)
 class Asked:
-    """What a curator asks of its rows.
+    """A request of a curator to its rows.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Part:
-    """What was measured, or a part of it.
+    """A kept measurement, or a part of one.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Taken:
-    """What was measured: noisy whole numbers, the record of the noise in them, and what tells them from others."""
+    """The answer to a measurement: noisy whole numbers, the record of their noise, and an id."""
 
     steps: NDArray[np.int64]
     record: MeasurementRecord
@@ -112,7 +112,7 @@ class Taken:
 
 
 class Steps:
-    """What the groups of one call ask, step by step.
+    """The requests of the groups of one call, step by step.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def _with_noise(asked: Sequence[Asked], values: Mapping[int, Integers]) -> dict[
 
 
 def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
-    """Let a rule choose among noisy sums in steps, of which it sees those that are shown."""
+    """Return the rule that chooses among noisy sums in steps, of which it sees those that are shown."""
     weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
     reveal = query.reveal
 
@@ -386,5 +386,5 @@ def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDAr
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:
-    """Give what a loss is priced by: noise of the cube by its epsilon alone, whatever the steps of its grid."""
+    """Return what equal losses share: for noise of the cube the epsilon, whatever the steps of its grid."""
     return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss

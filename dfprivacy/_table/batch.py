@@ -26,7 +26,7 @@ BATCH_ROWS = 1 << 14
 _NORMAL = sys.float_info.min  # from here on, a power of two changes no bit of a quotient
 
 VALUE_BYTES = 10
-"""What a value of a whole column takes: eight bytes, one that says whether it is missing, and one on which side."""
+"""Bytes of a value of a whole column: eight, one that says whether it is missing, and one on which side."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Batch:
     _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
-        """Give some rows, in this order, which nobody can write to: what others see of them stays as it is."""
+        """Return some rows, in this order, read-only: nobody can change what others see of them."""
 
         def seen(array: NDArray[Any]) -> NDArray[Any]:
             part = array[rows]
@@ -95,7 +95,7 @@ class Batch:
         return y
 
     def beyond(self, column: Column) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Tell in which rows the number of a column lies below its bounds, and in which above.
+        """Return in which rows the number of a column lies below its bounds, and in which above.
 
         Parameters
         ----------

@@ -203,7 +203,7 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 
 
 def _column(before: Column, bounds: object, categories: object, missing: object) -> Column:
-    """Say what is declared of a column, of which bounds that nobody speaks of stay as they were."""
+    """Return a column with what is declared of it; bounds that are not mentioned stay as they were."""
     name = before.name
     domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
     find, limits, beyond = before.find, before.bounds, before.beyond

@@ -125,7 +125,7 @@ class BoundedFrame(Over):
         return folded
 
     def _passed(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
-        """Give all rows of some people, then all of others: one pass, of which these columns are read."""
+        """Yield all rows of some people, then all of others: one pass, of which these columns are read."""
         if self.settled:
             yield self._settled
         else:
@@ -161,7 +161,7 @@ class BoundedRows:
         self._who = Read(unit.column, "people")
 
     def knowing(self, columns: tuple[Column, ...]) -> BoundedRows:
-        """Give the same where something else is known of a row."""
+        """Return the same where something else is known of a row."""
         other = BoundedRows(self._rows, self._unit, self._key, columns)
         other.__dict__.update({name: value for name, value in self.__dict__.items() if name == "everybody"})
         return other
@@ -183,14 +183,14 @@ class BoundedRows:
 
     @cached_property
     def everybody(self) -> Dictionary:
-        """Whose each row is, also of those that do not count: codes into all names."""
+        """The person of each row, also of those that do not count: codes into all names."""
         from dfprivacy._table.frames.columns import together  # which imports Arrow
 
         return together([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
 
     @cached_property
     def _counts(self) -> NDArray[np.bool_]:
-        """Tell which rows count."""
+        """Return which rows count."""
         whose, names = self.everybody.codes, self.everybody.values
         counts = whose >= 0
         times = np.bincount(whose[counts], minlength=len(names))
@@ -205,7 +205,7 @@ class BoundedRows:
         return counts | (whose < 0) if self._unit.missing == "own" else counts
 
     def hashes(self, people: NDArray[np.integer], purpose: bytes) -> Hashes:
-        """Give a keyed hash of the name of each of some people."""
+        """Return a keyed hash of the name of each of some people."""
         from dfprivacy._table.frames.columns import written
 
         return keyed(written(self.everybody.values, people), self._key, purpose)
@@ -258,7 +258,7 @@ class _Work(Generic[T]):
 
     @property
     def every(self) -> list[Read]:
-        """What is read: what is asked, and by what rows are chosen."""
+        """The columns to read: those that are asked for, and those by which rows are chosen."""
         unit, _, known = self.chosen_by
         return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
 
@@ -347,6 +347,6 @@ def _by_whole_hashes(whose: NDArray[np.integer], hashes: Hashes, most: int) -> N
 
 
 def _rank(new: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Give each place its distance from the last one before it, or itself, where something new begins."""
+    """Return the distance of each place from the last one, itself included, where something new begins."""
     places = np.arange(len(new))
     return places - np.maximum.accumulate(np.where(new, places, 0))

@@ -209,7 +209,7 @@ def _part(column: Raw, read: Read) -> Raw:
 
 @dataclass(frozen=True)
 class _People:
-    """What is made of all rows of some people: hashes that put these in order, and their columns."""
+    """The result for some people: hashes that put them in order, and their columns."""
 
     conditions: tuple[Condition, ...]
     unit: Unit
@@ -222,7 +222,7 @@ class _People:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What is read of the rows, that of conditions included."""
+        """The columns to read, those of conditions included."""
         selected = (read for condition in self.conditions for read in condition.reads)
         return tuple(dict.fromkeys([*reads_of(self._of), *selected]))
 

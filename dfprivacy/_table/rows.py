@@ -190,7 +190,7 @@ class Rows:
         return self._with(conditions=(*self.conditions, *conditions))
 
     def without(self, condition: Condition) -> Self:
-        """Give the rows for which a condition need not hold."""
+        """Return the same rows without a condition."""
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
     def select(self, names: Sequence[str]) -> Self:

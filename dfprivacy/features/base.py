@@ -271,7 +271,7 @@ def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit:
 
 
 def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
-    """Give the L1 or L2 norm of each row; of few numbers added up column by column, which is many times faster."""
+    """Return the L1 or L2 norm of each row; of few numbers column by column, which is many times faster."""
     if rows.shape[1] > _SHORT:
         long: NDArray[np.float64] = np.linalg.norm(rows, ord=norm, axis=1)
         return long

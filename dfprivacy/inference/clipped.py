@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["WEIGHT", "Clipped", "Share", "Sides"]
 
 WEIGHT = 1 / 16
-"""What a row beyond counts beside moments: it costs them a sixteenth of their noise."""
+"""The weight of a row beyond the bounds beside moments, whose noise grows by a sixteenth."""
 
 Share = tuple[float, float, float]
 """A part of the rows, and the ends of its 95 % interval."""
@@ -129,7 +129,7 @@ class Clipped:
         return tuple(told)
 
     def _effect(self, side: int, moved: str) -> str:
-        """Say what values beyond would add; how far they lie beyond nobody knows."""
+        """Return in words how much a mean or sum moves for each unit by which limited values exceed the bound."""
         if not moved:
             return "what lies beyond counts in no number here"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))

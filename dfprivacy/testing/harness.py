@@ -181,7 +181,7 @@ def _part(column: Raw, start: int, stop: int) -> Raw:
 
 
 def _for_curator() -> bool:
-    """Tell whether the read that is going on was asked for by a curator's public method, or by groups in step."""
+    """Return whether the current read was asked for by a curator's public method, or by groups in step."""
     frame, last = sys._getframe(2), ""  # noqa: SLF001 - who asks is the question
     walk: Any = frame
     while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):

@@ -224,7 +224,7 @@ def _concluded(name: str, measured: Sums, confidence: float) -> ColumnStatistic:
 
 
 def _limits(name: str, measured: Sums) -> tuple[str, ...]:
-    """Say how many values were limited, and what that may do to a number that is linear in them."""
+    """Return notes on how many values were limited, and how far that moves a mean or sum."""
     moved = name if name in {"mean", "sum"} else ""
     return () if measured.clipped is None else measured.clipped.notes(moved=moved)
 

@@ -209,7 +209,7 @@ def of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -
 
 
 def _off(measured: Chosen | Grown, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
-    """Give the standard error of quantiles of normal values, and the same in rows."""
+    """Return the standard error of quantiles of normal values, and the same in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
     cuts = (plan.cuts - column.mid) / sd
@@ -234,7 +234,7 @@ def _off(measured: Chosen | Grown, column: Column, shares: Sequence[float], n: f
 
 
 def _chosen(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
-    """Give the mean square by which a choice is off: by k rows with probability in proportion to exp(-k / rows)."""
+    """Return the mean squared error of a choice that is off by k rows with probability ∝ exp(-k / rows)."""
     reach = np.clip([q - _FAR * rows / n, q + _FAR * rows / n], 0, 1)
     first, last = np.searchsorted(cuts, ndtri(reach))
     at = slice(max(first - 1, 0), last)
@@ -270,7 +270,7 @@ def _described(curator: Curator, measured: Measured) -> Findings:
 
 
 def _alike(of: Sums | Grown | Cells) -> Any:
-    """Give what the relative error follows from."""
+    """Return what the relative error follows from."""
     return (of.layout.sizes, *of.variances) if isinstance(of, Grown) else id(of)
 
 
@@ -296,7 +296,7 @@ def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_
 
 
 def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float]:
-    """Give the error of one aggregation, and the relative one."""
+    """Return the standard error of one aggregation, and the relative one."""
     n, column = rows_of(curator), measured.columns[one.column]
     if one.share is not None:
         error, _ = _off(measured.trees[one.column], column, [one.share], n)
@@ -317,7 +317,7 @@ def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple
 
 
 def _largest(column: Column, cells: Cells, rows: float) -> float:
-    """Give the standard error of the largest count of categories that all have so many rows."""
+    """Return the standard error of the largest count, of categories with equally many rows."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
     every = [of_labels(column, replace(cells, raw=rows + each), 0.95)["freq"][0] for each in noise]
     return _rms(np.array(every) - rows)

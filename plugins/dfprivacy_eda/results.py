@@ -306,7 +306,7 @@ class Statistics(Tabled):
         return {**named, "covers": covers}
 
     def _limits(self) -> list[str]:
-        """Say of each column how many values were limited, where sums of them were measured."""
+        """Return notes on how many values of each column were limited, where sums of them were measured."""
         told: list[str] = []
         for column in dict.fromkeys(self.columns):
             of = [each for each in self._each if each.column == column and each.released is not None]

@@ -167,7 +167,7 @@ def intervals(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def most_rows(curator: Curator) -> float:
-    """Give the number of rows times epsilon; where it is private, that of which intervals are the finest.
+    """Return the number of rows times epsilon; where it is private, that of which intervals are the finest.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """

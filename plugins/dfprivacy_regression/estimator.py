@@ -57,7 +57,7 @@ class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return self
 
     def _linear(self, X: Any) -> NDArray[np.float64]:
-        """Give the linear predictor of the rows of a frame, or of an array."""
+        """Return the linear predictor of the rows of a frame, or of an array."""
         names = self.release.names_of_regressors
         if not (hasattr(X, "columns") or hasattr(X, "keys")):
             rows = np.asarray(X)

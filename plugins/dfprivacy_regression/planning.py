@@ -28,7 +28,7 @@ _RELATIVE = "expected relative error"
 
 
 def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Say what would be measured, and how well the coefficients would be known; for ``explain``.
+    """Plan the measurements and the standard errors of the coefficients; for ``explain``.
 
     The errors are those of a fit to the sums to be expected.
     """

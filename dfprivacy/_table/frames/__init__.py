@@ -129,7 +129,7 @@ class Over(Frame):
 
     @property
     def library(self) -> str:
-        """Whose tables releases make."""
+        """The library whose tables releases make."""
         return self.frame.library
 
     @property

@@ -1,4 +1,4 @@
-"""What gives its rows as record batches of Arrow: tables, data sets, DuckDB, and whatever has a stream."""
+"""Sources of Arrow record batches: tables, data sets, DuckDB, and whatever has a stream."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def names(table: pa.Table | pa.RecordBatch) -> list[str]:
 
 
 def column(table: pa.Table, name: str) -> Column:
-    """Give a column without its rows: its type."""
+    """Return a column without its rows: its type."""
     return pa.nulls(0, table.schema.field(name).type)
 
 
@@ -180,5 +180,5 @@ def batches(
 
 
 def lists(table: pa.Table | pa.RecordBatch, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Give some columns as lists."""
+    """Return some columns as lists."""
     return {name: table.column(name).to_pylist() for name in wanted}

@@ -72,7 +72,7 @@ class DaskEngine(Cluster):
         yield from _computed([delayed(part) for part in self._partitions(columns)])
 
     def _partitions(self, columns: Sequence[str]) -> list[list[Any]]:
-        """Give the tables of each part."""
+        """Return the tables of each part."""
         known = {str(label): label for label in reversed(list(self._frame.columns))}
         tables: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
         if self._by is None:

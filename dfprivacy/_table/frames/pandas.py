@@ -42,7 +42,7 @@ class PandasEngine(Engine):
         return len(self._frame)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
-        """Give all of it."""
+        """Return all of it."""
         return iter([self._frame])
 
 
@@ -52,7 +52,7 @@ def names(frame: pd.DataFrame) -> list[str]:
 
 
 def column(frame: pd.DataFrame, name: str) -> Column:
-    """Give a column without its rows: its type."""
+    """Return a column without its rows: its type."""
     return _part(_whole(_series(frame, [name])[name]), 0, 0)
 
 
@@ -65,7 +65,7 @@ def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[t
 
 
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Give some columns as lists."""
+    """Return some columns as lists."""
     return {name: series.tolist() for name, series in _series(frame, wanted).items()}
 
 

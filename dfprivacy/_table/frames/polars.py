@@ -70,7 +70,7 @@ class PolarsEngine(Engine):
         return self._frame.height
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
-        """Give all of it."""
+        """Return all of it."""
         return iter([self._frame.select(columns)])
 
     def ready(self) -> None:
@@ -155,7 +155,7 @@ def names(frame: pl.DataFrame) -> list[str]:
 
 
 def column(frame: pl.DataFrame, name: str) -> Column:
-    """Give a column without its rows: its type."""
+    """Return a column without its rows: its type."""
     return _column(frame[name][:0])
 
 
@@ -167,7 +167,7 @@ def batches(frame: pl.DataFrame, wanted: Sequence[str], size: int) -> Iterator[t
 
 
 def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Give some columns as lists."""
+    """Return some columns as lists."""
     return frame.select(wanted).to_dict(as_series=False)
 
 
