@@ -150,6 +150,8 @@ class Askable:
         mechanism = known.get(name) or known.get(name.removesuffix(OWN))
         form = mechanism if mechanism is None or mechanism.name == name else mechanism.own
         if mechanism is None or form is None:
+            if name in self:
+                raise AttributeError(f"A column is taken by its name in brackets: view[{name!r}].")
             raise AttributeError(f"There is no method {name!r}. {_near(name)}")
 
         @trimmed

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dfprivacy._json import result_of
 from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
-from dfprivacy.tidy import COLUMNS_MAX, frame_of, leaves, rows_of, scalar, table_of
+from dfprivacy.tidy import COLUMNS_MAX, csv_of, frame_of, leaves, rows_of, scalar, table_of
 from dfprivacy.wording import clearly_some, covered, number, of_sample, only_limited, sure
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from dfprivacy.measured import Privacy
@@ -69,6 +71,26 @@ class Displayed:
             noise_standard_error, low, high, statistic, df, pvalue, n.
         """
         return frame_of(self.records(), self.library if library is None else library)
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Write the rows of `to_frame` as CSV.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            The file to write; default: none.
+
+        Returns
+        -------
+        str or None
+            Lines, where no file is written. A text that a spreadsheet would take for a formula begins with an
+            apostrophe.
+        """
+        text = csv_of(self.records())
+        if path is None:
+            return text
+        Path(path).write_text(text, encoding="utf-8")
+        return None
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, for whoever has no library of tables.

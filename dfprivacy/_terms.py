@@ -40,7 +40,8 @@ class Terms:
     @property
     def releases(self) -> Releases:
         """Every answer the account has paid for, in every process."""
-        return Releases(self._target.account)
+        frame = self._target.table.frame
+        return Releases(self._target.account, library="pandas" if frame is None else frame.library)
 
     def to_toml(self) -> str:
         """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 import os
@@ -26,6 +25,7 @@ from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.protection import protect
 from dfprivacy.request import Received
 from dfprivacy.schema.files import skeleton
+from dfprivacy.tidy import csv_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -299,15 +299,10 @@ def _print(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
 
 
 def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
-    """Print a row for each question. A text that a spreadsheet would take for a formula is quoted."""
-    names = ("at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(("account", *names))
-    for account, questions in calls.items():
-        for each in questions:
-            plain = each.to_dict()
-            cells = (account, *(plain[name] for name in names))
-            table.writerow([f"'{cell}" if str(cell)[:1] in _FORMULAS else cell for cell in cells])
+    """Print a row for each question."""
+    names = ("account", "at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
+    every = ({"account": account, **each.to_dict()} for account, questions in calls.items() for each in questions)
+    sys.stdout.write(csv_of([{name: each[name] for name in names} for each in every], names))
 
 
 def _answer(options: argparse.Namespace) -> int:

@@ -73,6 +73,23 @@ class ColumnView:
         """
         return self._view.explain(method, self.name, *args, **kwargs)
 
+    def agg(self, statistics: str | list[str], /, **kwargs: Any) -> Any:
+        """Compute several statistics of this column: ``view["age"].agg(["mean", "std"], epsilon=0.5)``.
+
+        Parameters
+        ----------
+        statistics : str or list of str
+            Of those of the method `agg`.
+        **kwargs
+            Its other arguments, and the price.
+
+        Returns
+        -------
+        Release
+            The statistics.
+        """
+        return self._view.agg({self.name: statistics}, **kwargs)
+
     def isna(self) -> Presences:
         """Tell where there is no value, only to count it: ``view["age"].isna().sum(epsilon=0.1)``.
 

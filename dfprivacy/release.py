@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator as op
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -152,6 +153,25 @@ class Release(AsJson, Displayed):
     def __neg__(self) -> Any:
         return _combined("*", -1, self)
 
+    # The number that the release is about, where it is about one: noise and all.
+    def __lt__(self, other: Any) -> Any:
+        return _ordered(op.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _ordered(op.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _ordered(op.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _ordered(op.ge, self, other)
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(_one_number(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        return format(_one_number(self), spec) if spec else str(self)
+
     def paid(self, privacy: Privacy) -> Self:
         """Return the same result with the privacy that was paid for it; of samples, or found bounds, it says so."""
         return replace(self._told_of(privacy), privacy=privacy)
@@ -256,6 +276,20 @@ def _combined(operator: str, first: object, second: object) -> Any:
     return arithmetic[0](operator, first, second)
 
 
+def _one_number(release: Release) -> float:
+    if not hasattr(release, "__float__"):
+        raise ArgumentError(
+            f"A {type(release).__name__} is not about one number.", "Name one of its attributes, or use to_frame()."
+        )
+    return float(release)
+
+
+def _ordered(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
+    if not hasattr(other, "__float__"):
+        return NotImplemented
+    return comparison(_one_number(release), float(other))
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Value(Release):
     """A result without a class of its own: a number, an array, or a dictionary of them."""
@@ -273,36 +307,44 @@ class Groups(Release, Generic[R_co]):
     ----------
     by : str or tuple of str
         The column, or the columns.
-    keys : tuple
+    groups : tuple
         The groups: categories of the column, or tuples with one of each column.
     releases : tuple of Release
         One for each group, in the same order.
     """
 
     by: str | tuple[str, ...]
-    keys: tuple[Any, ...]
+    groups: tuple[Any, ...]
     releases: tuple[R_co, ...]
 
     @trimmed
     def __getitem__(self, key: object) -> R_co:
-        if key not in self.keys:
-            raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.keys)!r}.")
-        return self._member(self.keys.index(key))
+        if key not in self.groups:
+            raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.groups)!r}.")
+        return self._member(self.groups.index(key))
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.groups)
 
     def __iter__(self) -> Iterator[Any]:
         """Go through the groups, as through the keys of a dictionary."""
-        return iter(self.keys)
+        return iter(self.groups)
+
+    def keys(self) -> tuple[Any, ...]:
+        """Return the groups, as the keys of a dictionary: ``dict(groups)`` has a release for each."""
+        return self.groups
+
+    def values(self) -> list[R_co]:
+        """Return the release of each group, in order."""
+        return [release for _, release in self.items()]
 
     def items(self) -> list[tuple[Any, R_co]]:
         """Return each group with its release, in order; it says of which rows it is and what all paid."""
-        return [(key, self._member(at)) for at, key in enumerate(self.keys)]
+        return [(key, self._member(at)) for at, key in enumerate(self.groups)]
 
     def _member(self, at: int) -> R_co:
         """Return the release of a group, with what was paid for all and of which rows it is."""
-        each, key = self.releases[at], self.keys[at]
+        each, key = self.releases[at], self.groups[at]
         if self.privacy is None:
             return each
         by, of = ([self.by], [key]) if isinstance(self.by, str) else (list(self.by), key)
@@ -312,7 +354,7 @@ class Groups(Release, Generic[R_co]):
 
     @property
     def _compared(self) -> str:
-        return plain_json([self.by, self.keys, [each._compared for each in self.releases]])  # noqa: SLF001 - own
+        return plain_json([self.by, self.groups, [each._compared for each in self.releases]])  # noqa: SLF001 - own
 
     @property
     def _assumes_rows(self) -> bool:
@@ -321,8 +363,8 @@ class Groups(Release, Generic[R_co]):
     def _named(self) -> list[dict[str, Any]]:
         """Give each group's category by column."""
         if isinstance(self.by, str):
-            return [{self.by: key} for key in self.keys]
-        return [dict(zip(self.by, key, strict=True)) for key in self.keys]
+            return [{self.by: key} for key in self.groups]
+        return [dict(zip(self.by, key, strict=True)) for key in self.groups]
 
     def _labels(self) -> list[str]:
         return [", ".join(map(str, named.values())) for named in self._named()]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -13,12 +15,13 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency, quoted
 
-__all__ = ["COLUMNS_MAX", "frame_of", "keyed", "leaves", "plain_cell", "rows_of", "scalar", "table_of"]
+__all__ = ["COLUMNS_MAX", "csv_of", "frame_of", "keyed", "leaves", "plain_cell", "rows_of", "scalar", "table_of"]
 
 COLUMNS_MAX = 10
 """Columns of a tidy table, beside those that name groups."""
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
+_FORMULAS = tuple("=+-@\t\r＝＋－＠")  # a text that begins so is a formula to spreadsheets
 _NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
 
 
@@ -136,6 +139,33 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
     if library != "pandas":
         return table_of({name: _alike(cells) for name, cells in columns.items()}, library)
     return table_of({name: _numeric(cells) for name, cells in columns.items()}, library)
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    """Write rows as CSV; what a row does not have is empty.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Scalars by column.
+    columns : sequence of str, optional
+        Names of the columns; default: those of the rows.
+
+    Returns
+    -------
+    str
+        Lines. A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
+    out = io.StringIO()
+    columns = columns or [*dict.fromkeys(name for row in rows for name in row)]
+    table = csv.DictWriter(out, columns, lineterminator="\n")
+    table.writerow({name: _no_formula(name) for name in columns})
+    table.writerows({name: _no_formula(cell) for name, cell in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
 def _numeric(cells: list[Any]) -> list[Any]:

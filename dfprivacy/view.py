@@ -57,7 +57,8 @@ class PrivateFrame(Askable, Terms, BundledMethods):
             Conditions by column name, for names that are no keywords; or a Python function of one row (a mapping
             of cleaned values), which is asked row by row and whose questions are never answered from the ledger.
         **columns : tuple, list or value
-            ``age=(30, 40)``: numbers from 30 to 40. ``religious=[1, 2]``: one of these. ``religious=4``: this one.
+            ``age=(30, 40)``: numbers from 30 to 40; ``(None, 40)``: up to 40. ``religious=[1, 2]``: one of these.
+            ``religious=4``: this one.
             ``age=dp.present``: a value is there. ``age=dp.missing``: none is, or none that can be used.
 
         Returns

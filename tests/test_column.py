@@ -99,7 +99,7 @@ def test_of_groups_and_parts(view):
     """A column of a grouped view answers for each group; of a part, of its rows."""
     grouped = view.group_by("smoker")["age"].count(epsilon=100)
 
-    assert ("yes", "no") == grouped.keys
+    assert ("yes", "no") == grouped.groups
     assert 50 == pytest.approx(float(grouped["yes"]), abs=1)
     assert 50 == pytest.approx(float(view.filter(smoker="yes")["age"].count(epsilon=100)), abs=1)
     assert dp.Groups is inspect.signature(view.groupby("smoker")["age"].mean).return_annotation

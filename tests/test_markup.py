@@ -83,7 +83,7 @@ def test_colours_are_those_around(shown):
 
 def test_groups_are_a_table_with_a_row_for_each():
     """Numbers of the same names stand below each other."""
-    groups = Groups(by=("g", "h"), keys=(("a", 1), ("b", 2)), releases=(Value(value=1.5), Value(value=2.5)))
+    groups = Groups(by=("g", "h"), groups=(("a", 1), ("b", 2)), releases=(Value(value=1.5), Value(value=2.5)))
 
     cells = re.findall(r"<t[hd] [^>]*>([^<]*)<", groups._repr_html_())
 

@@ -86,10 +86,10 @@ RELEASES = pytest.mark.parametrize(
         Value(value=np.array(["a", "bcd"])),
         Value(value={}),
         Value(value=[]),
-        Groups(by="g", keys=(1, "x", True), releases=(Everything(), Value(value=2), Value(value=()))),
-        Groups(by="g", keys=(), releases=()),
+        Groups(by="g", groups=(1, "x", True), releases=(Everything(), Value(value=2), Value(value=()))),
+        Groups(by="g", groups=(), releases=()),
         Groups(
-            by="g", keys=("a",), releases=(Groups(by="h", keys=(1.5,), releases=(Everything(),)),), privacy=PAID
+            by="g", groups=("a",), releases=(Groups(by="h", groups=(1.5,), releases=(Everything(),)),), privacy=PAID
         ),
     ],
 )
@@ -123,8 +123,8 @@ def test_a_release_equals_what_says_the_same(release):
         (Value(value={"a": np.zeros(2)}), Value(value={"a": np.ones(2)})),
         (Everything(), Everything(table=np.array([0.0]))),
         (
-            Groups(by="g", keys=(1,), releases=(Value(value=2),)),
-            Groups(by="g", keys=(1,), releases=(Value(value=3),)),
+            Groups(by="g", groups=(1,), releases=(Value(value=2),)),
+            Groups(by="g", groups=(1,), releases=(Value(value=3),)),
         ),
         (Value(value=1), 1),
     ],
@@ -302,7 +302,7 @@ def test_a_real_test_is_one_row(library):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_groups_are_one_row_each(library):
     """Groups become one row each, with the group in the first column."""
-    groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=PAID)
+    groups = Groups(by="g", groups=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=PAID)
 
     frame = groups.to_frame(library)
 
@@ -313,7 +313,7 @@ def test_groups_are_one_row_each(library):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_groups_of_mixed_kinds_become_rows(library):
     """Categories may be numbers and texts at once, which Polars keeps as text."""
-    groups = Groups(by="g", keys=(1, "b", True), releases=tuple(Value(value=v) for v in (None, 2, 2.5)))
+    groups = Groups(by="g", groups=(1, "b", True), releases=tuple(Value(value=v) for v in (None, 2, 2.5)))
 
     frame = groups.to_frame(library)
 
@@ -354,7 +354,7 @@ def test_a_release_within_a_release_is_rows_too():
 def test_a_frame_is_of_the_library_that_was_asked(library, kind):
     """Unless another is named, it is that of the table; a column of Arrow has one type."""
     one = Value(value=1.5).made_for(library)
-    groups = Groups(by="g", keys=(1, "b"), releases=(one, one)).made_for(library)
+    groups = Groups(by="g", groups=(1, "b"), releases=(one, one)).made_for(library)
 
     assert isinstance(one.to_frame(), kind)
     assert isinstance(groups.to_frame(), kind)
@@ -372,7 +372,7 @@ def test_an_unknown_library_is_refused():
 
 def test_groups_are_found_by_their_key():
     """A group's release is found by the group, and what is no group is refused with the groups there are."""
-    groups = Groups(by="g", keys=("a", 2), releases=(Value(value=1.5), Value(value=2.5)))
+    groups = Groups(by="g", groups=("a", 2), releases=(Value(value=1.5), Value(value=2.5)))
 
     assert (1.5, 2.5) == (groups["a"].value, groups[2].value)
     with pytest.raises(dp.ArgumentError, match=r"no such group of 'g'.*The groups are \['a', 2\]"):
@@ -413,7 +413,7 @@ def test_sentences_are_shown_as_sentences():
 
 def test_groups_are_a_table():
     """The repr of groups is a sentence, and a row for each, whose columns are what is said of one."""
-    groups = Groups(by="g", keys=("a", "bb"), releases=(Value(value=1.5), Value(value=2.5)))
+    groups = Groups(by="g", groups=("a", "bb"), releases=(Value(value=1.5), Value(value=2.5)))
 
     said, *lines = repr(groups).splitlines()
     assert said == "2 groups of g, an answer each; a: this Value gives value 1.5."
@@ -422,7 +422,7 @@ def test_groups_are_a_table():
 
 def test_groups_are_gone_through_like_a_dictionary():
     """Keys come in order, items are pairs, and a key is in it."""
-    groups = Groups(by="g", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
+    groups = Groups(by="g", groups=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)))
 
     assert [*groups] == ["a", "b"]
     assert [(key, release.value) for key, release in groups.items()] == [("a", 1.5), ("b", 2.5)]
@@ -478,7 +478,7 @@ def test_a_summary_stands_between_rules():
 
 def test_markdown_is_a_table_of_its_own():
     """Bars within cells are escaped, and numbers stand to the right."""
-    groups = Groups(by="g|h", keys=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=QUESTION)
+    groups = Groups(by="g|h", groups=("a", "b"), releases=(Value(value=1.5), Value(value=2.5)), privacy=QUESTION)
 
     said, title, table, paid = groups.to_markdown().split("\n\n")
 

@@ -240,7 +240,7 @@ def test_a_call_by_group_reads_once_for_each_measurement(keys, terms):
         answers = view.averaged("x", epsilon=1)
 
     assert 2 + 2 * known == len(counted)
-    assert len(answers.keys) == len(answers.releases)
+    assert len(answers.groups) == len(answers.releases)
 
 
 # Several keys
@@ -255,7 +255,7 @@ def test_several_keys_are_all_their_combinations():
         protect({**data}, categories=categories, epsilon=10**5).group_by("g", "h").averaged("x", epsilon=10**4)
     )
 
-    assert tuple(itertools.product(["b", "a"], [1, 0, 2])) == answers.keys
+    assert tuple(itertools.product(["b", "a"], [1, 0, 2])) == answers.groups
     assert [50, 50, 0, 50, 50, 0] == [round(sum(release.value[:2])) for release in answers.releases]
     assert 25 == pytest.approx(answers["b", 0].value[0], abs=0.1)
     with pytest.raises(ArgumentError, match="no such group"):
@@ -294,7 +294,7 @@ def test_answers_by_several_keys_travel():
     assert answers == again == read
     assert again.privacy.replayed
     assert ("g", "h") == read.by
-    assert list(answers.keys) == list(dict.fromkeys(zip(frame["g"], frame["h"], strict=True)))
+    assert list(answers.groups) == list(dict.fromkeys(zip(frame["g"], frame["h"], strict=True)))
     assert "  never, 1  " in repr(answers)
     assert not view.group_by("h", "g").averaged("x", epsilon=1).privacy.replayed
     assert not view.group_by("g").averaged("x", epsilon=1).privacy.replayed

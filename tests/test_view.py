@@ -229,7 +229,7 @@ def test_all_groups_together_cost_what_was_asked(constructor, terms, each, share
     paid = [noise.epsilon for noise in groups.privacy.noise]
     assert [float(Fraction(share)) * each for share in shares] * 2 == paid
     assert 2 == groups.privacy.epsilon == view.budget.spent
-    assert ("drug", "placebo") == groups.keys
+    assert ("drug", "placebo") == groups.groups
 
 
 @every_frame

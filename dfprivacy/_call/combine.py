@@ -361,13 +361,13 @@ class _Stands:
     """Stands for the release of all groups."""
 
     def __init__(self, groups: Groups, releases: Sequence[_Stand]) -> None:
-        self.by, self.keys, self.releases = groups.by, groups.keys, tuple(releases)
+        self.by, self.groups, self.releases = groups.by, groups.groups, tuple(releases)
 
     def __getitem__(self, key: object) -> _Stand:
-        return self.releases[self.keys.index(key)]
+        return self.releases[self.groups.index(key)]
 
     def items(self) -> list[tuple[Any, _Stand]]:
-        return list(zip(self.keys, self.releases, strict=True))
+        return list(zip(self.groups, self.releases, strict=True))
 
 
 def _members(releases: Sequence[Release]) -> list[Release]:

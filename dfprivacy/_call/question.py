@@ -272,7 +272,7 @@ class Question:
         several = len(names) > 1
         return Groups(
             by=names if several else names[0],
-            keys=tuple(key if several else key[0] for key in self.keys),
+            groups=tuple(key if several else key[0] for key in self.keys),
             releases=releases,
         )
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy._ledger.history import PAGE, Wanted, calls_by
-from dfprivacy.errors import ArgumentError
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
+from dfprivacy.tidy import frame_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -95,9 +96,10 @@ class Releases(Sequence[Release]):
     What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
     """
 
-    def __init__(self, account: Account, wanted: Wanted | None = None) -> None:
+    def __init__(self, account: Account, wanted: Wanted | None = None, library: str = "pandas") -> None:
         self._account = account
         self._wanted = wanted or Wanted()
+        self._library = library
 
     def filter(
         self,
@@ -139,11 +141,38 @@ class Releases(Sequence[Release]):
         """
         given = {"method": method, "analyst": analyst, "since": since, "until": until}
         new: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
-        return type(self)(self._account, replace(self._wanted, **new))
+        return type(self)(self._account, replace(self._wanted, **new), self._library)
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
         return [each.to_dict() for each in calls_by(self._account, self._page(0, len(self)))]
+
+    @trimmed
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a table of what was asked: one row for each release, oldest first.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table to make; default: the library's that holds the table that was asked.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The columns ``asked`` (when), ``by``, ``method``, ``question``, ``epsilon`` and ``delta``.
+        """
+        rows = [
+            {
+                "asked": each.at.isoformat(sep=" ", timespec="seconds"),
+                "by": each.analyst,
+                "method": each.method,
+                "question": each.brief,
+                "epsilon": float(each.epsilon),
+                "delta": float(each.delta),
+            }
+            for each in calls_by(self._account, self._page(0, len(self)))
+        ]
+        return frame_of(rows, library or self._library)
 
     def _page(self, start: int, stop: int) -> list[Answer]:
         """Read some answers by their places, oldest first."""
@@ -186,17 +215,17 @@ class Releases(Sequence[Release]):
         heading = f"{count:,} release{'' if count == 1 else 's'}"
         last = calls_by(self._account, self._page(max(0, count - PAGE), count))
         heading += f", of which the last {PAGE}" if count > PAGE else ""
-        return heading, questions_grid(last, self._account.ledger, full=False)
+        return heading, questions_grid(last, self._account.ledger)
 
 
-def questions_grid(calls: Sequence[CallRecord], ledger: Ledger, *, full: bool = True) -> Grid:
-    """Make a table of what was asked, with all arguments or as it was typed."""
+def questions_grid(calls: Sequence[CallRecord], ledger: Ledger) -> Grid:
+    """Make a table of what was asked, as it was typed."""
     with ledger.decoding():
         rows = [
             (
                 each.at.isoformat(sep=" ", timespec="seconds"),
                 each.analyst or "?",
-                each.text if full else each.brief,
+                each.brief,
                 _price(each),
             )
             for each in calls

@@ -212,8 +212,8 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
     name : str
         The column.
     wanted : tuple, list, Presence or value
-        ``(low, high)``: the numbers from low to high. A list: one of these categories. A value: this one. A
-        `Presence`: whether there is one.
+        ``(low, high)``: the numbers from low to high, where None is the column's bound. A list: one of these
+        categories. A value: this one. A `Presence`: whether there is one.
 
     Returns
     -------
@@ -225,12 +225,18 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
     if isinstance(wanted, tuple):
         if len(wanted) != 2:  # noqa: PLR2004
             raise SchemaError(f"where({name}=...): an interval is a pair (low, high), not {len(wanted)} values.")
-        low, high = (as_number(end, f"where({name}=...)") for end in wanted)
+        column = schema.numeric(name)
+        ends = zip(wanted, (column.low, column.high), strict=True)
+        low, high = (bound if end is None else as_number(end, f"where({name}=...)") for end, bound in ends)
         if low > high:
             raise SchemaError(
                 f"where({name}=({low:.15g}, {high:.15g})): the interval is reversed.", "Give (low, high)."
             )
-        return Between(schema.numeric(name), low, high)
+        return Between(column, low, high)
+    column = schema.described(name)
+    if column.categories is None and not isinstance(wanted, list):
+        only = as_number(wanted, f"where({name}=...)")
+        return Between(column, only, only)
     column = schema.categorical(name)
     categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)
     codes = {*column.codes(categories)}

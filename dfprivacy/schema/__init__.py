@@ -831,7 +831,8 @@ class Schema:
 
     def _known(self, name: object) -> str:
         if not isinstance(name, str):
-            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", "Pass its name.")
+            several = "Pass its name; of several columns at once, agg() and describe() have statistics."
+            raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", several)
         if name not in self.columns and name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name

@@ -155,7 +155,7 @@ def test_a_plan_of_groups(view):
 
     first, _ = plan.run()
 
-    assert {"f", "m"} == set(first.keys)
+    assert {"f", "m"} == set(first.groups)
     assert 1 >= view.budget.spent > 0.99
 
 

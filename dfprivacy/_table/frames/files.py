@@ -44,6 +44,12 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     file, kind = _known(path)
     readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
     columns: list[tuple[str, str]] = _read(lambda: readers[kind](file))
+    names = [name.strip() for name, _ in columns]
+    if kind == "csv" and (not all(names) or len({*names}) < max(len(names), 1) or any(map(_is_number, names))):
+        raise ArgumentError(
+            f"The first line of {file} is no header: it is empty, or has numbers, gaps or repetitions.",
+            "Write the names of the columns into the first line. It is not shown here, as it may be a row.",
+        )
     return columns
 
 
@@ -97,7 +103,15 @@ def _read(work: Callable[[], Any]) -> Any:
 
 def _header(file: Path) -> list[tuple[str, str]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
-        return [(name, "") for name in next(csv.reader([lines.readline(_LINE)]))]
+        return [(name, "") for name in next(csv.reader([lines.readline(_LINE)]), [])]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parquet_types(file: Path) -> list[tuple[str, str]]:
