@@ -268,7 +268,7 @@ def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
     for share in account.shares():
         left = float(share.accountant.largest(share.spent))
         cap = float(share.epsilon)
-        _print(f"  share of {share.analyst}: epsilon {cap:g}; the largest next Laplace release is ε = {left:g}")
+        _print(f"  share of {share.analyst}: epsilon {cap:g}; {left:g} left")
     if len(calls) == PAGE:
         _print(f"  the last {PAGE} questions; --json and --csv have all:")
     for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
@@ -310,7 +310,9 @@ def _answer(options: argparse.Namespace) -> int:
     received = Received.read(options.request, options.schema, key)
     analyst = received.signer(open_ledger(options.ledger))
     if options.analyst is not None and analyst != options.analyst:
-        raise ArgumentError(f"The key is of {analyst!r}, not of {options.analyst!r}.", "Check the key.")
+        raise ArgumentError(
+            f"The request was made by {analyst!r}, not by {options.analyst!r}.", "Check who sent it."
+        )
     _refuse_output(options.output)
     view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
     pending = received.pending(view)

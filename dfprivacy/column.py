@@ -135,7 +135,7 @@ class ColumnView:
 
     def _near(self, name: str, mechanism: Mechanism | None) -> str:
         if mechanism is not None:
-            return f"It does not begin with one column: ask the view, view.{name}(...)."
+            return f"It belongs to the view: view.{name}(...)."
         if name in INSTEAD:
             return INSTEAD[name]
         known = [*self._methods(), "explain", "isna", "notna"]
@@ -159,7 +159,7 @@ class ColumnView:
 
     def _rows_are_not_compared(self, _: object) -> NoReturn:
         raise ArgumentError(
-            "Whether a row fulfils a condition is nobody's to know, so a column is not compared.",
+            "Private columns cannot be compared row by row.",
             f"Keep rows by view.where({self.name}=(low, high)), or view.where({self.name}=[...]).",
         )
 

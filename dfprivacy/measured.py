@@ -180,6 +180,8 @@ class Privacy:
         when = " and ".join(dict.fromkeys(_moment(each.reused) for each in reused))
         if reused and not self.epsilon:
             return f"nothing more was paid: it follows from what was measured on {when}"
+        if not (self.epsilon or self.delta or self.noise):
+            return "free: it follows from what is public"
         kind = f"{self.epsilon:g}-differential privacy"
         if self.delta:
             kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"

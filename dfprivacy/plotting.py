@@ -142,7 +142,7 @@ def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], 
     mark : str
         What the estimates are drawn with.
     """
-    named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
+    named = "interval" if confidence is None else f"{100 * confidence:.4g}% CI"
     all_noise = all(each is not None and each >= _ALL for each in noise)
     what = f"{named}, all noise" if all_noise else f"{named}, noise included"
     ax.plot([], [], color=NOISY, lw=3, label=what)

@@ -156,10 +156,10 @@ def whose(covers: str) -> str:
     Examples
     --------
     >>> whose("limited table"), whose("sample"), whose("population")
-    ("the table's own", "the sample's own", 'the population')
+    ('this table', 'this sample', 'the population')
     """
     rows = covers.removeprefix("limited ")
-    return f"the {rows}'s own" if rows in {"table", "sample"} else "the population"
+    return f"this {rows}" if rows in {"table", "sample"} else "the population"
 
 
 def limited(covers: str | None, bounds: Any = None) -> str:
@@ -205,13 +205,12 @@ def covered(covers: str, bounds: Any = None) -> str:
     Examples
     --------
     >>> covered("table")
-    "the table's own number"
+    'this table'
     >>> covered("limited population", (18, 90))
-    "the population's number, of values limited to [18, 90]"
+    'the population, values limited to [18, 90]'
     """
-    own = "the population's" if covers.endswith("population") else whose(covers)
     what = limited(covers, bounds)
-    return f"{own} number" + (f", of values{what}" if what else "")
+    return whose(covers) + (f", values{what}" if what else "")
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:
@@ -244,12 +243,16 @@ def of_sample(text: str) -> str:
 
     Examples
     --------
-    >>> of_sample("95% interval 3 to 4 for the table's own, all of it noise")
-    "95% interval 3 to 4 for the sample's own, all of it noise"
+    >>> of_sample("95% CI 3 to 4 for this table; privacy noise only, no sampling error")
+    '95% CI 3 to 4 for this sample; privacy noise only, no sampling error'
     """
-    for rows in ("table", "tables"):
-        text = text.replace(f"the {rows}' own", "the sample's own").replace(f"the {rows}'s", "the sample's")
-    return text.replace("for the table", "for the sample").replace("of the table", "of the sample")
+    for rows, sample in (
+        ("this table", "this sample"),
+        ("these tables", "this sample"),
+        ("the table", "the sample"),
+    ):
+        text = text.replace(rows, sample)
+    return text
 
 
 def sure(
@@ -272,7 +275,7 @@ def sure(
     unit : str
         Of its ends.
     whose : str
-        What it is for, such as ``"the table's own"``.
+        What it is for, such as ``"this table"``.
     noise : float, optional
         The part of its width that noise makes.
     p : float, optional
@@ -288,15 +291,14 @@ def sure(
     Examples
     --------
     >>> sure(0.4, 2.0, 0.95, unit="kg/m²", noise=0.12, p=0.003)
-    ' (95% interval 0.40 to 2.00 kg/m², of whose width noise makes 12%; p = 0.003)'
+    ' (95% CI 0.40 to 2.00 kg/m²; 12% of its width is privacy noise; p = 0.003)'
     """
     parts = []
     if low is not None and high is not None:
-        named = "interval" if confidence is None else f"{100 * confidence:.4g}% interval"
-        clause = f"{named} {between(low, high, unit, bounds)}" + (f" for {whose}" if whose else "")
+        named = "interval" if confidence is None else f"{100 * confidence:.4g}% CI"
+        parts.append(f"{named} {between(low, high, unit, bounds)}" + (f" for {whose}" if whose else ""))
         if noise is not None:
-            much = "all of it noise" if noise >= _WHOLE else f"of whose width noise makes {100 * noise:.2g}%"
-            clause += f", {much}"
-        parts.append(clause)
+            much = f"{100 * noise:.2g}% of its width is privacy noise"
+            parts.append("privacy noise only, no sampling error" if noise >= _WHOLE else much)
     parts += [] if p is None else [pvalue(p)]
     return f" ({'; '.join(parts)})" if parts else ""

@@ -249,7 +249,7 @@ def test_the_command_line_filters(ledger, ask, capsys):
     text = run("--analyst", "ana")
     assert "where x from 0.25 to 0.5" in text
     assert "=cmd()" not in text.partition("asked")[2]
-    assert "share of ana: epsilon 1; the largest next Laplace release is ε = 0.5" in text
+    assert "share of ana: epsilon 1; 0.5 left" in text
     (account,) = json.loads(run("--json", "--analyst", "ana"))["accounts"]
     assert [(each["analyst"], each["epsilon"]) for each in account["questions"]] == [("ana", "1/2")]
     assert [each["analyst"] for each in account["entries"]] == ["ana"]

@@ -95,7 +95,7 @@ def test_the_ledger_as_text(capsys, ledger, spent):
         f"  {spent.budget!r}",
         "",
         "school: 0 charges, 0 answers",
-        f"  budget {'░' * 20} spent 0 of epsilon 0.333333; the largest next Laplace release is ε = 0.333333",
+        f"  budget {'░' * 20} spent 0 of epsilon 0.333333; 0.333333 left",
     ]
 
 

@@ -143,7 +143,7 @@ REFUSED = {
     "in a list": (lambda v: v[["age", "agee"]], dp.SchemaError, "no column 'agee'"),
     "near": (lambda v: v["age"].maen, AttributeError, "Did you mean 'mean'"),
     "far": (lambda v: v["age"].xyzzy, AttributeError, "methods of this column are .*'median'"),
-    "of a view": (lambda v: v["smoker"].gmm_fit, AttributeError, r"ask the view, view\.gmm_fit"),
+    "of a view": (lambda v: v["smoker"].gmm_fit, AttributeError, r"belongs to the view: view\.gmm_fit"),
     "no number": (lambda v: v["smoker"].mean(epsilon=1), dp.SchemaError, "'smoker' is categorical"),
     "unknown": (lambda v: v["note"].value_counts(epsilon=1), dp.SchemaError, "has no categories"),
     "compared": (lambda v: v["age"] > 3, dp.ArgumentError, r"view\.where\(age="),

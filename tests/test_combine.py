@@ -104,7 +104,7 @@ def test_operators(two, written, value):
 def test_it_says_what_it_is(two):
     found = two[0] - two[1]
     assert found.formula == "ttest('x') - ttest('y')"
-    for said in ("95% interval", "the table's own", "4,096 draws", "the sampling of rows is not in it"):
+    for said in ("95% CI", "this table", "4,096 draws", "the sampling of rows is not in it"):
         assert said in repr(found)
     for said in (found.formula, "95% low", "4,096 draws", "the sampling of rows is not in it"):
         assert said in found._repr_html_().replace("&#x27;", "'")

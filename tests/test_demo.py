@@ -80,7 +80,7 @@ def test_the_demo_runs_twice_with_a_throwaway_ledger(ledger, tmp_path, once_more
             )
         ]
         assert sorted(places) == places
-        assert run.stdout.rstrip().endswith("spent 1.6 of epsilon 2; the largest next Laplace release is ε = 0.4")
+        assert run.stdout.rstrip().endswith("spent 1.6 of epsilon 2; 0.4 left")
     assert len([*tmp_path.glob("dfprivacy-*/demo.png")]) == 2
 
 

@@ -152,7 +152,7 @@ def test_tables_and_pictures():
         (RANKS, {"finder": lambda answer: answer.power}, "AttributeError"),
         (("proportions", "g", {"by": "h", "success": "a"}), {"assume": {"effect": 0.7}}, "cannot be"),
         (("mcnemar", "g", "h", {"success": "a"}), {}, "h"),
-        (("mean", "x"), {}, "Nobody said"),
+        (("mean", "x"), {}, "needs assume="),
         (("ols", "x ~ z"), {"finder": "y"}, "KeyError"),
         (RANKS, {"bounds": None}, "x"),
     ],

@@ -211,7 +211,7 @@ def test_a_request_is_of_the_analyst_whose_key_has_signed_it(place, capsys, opti
     assert shares == {"ana": Fraction(1, 4), "bo": 1}
     assert set(account().askers().values()) == {"ana"}
     assert answer("--yes", "--analyst", "bo", "--output", "more.json") == 1
-    assert "The key is of 'ana', not of 'bo'" in capsys.readouterr().err
+    assert "The request was made by 'ana', not by 'bo'" in capsys.readouterr().err
     assert b"a" * 64 not in b"".join(file.read_bytes() for file in place.glob("ledger*"))
 
 

@@ -503,10 +503,7 @@ def test_the_budget_reads_as_a_bar():
 
     view.average("age", epsilon=2.5)
 
-    assert (
-        "budget █████░░░░░░░░░░░░░░░ spent 2.5 of epsilon 10; the largest next Laplace release is ε = 7.5"
-        == repr(view.budget)
-    )
+    assert "budget █████░░░░░░░░░░░░░░░ spent 2.5 of epsilon 10; 7.5 left" == repr(view.budget)
     assert 'value="0.2500"' in view.budget._repr_html_()
 
 

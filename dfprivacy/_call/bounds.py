@@ -113,7 +113,7 @@ class FoundFirst(Question):
         looked = self._search
         if self.epsilon > (most := self.target.payer.largest()) and not looked.is_kept():
             what = f"{self.mechanism.name} asks for epsilon = {float(self.epsilon):g}"
-            most_of = f"one more release of {self.target.account.name!r} can have epsilon = {float(most):g}"
+            most_of = f"at most epsilon = {float(most):g} of {self.target.account.name!r} is left"
             raise BudgetExceeded(f"{what}, where {most_of}.", "Ask for less.")
         found = looked.ask()
         try:

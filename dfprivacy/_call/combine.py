@@ -98,7 +98,7 @@ class Combination(Release):
 
     @property
     def _repeated(self) -> tuple[str, ...]:
-        return (f"{100 * self.confidence:.4g}% interval",)
+        return (f"{100 * self.confidence:.4g}% CI",)
 
     def _tidy(self) -> list[dict[str, Any]]:
         errors = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
@@ -110,7 +110,7 @@ class Combination(Release):
         table = self._of_tables
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
-        whose = "the tables' own" if table else "the population"
+        whose = "these tables" if table else "the population"
         how = sure(self.low, self.high, self.confidence, whose=whose, noise=part)
         return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
@@ -142,7 +142,7 @@ class Combination(Release):
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
-            (f"{100 * self.confidence:.4g}% interval", self._ends),
+            (f"{100 * self.confidence:.4g}% CI", self._ends),
             ("made from", how),
             ("noise_standard_error", f"{self.noise_standard_error:.3g}"),
         ]

@@ -95,7 +95,7 @@ class Explanation:
 
     def _whose(self, name: str) -> str:
         """Say of which rows an error to expect is."""
-        return ", for the sample's own number" if self.sampling and name.startswith("expected") else ""
+        return ", for this sample" if self.sampling and name.startswith("expected") else ""
 
     def __repr__(self) -> str:
         first_line = (

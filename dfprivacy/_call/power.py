@@ -305,8 +305,8 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
     maker = mechanism.maker
     if maker is None:
         raise ArgumentError(
-            f"Nobody said what rows {mechanism.name}() should find something in.",
-            "Give assume= a function of a NumPy generator and a number of rows, which returns values by column.",
+            f"power() needs assume= for {mechanism.name}().",
+            "Give a function of a NumPy generator and a number of rows, which returns values by column.",
         )
     own = inspect.signature(maker).parameters
     known = {

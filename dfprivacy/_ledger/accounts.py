@@ -472,7 +472,7 @@ def _exceeded(
         pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
         most = _shown(accountant.largest(spent, "pure" if pure else "laplace"))
         return BudgetExceeded(
-            f"{refusal} one more release with {'whatever' if pure else 'Laplace'} noise can have epsilon = {most}.",
+            f"{refusal} at most epsilon = {most} is left.",
             f"Ask for less; {again}",
         )
     gaussian = all(isinstance(loss, Gaussian) for loss in losses)
@@ -481,8 +481,8 @@ def _exceeded(
     same = accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
     share = _shown(accountant.default_delta(left))
     return BudgetExceeded(
-        f"{refusal} one more release with {'Gaussian noise' if gaussian else 'a delta'} can have epsilon = "
-        f"{_shown(same)} at this delta, or epsilon = {_shown(left)} at the delta of delta=None, {share}.",
+        f"{refusal} at most epsilon = {_shown(same)} is left at this delta, or epsilon = {_shown(left)} at that of "
+        f"delta=None, {share}.",
         f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
     )
 

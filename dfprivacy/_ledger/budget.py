@@ -69,11 +69,7 @@ class Budget:
     def __repr__(self) -> str:
         filled = round(_BAR * self._used)
         total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
-        rest = (
-            f"the largest next Laplace release is ε = {float(self.remaining):g}"
-            if self.remaining
-            else "nothing is left"
-        )
+        rest = f"{float(self.remaining):g} left" if self.remaining else "nothing is left"
         bar = "█" * filled + "░" * (_BAR - filled)
         return f"budget {bar} spent {float(self.spent):g} of {total}; {rest}"
 
@@ -83,7 +79,7 @@ class Budget:
         total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
         facts = [
             ("spent", f"epsilon {float(self.spent):g} of {total}"),
-            ("largest next Laplace release", f"epsilon {float(self.remaining):g}" if self.remaining else "none"),
+            ("left", f"epsilon {float(self.remaining):g}" if self.remaining else "nothing"),
             ("accounting", account.accounting),
             ("neighbors", account.relation),
         ]

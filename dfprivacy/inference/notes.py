@@ -160,9 +160,12 @@ def doubts(
         opening = "Uninformative: the noise is as wide as the bounds. " if uninformative else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""
         noticed.append(
-            f"{opening}The noise is {least}{much} the error of sampling; {much} the epsilon, bounds {much} as "
-            f"narrow if the data fit, or {times**2:.2g} times the rows would level them."
+            f"{opening}Privacy noise is {least}{much} the sampling error. To make them equal: {much} the epsilon, "
+            f"bounds {much} as narrow if the data fit, or {times**2:.2g} times the rows."
         )
     if times > _LOOSE and ranks:
-        noticed.append(f"The bounds are loose for this spread: {ranks} asks ranks, which they do not matter to.")
+        noticed.append(
+            "The declared bounds are wide compared with the data, which adds noise. "
+            f"{ranks} compares ranks, which bounds do not affect."
+        )
     return tuple(noticed)

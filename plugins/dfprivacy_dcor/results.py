@@ -36,7 +36,7 @@ class _FromNumbers(Release):
 
     def _sure(self, p: float | None = None) -> str:
         """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""
-        return sure(self.low, self.high, self.confidence, whose="the table's own", noise=1.0, p=p)
+        return sure(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
     def _drawn(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
         """Draw the interval, and the estimate in it."""
@@ -317,7 +317,7 @@ class SharedCorrelation(_FromNumbers):
         """State the lower bound of the dependence of both parties' columns, and its estimate."""
         both = f"{self._noun(*self.columns)} and the other party's {self._noun(*self.other)}"
         least, told = number(self.low, self.squared / 4), number(self.squared, self.squared / 4)
-        sure = f"({100 * self.confidence:.4g}% confidence, for the table's own)"
+        sure = f"({100 * self.confidence:.4g}% confidence, for this table)"
         return f"The squared distance correlation of {both} is at least {least} {sure}; estimate {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:

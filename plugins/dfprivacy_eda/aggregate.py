@@ -20,7 +20,7 @@ from dfprivacy_eda.wording import at_bound, covers_of, said
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
 
-_WHOSE = "Intervals are for the table's own numbers, all of them noise"
+_WHOSE = "Intervals are for this table: privacy noise only, no sampling error"
 _TOLD = 3  # numbers in a sentence
 
 
@@ -85,7 +85,7 @@ class Aggregates(Statistics):
             told.append(self._says(each, f"the {said(self, each.statistic, each.column) if own else each.name}"))
         more = [f"{len(self.names) - _TOLD} more are below"] if len(self.names) > _TOLD else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
-        limits = f", of values{limited(self.covers)}" if limited(self.covers) else ""
+        limits = f"; values are{limited(self.covers)}" if limited(self.covers) else ""
         return f"Of {about}: {'; '.join([*told, *more])}. {_WHOSE}{limits}."
 
     def _grid(self) -> Grid:
@@ -97,7 +97,7 @@ class Aggregates(Statistics):
             )
             for each in self._each
         ]
-        return Grid(("", "value", f"{100 * self.confidence:.4g}% interval"), rows)
+        return Grid(("", "value", f"{100 * self.confidence:.4g}% CI"), rows)
 
     def _notes(self) -> tuple[str, ...]:
         return (*self._limits(), *self.notes)

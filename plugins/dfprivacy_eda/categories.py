@@ -90,9 +90,6 @@ class FoundCounts(Counts):
         """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
         return _declared({self.column: self.categories})
 
-    def _of(self, total: str, count: str) -> str:  # noqa: ARG002 - those of values that are shown
-        return f"{count} rows"
-
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
         if self.other is not None:

@@ -97,7 +97,7 @@ class _Matrix(Framed):
         names = self.columns[first], self.columns[second]
         units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
         told = f"{number(float(self.values[first, second]), (high - low) / 4)} {' · '.join(units)}".rstrip()
-        how = sure(low, high, self.confidence, whose="the table's own", noise=1.0)
+        how = sure(low, high, self.confidence, whose="this table", noise=1.0)
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
         return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
 

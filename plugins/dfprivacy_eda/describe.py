@@ -117,7 +117,7 @@ class Description(Statistics, Framed):
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
         what = f"The {said(self, one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
-        told = self._says(one, what, whose="the table's own", noise=1.0)
+        told = self._says(one, what, whose="this table", noise=1.0)
         return f"{every} {told}."
 
     def _grid(self) -> Grid:

@@ -125,7 +125,7 @@ def _paid(report: Report) -> str:
     facts = [
         ("asked", f"a report of {len(report.description.columns)} columns"),
         ("split of the budget", ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items())),
-        ("intervals", f"{100 * report.confidence:.4g}%, each on its own, for this table's own numbers"),
+        ("intervals", f"{100 * report.confidence:.4g}%, each on its own, for this table"),
     ]
     warning = ""
     if paid is not None:
@@ -165,7 +165,7 @@ def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
         past = bounds if is_quantile(name) else None
         ends = "" if low is None or high is None else between(max(low, least), max(high, least), bounds=past)
         rows.append((name, number(value, error) + beyond(value, past), ends))
-    grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% interval"), rows)
+    grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% CI"), rows)
     return paragraph(f"{text} {_missing(cells)}") + _bars(picture, column) + _table(grid, f"Statistics of {column}")
 
 

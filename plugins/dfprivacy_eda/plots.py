@@ -65,7 +65,7 @@ def _legend(ax: Any, **how: Any) -> None:
 
 
 def _interval(confidence: float, *, noise: bool = True) -> str:
-    return f"{100 * confidence:.4g}% interval{', all noise' if noise else ''}"
+    return f"{100 * confidence:.4g}% CI{', all noise' if noise else ''}"
 
 
 def statistic(release: ColumnStatistic, ax: Any) -> Any:

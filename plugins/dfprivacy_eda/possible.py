@@ -71,14 +71,17 @@ def within(value: float, low: float, high: float, most: float) -> tuple[float, f
 
 
 def note(names: Sequence[str], where: str) -> str:
-    """Say which numbers were brought to what is possible, and where the noisy ones are.
+    """Return which numbers were clamped to what is possible, and where the noisy ones are.
 
     Examples
     --------
     >>> note(["count of sex"], "raw")
-    'Noise took count of sex beyond what is possible; shown is what is nearest, and `raw` has the noisy ones.'
+    'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
     """
+    one = len(names) == 1
     listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    clamped = "it was clamped" if one else "they were clamped"
     return (
-        f"Noise took {listed} beyond what is possible; shown is what is nearest, and `{where}` has the noisy ones."
+        f"Noise took {listed} below 0 or above the number of rows; {clamped}, and `{where}` holds the noisy "
+        f"value{'s' * (not one)}."
     )

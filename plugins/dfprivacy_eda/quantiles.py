@@ -272,7 +272,7 @@ class Quantiles(Tabled):
         """Say the quantiles, of many the first, the middle and the last."""
         unit = self._unit(self.column)
         noisy = self.covers != "population" and any(self.spreads)
-        of = whose(self.covers or "") + ", all of them noise" * noisy
+        of = whose(self.covers or "") + ": privacy noise only, no sampling error" * noisy
         last = len(self.q) - 1
         told = []
         for at in sorted({0, last // 2, last}):
@@ -288,7 +288,7 @@ class Quantiles(Tabled):
         for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
             sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
             rows.append((f"{q:.4g}", self._value(at) + beyond(value, self.bounds), sides))
-        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% interval"), rows)
+        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% CI"), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("intervals", "each on its own")] if self.low is not None else []
@@ -527,13 +527,14 @@ def _alone(measured: Chosen, column: Column, shares: list[float], confidence: fl
     n, off = measured.size, measured.rows(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
     told = [
-        f"of {q:g} of the rows, but for {rows:.0f} rows"
-        + (f": of a share from {a:.3f} to {b:.3f} of all" if n is not None and b - a < 1 else "")
+        f"between the {100 * a:.1f}% and the {100 * b:.1f}% quantile of this table ({rows:.0f} rows either way)"
+        if n is not None and b - a < 1
+        else f"within {rows:.0f} rows of this table's {100 * q:.4g}% quantile"
         for q, rows, a, b in zip(shares, off, low, high, strict=True)
     ]
-    what = "It is a quantile" if len(shares) == 1 else "They are quantiles"
+    what = "it lies" if len(shares) == 1 else "they lie"
     nothing = "Uninformative: " if n is not None and (high - low >= 1).any() else ""
-    note = f"{nothing}{what} of the table {'; '.join(told)} (at {confidence:.0%})."
+    note = f"{nothing}At {confidence:.0%}, {what} {'; '.join(told)}."
     values = np.array(measured.values(column))
     values[np.argsort(shares, kind="stable")] = np.sort(values)
     return Quantiles(

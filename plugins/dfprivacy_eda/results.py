@@ -149,7 +149,7 @@ class ColumnStatistic(Release):
     @property
     def _repeated(self) -> tuple[str, ...]:
         question = f"{self.statistic} of {self.column}".removesuffix(" of ")
-        return question, f"{100 * self.confidence:.4g}% interval"
+        return question, f"{100 * self.confidence:.4g}% CI"
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the number; `n` is the rows that it is about."""
@@ -164,7 +164,7 @@ class ColumnStatistic(Release):
         of = whose(self.covers or "")
         how = sure(low, high, self.confidence, unit=unit, whose=of, noise=self._noise_part, bounds=ends)
         if self._exact and low is not None and low == high:
-            how = ", exactly: it is public"
+            how = ", exact: it follows from public columns"
         error = self.noise_standard_error if low is None or high is None else (high - low) / 4
         told = f"{number(self.value, error)} {unit}".rstrip() + beyond(self.value, ends)
         what = said(self, self.statistic, self.column) + limited(self.covers, self.bounds)
@@ -200,7 +200,7 @@ class ColumnStatistic(Release):
         rows = [(question, number(self.value, error) + beyond(self.value, self._ends))]
         if self.low is not None and self.high is not None:
             interval = between(self.low, self.high, bounds=self._ends)
-            rows += [(f"{100 * self.confidence:.4g}% interval", interval)]
+            rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":

@@ -111,17 +111,11 @@ class _Counted(Tabled):
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
         count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _WHOLE)
-        share = f", {self.shares.ravel()[at]:.1%} of them," if self.normalize and self.total > 0 else ""
-        whose, noise = ("the table's own", 1.0) if self.noise_scale else ("", None)
+        share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
+        whose, noise = ("this table", 1.0) if self.noise_scale else ("", None)
         how = sure(low, high, self.confidence, whose=whose, noise=noise)
-        told = (
-            f"have {self._noun(*self._of_columns)} = {self._cell(at)}, the most of {self.raw.size:,} counts{how}."
-        )
-        return f"{self._of(number(self.total, error), number(count, error))}{share} {told}"
-
-    def _of(self, total: str, count: str) -> str:
-        """Begin the sentence with two numbers of rows: all, and the most of one cell."""
-        return f"Of {total} rows, {count}"
+        cell = f"{self._noun(*self._of_columns)} = {self._cell(at)}"
+        return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)} rows{share}{how}."
 
     def _cell(self, at: int) -> str:
         """Name a cell in a sentence."""
@@ -142,7 +136,7 @@ class _Counted(Tabled):
         more = self.raw.size - _SHOWN
         rows += [(f"… {more:,} more", "", "")] if more > 0 else []
         return Grid(
-            (self._of_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% interval, rows"),
+            (self._of_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
             rows,
         )
 
@@ -378,7 +372,7 @@ class Crosstab(_Counted):
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
         if self.reach:
             reach = f"± {number(self.reach, self.reach)} rows around each noisy count"
-            rows.append((f"{100 * self.confidence:.4g}% interval", reach))
+            rows.append((f"{100 * self.confidence:.4g}% CI", reach))
         first, second = self.columns
         question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
         return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]

@@ -130,7 +130,7 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
         )
     if times > _NOISY:
         notes.append(
-            f"The noise is {times:.2g} times the error of sampling; {times:.2g} times the epsilon, or "
-            f"{times**2:.2g} times the rows, would level them."
+            f"Privacy noise is {times:.2g} times the sampling error. To make them equal: {times:.2g} times the "
+            f"epsilon, or {times**2:.2g} times the rows."
         )
     return tuple(notes)

@@ -82,12 +82,13 @@ class RankTest(Estimate):
     def _sentence(self) -> str:
         """Say how often one of the first group has the larger value, and what the test finds."""
         first, second = self.groups
-        found = f"{'' if self.rejected else 'not '}shown to be {_SIDES[self.alternative]} an even chance"
-        one = f"The larger {self._what} is that of {self._noun(self.by)} = {first}, not {second},"
+        found = f"{'' if self.rejected else 'not '}shown to be {_SIDES[self.alternative]} 50%"
+        one = f"the {self._what} for {self._noun(self.by)} = {first} is larger than that for {second}"
         if self.effect is None:
-            return f"{one} {found}{sure(p=self.pvalue)}."
-        how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
-        return f"{one} with probability {number(self.effect, self.standard_error)}, {found}{how}."
+            return f"The share of pairs in which {one} is {found}{sure(p=self.pvalue)}."
+        low, high, share, error = (100 * x for x in (self.low, self.high, self.effect, self.standard_error))
+        how = sure(low, high, self.confidence, unit="%", noise=self._noise_part, p=self.pvalue)
+        return f"In {number(share, error)}% of pairs {one}, {found}{how.replace(' %', '%')}."
 
     @property
     def _uninformative(self) -> bool:
@@ -275,10 +276,10 @@ class Wilcoxon(_Test):
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
         against = f"{self.popmean:g} {self._unit(self.column)}".rstrip()
-        chance = f"with probability {number(self.effect, _ROUGH)}, {found}shown to be"
-        what = f"{two}{self._noun(self.column)}{apart} is above {against} {chance}"
-        how = sure(p=self.pvalue)
-        return f"{what[0].upper()}{what[1:]} {_SIDES[self.alternative]} an even chance{how}; it has no interval."
+        cases = "pairs of rows" if self.method == "rank" else "rows"
+        share = f"In {number(100 * self.effect, 100 * _ROUGH)}% of {cases} {two}{self._noun(self.column)}{apart}"
+        shown = f"{found}shown to be {_SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"
+        return f"{share} is above {against}, {shown}; there is no interval."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the effect and its test."""

@@ -101,7 +101,7 @@ class SurvivalCurves(Release):
             interval = " to ".join(dict.fromkeys(ends))
             told.append(
                 f"{median} {unit}".rstrip()
-                + f" for {name} ({100 * self.confidence:.4g}% interval {f'{interval} {unit}'.rstrip()})"
+                + f" for {name} ({100 * self.confidence:.4g}% CI {f'{interval} {unit}'.rstrip()})"
             )
         by = "" if self.by is None else f" by {self._noun(self.by)}"
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."

@@ -180,11 +180,11 @@ class Regression(Release):
         name = min(known, key=lambda each: self.pvalues[each])
         error = self.bse[name]
         how = sure(self.low[name], self.high[name], self.confidence, noise=self._part(name), p=self.pvalues[name])
-        step = f"{self._noun(name)} larger by 1{f' ({self._unit(name)})' if self._unit(name) else ''}"
-        what = self._worded(name) if name.startswith("C(") else step
+        per = f" per {self._unit(name)}" if self._unit(name) else ""
+        what = self._worded(name) if name.startswith("C(") else self._noun(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
-        told = f"{number(self.params[name], error)} {unit}".rstrip()
-        return f"The {self._coefficient} of {of} with {what} is {told}{how}{more}."
+        told = f"{number(self.params[name], error)} {unit}".rstrip() + per * (not name.startswith("C("))
+        return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _part(self, name: str) -> float | None:
         """Give the part of an interval's width that noise makes."""
@@ -273,13 +273,13 @@ class Regression(Release):
                 ax.plot(self.params[name], place, "s", color=ink(ax), ms=5)
         ax.axvline(0, color="grey", lw=1, ls=":")
         outcome, event = self._event()
-        what = f"{self._coefficient} of {self._called(outcome)}{event}"
+        what = f"{self._coefficient} for {self._called(outcome)}{event}"
         labels = [self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names]
         ax.set(yticks=[*places], yticklabels=labels, ylim=(-0.6, len(names) - 0.4), xlabel=wrapped(what, 48))
         explained(ax, self.confidence, [self._part(name) for name in names])
         return ax
 
-    _coefficient: ClassVar[str] = "change"
+    _coefficient: ClassVar[str] = "coefficient"
 
     def _quality(self) -> str:
         """Say how good the fit is."""
@@ -388,7 +388,7 @@ class Logit(Regression):
 
     converged: bool
 
-    _coefficient = "change of the log-odds"
+    _coefficient = "coefficient (log-odds)"
 
     def _sentence(self) -> str:
         if self.converged:

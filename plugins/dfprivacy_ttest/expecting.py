@@ -76,11 +76,11 @@ def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
     findings: dict[str, Any] = {f"expected standard error from noise{given}": noise}
     if times > _NOISY:
-        findings[f"the noise will be {times:.2g} times the error of sampling{given}"] = (
-            f"{times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data fit, or {times**2:.2g} "
-            "times the rows would make the two alike"
+        findings[f"privacy noise will be {times:.2g} times the sampling error{given}"] = (
+            f"to make them equal: {times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data "
+            f"fit, or {times**2:.2g} times the rows"
         )
     if times > _LOOSE:
         ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
-        findings["the bounds are loose for this spread"] = f"{ranks}() asks ranks, which bounds do not move"
+        findings["the bounds are wide for this spread"] = f"{ranks}() compares ranks, which bounds do not affect"
     return {**findings, "expected relative error": noise / sd}

@@ -147,7 +147,7 @@ def test_what_cannot_be_is_not_shown(protect):
                 assert 0 <= float(each) <= most
                 assert each.raw is None or min(max(each.raw, 0), most) == float(each)
 
-    assert "`unbiased` has the noisy ones" in repr(described)
+    assert "`unbiased` holds the noisy value" in repr(described)
     assert described.raw != described.values  # noqa: PD011
 
 

@@ -267,7 +267,7 @@ def test_it_says_what_it_is(protect):
     assert NUMBERS in [line.split() for line in text.splitlines()]
     assert "±" in text
     assert "left out" in text
-    assert "the table's own number, of values limited to their bounds" in text
+    assert "this table, values limited to their bounds" in text
 
 
 def test_a_picture(protect):

@@ -102,12 +102,12 @@ def test_it_is_said(look, protect):
     )
     whole, named = of(view.describe(["income"], epsilon=50), view.agg({"income": ["95%", "mean"]}, epsilon=50))
 
-    assert "the table's own number, of values limited to [0, 60,000]" in table
-    assert "the population's number, of values limited to [0, 60,000]" in people
+    assert "this table, values limited to [0, 60,000]" in table
+    assert "the population, values limited to [0, 60,000]" in people
     assert "The mean of income limited to [0, 60,000] is" in table
     assert "The quantile 0.95 of income is 60,000 or more." in alone
     assert "the 95% quantile is 60,000 or more." in few.replace("\n", " ")
-    assert "the 95% quantile is 60,000 or more (95% interval 60,000 or more)" in several.replace("\n", " ")
+    assert "the 95% quantile is 60,000 or more (95% CI 60,000 or more)" in several.replace("\n", " ")
     assert "of values limited to their bounds" in whole
     assert "60,000 or more" in named
     assert not any("60,000 to 60,000" in text for text in (table, people, alone, few, several, whole, named))
@@ -156,7 +156,7 @@ def test_what_is_public_is_said_exactly(name, protect):
     found = getattr(view, name)("age", epsilon=1)
 
     assert (FRAME["age"].agg(name), ()) == (pytest.approx(found.value), found.privacy.noise)
-    assert "exactly: it is public" in repr(found).replace("\n", " ")
+    assert "exact: it follows from public columns" in repr(found).replace("\n", " ")
 
 
 # Bounds that are found

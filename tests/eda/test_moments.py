@@ -259,7 +259,7 @@ def test_it_says_what_it_is(protect):
     text = repr(protect().mean("income", epsilon=2))
 
     assert "mean of income" in text
-    assert "for the table" in text
+    assert "for this table" in text
     assert "left out" in text
     assert "missing" not in repr(protect().mean("age", epsilon=2))
 

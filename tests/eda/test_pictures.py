@@ -44,7 +44,7 @@ def test_a_number_is_drawn_with_its_interval(plt, protect):
     interval, dot, *_ = ax.get_lines()
     assert [found.low, found.high] == list(interval.get_xdata())
     assert found.value == dot.get_xdata()[0]
-    assert "90% interval, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "90% CI, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
     assert "for the table" in ax.get_xlabel()
 
 

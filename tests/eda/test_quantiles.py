@@ -152,7 +152,7 @@ def test_one_alone_says_how_sure_it_is(protect):
     found = protect().median("age", epsilon=1)
 
     assert None is found.low
-    assert "of a share from 0.4" in found.notes[0]
+    assert "between the 4" in found.notes[0]
     assert "covers='table'" in found.notes[1]
 
 

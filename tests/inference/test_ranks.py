@@ -424,5 +424,5 @@ def test_the_noises_part_of_an_interval_is_told(epsilon, least, most):
     ax = found.plot()
 
     assert least <= found._noise_part <= most
-    assert "of whose width noise makes" in " ".join(repr(found).split())
+    assert "of its width is privacy noise" in " ".join(repr(found).split())
     assert "of it from sampling" in [text.get_text() for text in ax.get_legend().get_texts()]

@@ -167,7 +167,7 @@ def test_every_method_works_on_people():
 
     assert each.schema.size == 500
     assert each.ttest("x", popmean=4, epsilon=1).privacy.rows_note == ""
-    assert len(each.group_by("g").ttest("worst", popmean=4, epsilon=1).keys) == 2
+    assert len(each.group_by("g").ttest("worst", popmean=4, epsilon=1)) == 2
     assert each.dcor("x", "worst", epsilon=5).pvalue <= 1
     assert each.where(x=(0, 4)).schema.size == 500
     assert not each.where(x=(0, 4))._target.table.agreed(())

@@ -113,7 +113,8 @@ def test_groups_say_it_once(grouped):
         said = covered(COVERS[name], getattr(grouped[name].releases[0], "bounds", None))
 
         for look in (repr(grouped[name]), html.unescape(grouped[name]._repr_html_())):
-            assert look.count(said) == 1
+            assert said in look
+            assert look.count("covers") == 1
 
 
 TESTS = [
@@ -199,7 +200,7 @@ def test_sentences_hold_the_interval(method, answers):
     """Where there is an interval the sentence has it, with its coverage; where there is a p-value, that too."""
     text, _ = sentence_of(answers[method])
 
-    assert ("95% interval" in text) == (method not in WITHOUT_AN_INTERVAL), text
+    assert ("95% CI" in text) == (method not in WITHOUT_AN_INTERVAL), text
     if isinstance(getattr(answers[method], "pvalue", None), float):
         assert re.search(r"p (<|=) 0\.\d+", text), text
 
@@ -215,9 +216,9 @@ def test_numbers_in_sentences_have_units(answers):
 def test_sentences_say_what_the_noise_did(answers):
     """Which part of an interval's width is there because of it, where both parts are known."""
     for method in ("ttest", "ztest", "anova", "ols", "logit", "proportions"):
-        assert re.search(r"of whose width noise makes [\d.e-]+%", sentence_of(answers[method])[0])
+        assert re.search(r"[\d.e-]+% of its width is privacy noise", sentence_of(answers[method])[0])
     for method in ("mean", "value_counts", "histogram", "crosstab", "corr", "dcor"):
-        assert "all of it noise" in sentence_of(answers[method])[0]
+        assert "privacy noise only" in sentence_of(answers[method])[0]
 
 
 def test_sentences_of_groups_say_the_ends(grouped):
@@ -228,10 +229,10 @@ def test_sentences_of_groups_say_the_ends(grouped):
     assert text == page
     assert "lowest" in text
     assert "Highest" in text
-    assert text.count("95% interval") == 2
+    assert text.count("95% CI") == 2
     assert "3 groups of Ward" in text
     assert "Ward" in other
-    assert "95% interval" in other
+    assert "95% CI" in other
 
 
 def test_an_answer_that_says_nothing_says_so_first(protect, rows):
@@ -266,7 +267,7 @@ def test_third_parties_have_a_sentence():
     plain = Middle(middle=40.0, low=38.0, high=42.0)
     doubtful = dataclasses.replace(plain, notes=("uninformative: the noise reaches both bounds",))
 
-    assert repr(plain).startswith("This Middle gives middle 40.0 (90% interval 38.0 to 42.0; p = 0.250).\nMiddle\n")
+    assert repr(plain).startswith("This Middle gives middle 40.0 (90% CI 38.0 to 42.0; p = 0.250).\nMiddle\n")
     assert repr(doubtful).startswith("Uninformative: this Middle gives")
 
 

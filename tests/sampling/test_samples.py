@@ -163,7 +163,7 @@ def test_a_refusal_says_what_a_sample_could_be_asked_for(bits):
     laplace, pure = (view._target.account.largest(kind) for kind in ("laplace", "pure"))
 
     assert pure < laplace
-    with pytest.raises(dp.BudgetExceeded, match=f"with whatever noise can have epsilon = {float(pure):.8g}"):
+    with pytest.raises(dp.BudgetExceeded, match=f"at most epsilon = {float(pure):.8g}"):
         view.sample("1/2").bits("x", epsilon=laplace)
 
 

@@ -88,7 +88,7 @@ def test_a_plan_says_what_its_errors_leave_out(sample, table):
     errors = [float(sample.mean("x", epsilon=1, fresh=True)) - table.x.mean() for _ in range(RUNS)]
 
     assert f"{added:.3g} standard deviations" in repr(explained)
-    assert "of the mean, for the sample's own number" in repr(explained)
+    assert "of the mean, for this sample" in repr(explained)
     assert f"{added:.3g}" in repr(sample.plan([("mean", "x")], epsilon=1))
     expected = math.hypot(noise, added * table.x.std())
     assert 0.5 * expected < np.std(errors) < 1.6 * expected

@@ -458,10 +458,12 @@ def test_loose_bounds_are_named_with_what_would_help():
     # Noise of 5 √2 · 2.125/40 beside 1/√40 from sampling.
     assert any("the epsilon, bounds" in note and "times the rows" in note for note in found.notes)
     said = dict(planned.findings)
-    assert said.pop("the noise will be 2.4 times the error of sampling").startswith(
-        "2.4 times the epsilon, bounds 2.4 times as narrow if the data fit, or 5.6 times the rows"
+    assert said.pop("privacy noise will be 2.4 times the sampling error").startswith(
+        "to make them equal: 2.4 times the epsilon, bounds 2.4 times as narrow if the data fit, or 5.6 times"
     )
-    assert said.pop("the bounds are loose for this spread") == "wilcoxon() asks ranks, which bounds do not move"
+    assert (
+        said.pop("the bounds are wide for this spread") == "wilcoxon() compares ranks, which bounds do not affect"
+    )
     assert said.pop("expected standard error from noise") == said.pop("expected relative error")
     assert len(said) == 1
 

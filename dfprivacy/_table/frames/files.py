@@ -44,10 +44,10 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     file, kind = _known(path)
     readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
     columns: list[tuple[str, str]] = _read(lambda: readers[kind](file))
-    names = [name.strip() for name, _ in columns]
-    if kind == "csv" and (not all(names) or len({*names}) < max(len(names), 1) or any(map(_is_number, names))):
+    names = [name.strip() for name, _ in columns]  # that of an index may be empty
+    if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_number, names))):
         raise ArgumentError(
-            f"The first line of {file} is no header: it is empty, or has numbers, gaps or repetitions.",
+            f"The first line of {file} is no header: it is empty, or has numbers or repetitions.",
             "Write the names of the columns into the first line. It is not shown here, as it may be a row.",
         )
     return columns
