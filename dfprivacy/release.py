@@ -203,6 +203,19 @@ class Release(AsJson, Displayed):
             return replace(self, library=library)
         return replace(self, library=library, column_words=words, column_units=units or {})
 
+    def within(self, rows: int | None) -> Self:
+        """Return the same result with no noisy number of rows above the public one, which may be unknown."""
+        numbers: dict[str, Any] = {
+            name: getattr(self, name, None) for name in ("n", "nobs", "count", "rows", "sizes")
+        }
+        most = math.inf if rows is None else float(rows)
+        changes: dict[str, Any] = {
+            name: tuple(min(one, most) for one in each) if isinstance(each, tuple) else min(each, most)
+            for name, each in numbers.items()
+            if any(isinstance(one, float) and one > most for one in (each if isinstance(each, tuple) else [each]))
+        }
+        return replace(self, **changes) if changes else self
+
     def _called(self, *columns: str) -> str:
         """Name columns for people: label and units where the schema says them."""
         return ", ".join(self.column_words.get(column, column) for column in columns)

@@ -112,3 +112,21 @@ def test_a_file_without_a_header_is_refused(tmp_path, line):
         declared_columns(path)
 
     assert "45" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "rows"),
+    [
+        (lambda view: view.ttest("age", popmean=40, epsilon=1), lambda found: [found.n, *found.sizes]),
+        (lambda view: view.ols("age ~ C(g)", epsilon=1), lambda found: [found.nobs]),
+        (lambda view: view.quantile("age", [0.5], covers="table", epsilon=1), lambda found: [found.count]),
+    ],
+)
+def test_no_noisy_number_of_rows_is_above_the_public_one(ask, rows):
+    """Of 20 answers half would be; all none with probability 10⁻⁶."""
+    numbers = []
+    for run in range(20):
+        view = dp.protect(pd.DataFrame(DATA), f"habits {run}", epsilon=1, ledger="memory:", **SAID)
+        numbers += rows(ask(view))
+
+    assert max(numbers) == 1000

@@ -294,7 +294,8 @@ class Question:
                 call.numbers |= curator.numbers
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
-        return _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
+        release = _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
+        return release.within(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose
