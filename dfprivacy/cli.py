@@ -126,13 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
     audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")
-    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 100000")
-    audit.add_argument(
-        "--processes",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="processes that share the cases; default: one for each core",
-    )
+    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 30000")
     audit.set_defaults(run=_audit)
     return parser
 
@@ -348,10 +342,15 @@ def _agreed(question: str) -> bool:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    from dfprivacy.progress import progress
     from dfprivacy.testing import report
 
     start = time.perf_counter()
-    outcomes = report.run(options.name, options.samples, options.processes)
+    checks, outcomes = report.all_checks(options.name, options.samples), []
+    with progress(len(checks), "checking", " checks") as bar:
+        for check in checks:
+            outcomes.append(check.run())
+            bar.update()
     _print(report.as_table(outcomes, time.perf_counter() - start))
     if options.output:
         Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,13 +27,13 @@ from dfprivacy._privacy import conversions
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.cli import main
 from dfprivacy.local import Arc
-from dfprivacy.testing import CHECKS, Case, MechanismConformance, catalogue, check_mechanism
+from dfprivacy.testing import CHECKS, Case, catalogue, check_mechanism, harness
 from dfprivacy.testing.cases import candidates, cases_of, tables
 from dfprivacy.testing.exact import families, loss_between, worst_pair
 from dfprivacy.testing.harness import Harness, Recording, Replay
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy.testing.pytest_plugin import collected
-from dfprivacy.testing.sampler import goodness_of_fit, messages_fit
+from dfprivacy.testing.sampler import goodness_of_fit
 from dfprivacy.testing.sampling import Output, audit_by_sampling, separation
 
 ROOT = Path(__file__).parents[1]
@@ -79,7 +79,7 @@ def test_a_check_can_be_called():
     """Called, a check returns what it saw, or raises an `AssertionError` that says what is wrong."""
     found = {check.name: check for check in check_mechanism(total, [CASE])}
 
-    assert "answers" == found["answers"]()
+    assert found["answers"]().startswith("finite")
     with pytest.raises(AssertionError, match="does not say what privacy it guarantees"):
         found["is_documented"]()
 
@@ -93,6 +93,15 @@ def test_a_failure_can_be_expected():
     assert "expected" == found["is_documented"].status
     assert "failed" == found["answers"].status
     assert "expected to fail (another test), and passes" in found["answers"].detail
+
+
+def test_a_check_that_takes_too_long_is_skipped(monkeypatch):
+    """What is left of a check is not waited for, and it says so."""
+    monkeypatch.setattr(harness, "SECONDS", 0)
+
+    found = [check.run() for check in check_mechanism(total, [CASE]) if check.name == "loss_within_charge"]
+
+    assert [("skipped", "not finished in 0 s")] == [(outcome.status, outcome.detail) for outcome in found]
 
 
 def test_an_unknown_check_cannot_be_expected():
@@ -320,20 +329,6 @@ def test_arcs_that_differ_are_told_apart():
     assert math.inf == loss_of(lambda sampler, labels: sampler.arc(labels, next(arcs)), [0, 1], [0, 1])
 
 
-@pytest.mark.parametrize(
-    "arc", [Arc(2, 0, 3, 1), Arc(16, 3, 7, 3), Arc.within(Fraction(1), places=1 << 16, reach=13115)]
-)
-def test_messages_of_the_house_fit(arc):
-    """Messages follow their law at every number of places; those of another arc do not."""
-
-    class Other(noise.OpenDPSampler):
-        def arc(self, labels, asked):
-            return super().arc(labels, replace(asked, outside=asked.outside // 2 or 2))
-
-    assert messages_fit(noise.OpenDPSampler(), arc) > 1e-8
-    assert messages_fit(Other(), arc) < 1e-8
-
-
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("scale", [0.7, 3.0, 41.5, 1e6, 2.0**38])
 def test_the_house_sampler_fits(kind, scale):
@@ -433,60 +428,6 @@ def test_an_event_that_proves_enough_ends_the_search():
     assert 250 == proof.samples
 
 
-class TestTotal(MechanismConformance):
-    """The base class at work."""
-
-    @pytest.fixture
-    def mechanism(self):
-        return total
-
-    @pytest.fixture
-    def cases(self):
-        return [CASE]
-
-    @pytest.fixture
-    def expected_failed_checks(self):
-        return {"is_documented": "it is a test"}
-
-
-def test_the_base_class_has_every_check():
-    """There is one test for each check, which says what it catches."""
-    tests = {
-        name.removeprefix("test_"): test for name, test in vars(MechanismConformance).items() if "test_" in name
-    }
-
-    assert CHECKS.keys() == tests.keys()
-    caught = {check.name: check.catches for check in check_mechanism(total, [CASE])}
-    assert all(f"Catches {catches}." == tests[name].__doc__ for name, catches in caught.items())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Ends(dp.Release):
-    """An interval, which may say what it covers."""
-
-    low: float
-    high: float
-    covers: str = "population"
-
-
-@pytest.mark.parametrize(
-    ("covers", "status"),
-    [("population", "passed"), ("limited table", "passed"), (None, "failed"), ("the mean", "failed")],
-)
-def test_an_interval_says_what_it_covers(covers, status):
-    """Each release with an interval, inside of others too, has one of four words."""
-
-    @dp.mechanism(columns={"column": "numeric"})
-    def found(curator, column):
-        """Two ends."""
-        noisy = float(curator.sum(dp.features.Moments(column, degree=1)).values[0])  # noqa: PD011
-        return dp.Value(value=[Ends(low=noisy - 1, high=noisy + 1, covers=covers)])
-
-    checks = {check.name: check for check in check_mechanism(found, [CASE])}
-
-    assert checks["says_what_its_interval_covers"].run().status == status
-
-
 def test_the_page_shows_what_each_check_catches():
     """The table on the page is the one that the code writes."""
     assert f"\n\n{catalogue()}\n\n<!-- end -->" in PAGE.read_text(encoding="utf-8")
@@ -501,7 +442,7 @@ def test_the_command_audits(capsys, tmp_path, registered):
     out, _ = capsys.readouterr()
     found = json.loads(target.read_text(encoding="utf-8"))
     assert 0 == code
-    assert re.search(r"^private_total\(column='x'\): 29 passed, 6 skipped; loss 1 of 1", out, re.MULTILINE)
+    assert re.search(r"^private_total\(column='x'\): 14 passed, 2 skipped; loss 1 of 1", out, re.MULTILINE)
     assert found["passed"]
     assert len(CHECKS) == len(found["outcomes"])
     assert all(0.9 <= o["tightness"] <= 1 for o in found["outcomes"] if o["check"] == "charge_is_tight")
@@ -533,7 +474,7 @@ def pytest_of(folder, *arguments):
 
 def test_pytest_collects_mechanisms(tmp_path):
     """``pytest --dp-conformance`` has an item for each check of each case."""
-    done = pytest_of(tmp_path, "--dp-conformance", "-v", "-k", "ztest and (answers or units_hold)")
+    done = pytest_of(tmp_path, "--dp-conformance", "-v", "-k", "ztest and (answers or outputs_do_not_tell)")
 
     assert 0 == done.returncode, done.stdout
     assert re.search(r"dp-conformance::ztest\(.*\): answers PASSED", done.stdout)
@@ -613,11 +554,11 @@ def test_an_audit_leaves_no_trace():
 
 
 def test_an_audit_can_be_repeated():
-    """Of noise with a seed an audit says the same twice; that nothing is left behind it says without any."""
+    """Of noise with a seed an audit says the same twice."""
     details = []
     for _ in range(2):
         with seeded_noise(3):
-            found = [check.run() for check in check_mechanism(total, [CASE]) if check.name != "leaves_no_trace"]
+            found = [check.run() for check in check_mechanism(total, [CASE])]
         details.append([outcome.detail for outcome in found])
 
     assert details[0] == details[1]

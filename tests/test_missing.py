@@ -314,7 +314,7 @@ class Gaps(OfRows):
         return 1.0
 
 
-CHECKED = ("loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "same_on_every_engine")
+CHECKED = ("loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "same_on_every_frame")
 
 
 def failures(mechanism, case):

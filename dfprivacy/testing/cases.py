@@ -58,8 +58,6 @@ class Case:
         Rows by column that the author suspects to be among the worst. They start the search.
     tables : sequence of sequence of dict, optional
         Tables that the author suspects to be among the worst. The first row of each is the one that may be another.
-    sizes : mapping, optional
-        Numbers of rows by column and category, ``{"arm": {"a": 2, "b": 40}}``: one more table has these.
     tightness : float, default 0.9
         The share of the charge that the worst pair of tables must use up, so that no budget is wasted. Lower it
         where the mechanism cannot do better, with the reason in a comment.
@@ -78,7 +76,6 @@ class Case:
     delta: str | float = 0
     rows: Sequence[Row] = ()
     tables: Sequence[Sequence[Row]] = ()
-    sizes: Mapping[str, Mapping[Category, int]] = field(default_factory=dict)
     tightness: float = 0.9
 
     def __str__(self) -> str:
@@ -245,7 +242,6 @@ def shapes(case: Case) -> dict[str, list[Row]]:
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
     made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
-        "sizes given": _filled(case, _sized(case), anywhere) if case.sizes else [],
         "one of the last group": _filled(case, single[0], anywhere),
         "one of the first group": apart(single[-1]),
         "in order of the groups": apart(sorted(crowd, key=cells.index)),
@@ -266,20 +262,6 @@ def _cells(case: Case, rng: np.random.Generator) -> list[Row]:
 
 def _filled(case: Case, rows: Sequence[Row], at: Callable[[float, float], float]) -> list[Row]:
     return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in rows]
-
-
-def _sized(case: Case) -> list[Row]:
-    """Give rows with the categories of which the author says how many there are."""
-    named = {name: [key for key, count in each.items() for _ in range(count)] for name, each in case.sizes.items()}
-    longest = max(map(len, named.values()))
-    free = {name: values for name, values in case.domains.items() if name not in named}
-    return [
-        {
-            **{name: values[at % len(values)] for name, values in free.items()},
-            **{name: values[at % len(values)] for name, values in named.items()},
-        }
-        for at in range(longest)
-    ]
 
 
 def _private(case: Case) -> Row:
@@ -384,22 +366,13 @@ def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
     count = math.prod(map(len, ends.values()))
     picked = sorted({round(at * (count - 1) / (_FEW - 1)) for at in range(_FEW)})
-    corners = [dict(zip(ends, corner, strict=True)) for corner in _at(list(ends.values()), picked)]
+    places = np.transpose(np.unravel_index(picked, [*map(len, ends.values())])) if ends else [()]
+    corners: list[Row] = [{name: ends[name][at] for name, at in zip(ends, each, strict=True)} for each in places]
     middle = {**corners[0], **{name: low + (high - low) / 3 for name, (low, high) in private.items()}}
     gone = {name: None for name in ends if name != case.other}
     own = [{name: row[name] for name in ends} for row in case.rows]
     rows_of_each = [*corners, middle, {**corners[-1], **gone}, *own]
     return _different([{**known, **row} for known in classes for row in rows_of_each])
-
-
-def _at(ends: Sequence[Sequence[Any]], places: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    """Give some members of a product, by their places, without making the others."""
-    for place in places:
-        corner = []
-        for values in reversed(ends):
-            place, at = divmod(place, len(values))  # noqa: PLW2901
-            corner.append(values[at])
-        yield tuple(reversed(corner))
 
 
 def _values(case: Case, name: str) -> list[Any]:
@@ -474,7 +447,7 @@ def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> l
 
 
 def _key(case: Case) -> str:
-    return repr(replace(case, rows=(), tables=(), sizes={}, tightness=0.9))
+    return repr(replace(case, rows=(), tables=(), tightness=0.9))
 
 
 def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
@@ -571,8 +544,6 @@ def _others(value: float) -> list[float]:
     """Give extremes in place of a number; of a whole one, which may count something, only such as are near."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _SMALL else [1]
-    elif 0 < value < 1:
-        extremes = [1e-3, 0.999, 1e6 * value]
     else:
-        extremes = [1e-6 * value, 1e6 * value] if value else [1.0, -1e6]
+        extremes = [1e-3 * value, 1e6 * value] if value else [1.0, -1e6]
     return [each for each in extremes if each != value]

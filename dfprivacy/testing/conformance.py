@@ -5,25 +5,26 @@ from __future__ import annotations
 import inspect
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import conduct, discipline, elsewhere, reuse
+from dfprivacy.testing import calibration, claims, discipline, elsewhere
 from dfprivacy.testing.cases import Case, cases_of
-from dfprivacy.testing.discipline import Audit, Failed, Skipped
+from dfprivacy.testing.discipline import Audit
+from dfprivacy.testing.harness import Failed, Skipped, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["CHECKS", "Check", "MechanismConformance", "Outcome", "catalogue", "check_mechanism"]
+__all__ = ["CHECKS", "Check", "Outcome", "catalogue", "check_mechanism"]
 
-SAMPLES = 100_000
+SAMPLES = 30_000
 
 CHECKS: dict[str, Callable[[Audit], str]] = {
     name: check
-    for room in (discipline, elsewhere, reuse, conduct)
+    for room in (discipline, claims, calibration, elsewhere)
     for name, check in vars(room).items()
     if inspect.isfunction(check) and check.__module__ == room.__name__ and not name.startswith("_")
 }
@@ -108,7 +109,8 @@ class Check:
         start = time.perf_counter()
         status: Literal["passed", "failed", "skipped", "expected"] = "passed"
         try:
-            detail = CHECKS[self.name](self.audit)
+            with bounded():
+                detail = CHECKS[self.name](self.audit)
         except Skipped as reason:
             status, detail = "skipped", str(reason)
         except Failed as wrong:
@@ -185,63 +187,6 @@ def check_mechanism(
         audit = Audit(mechanism, case, samples, given)
         for name, check in CHECKS.items():
             yield Check(name, _catches(check), audit, expected.get(name, ""))
-
-
-class MechanismConformance:
-    """Base class of tests for pytest: one test for each check.
-
-    A subclass named ``Test...`` gives three fixtures: ``mechanism``, the `dfprivacy.Mechanism`; ``cases``, a list
-    of `Case`, or None for the default; ``expected_failed_checks``, a dictionary of reasons by name of the check,
-    mostly empty.
-
-    Examples
-    --------
-    ::
-
-        class TestAverage(MechanismConformance):
-            @pytest.fixture
-            def mechanism(self):
-                return average
-
-            @pytest.fixture
-            def cases(self):
-                return [Case(arguments={"column": "age"}, bounds={"age": (18, 90)})]
-
-            @pytest.fixture
-            def expected_failed_checks(self):
-                return {}
-    """
-
-    def _check(self, name: str, mechanism: Mechanism, cases: Any, expected_failed_checks: Any) -> None:
-        import pytest
-
-        given = (mechanism, cases, expected_failed_checks)
-        if _shared.get("given") != given:
-            known = check_mechanism(mechanism, cases, expected_failed_checks=expected_failed_checks)
-            _shared.update(given=given, checks=list(known))
-        outcomes = [check.run() for check in _shared["checks"] if check.name == name]
-        wrong = [f"{outcome.case}: {outcome.detail}" for outcome in outcomes if outcome.status == "failed"]
-        if wrong:
-            raise Failed("\n".join(wrong))
-        reasons = [outcome for outcome in outcomes if outcome.status in {"skipped", "expected"}]
-        if len(reasons) == len(outcomes):
-            (pytest.xfail if reasons[0].status == "expected" else pytest.skip)(reasons[0].detail)
-
-
-_shared: dict[str, Any] = {}  # the checks of the class of tests that is running, which share what is expensive
-
-
-def _test(name: str, catches: str) -> Any:
-    def test(self: MechanismConformance, mechanism: Any, cases: Any, expected_failed_checks: Any) -> None:
-        self._check(name, mechanism, cases, expected_failed_checks)
-
-    test.__doc__ = f"Catches {catches}."
-    test.__name__ = test.__qualname__ = f"test_{name}"
-    return test
-
-
-for _name, _check in CHECKS.items():
-    setattr(MechanismConformance, f"test_{_name}", _test(_name, _catches(_check)))
 
 
 def catalogue() -> str:

@@ -1,7 +1,8 @@
 """Checks of what an author does not show.
 
-Those are cases that are left out, how far a statistic moves with its sums, people with several rows, on tables that
-differ in all rows of one of them, and secret samples of tables that differ in one row.
+Those are cases that are left out; people with several rows, on tables that differ in all rows of one of them;
+secret samples of tables that differ in one row; and what else is asked of the same rows. Under a sampler that adds
+no noise, what the ledger gives must be what an account measures that knows nothing.
 """
 
 from __future__ import annotations
@@ -18,17 +19,29 @@ import numpy as np
 
 from dfprivacy._call.target import Target
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.amplification import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
-from dfprivacy.errors import DPError
+from dfprivacy.errors import DPError, LedgerError
 from dfprivacy.schema import Unit
-from dfprivacy.statistics import OfSums
 from dfprivacy.testing.cases import few, shapes, tables, variants_among
-from dfprivacy.testing.discipline import Audit, Failed, Skipped
-from dfprivacy.testing.exact import Loss, distance, loss_between, measured, worst
-from dfprivacy.testing.harness import Harness, MemoryFrame, RecordingAccount, public_part, with_first
-from dfprivacy.testing.search import statistics_of, worst_table
+from dfprivacy.testing.exact import Loss, distance, loss_between, measured, statistics_of, worst, worst_table
+from dfprivacy.testing.harness import (
+    Failed,
+    Harness,
+    MemoryFrame,
+    RecordingAccount,
+    Replay,
+    Skipped,
+    fixed_chance,
+    in_time,
+    ledger_accounts,
+    listening,
+    overhearing,
+    public_part,
+    with_first,
+)
 from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
@@ -36,11 +49,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy._ledger.accounts import Account
     from dfprivacy._table.frames import Frame
+    from dfprivacy.release import NoisyValue
     from dfprivacy.testing.cases import Case, Row
+    from dfprivacy.testing.discipline import Audit
     from dfprivacy.testing.harness import Recording
 
-__all__ = ["holds_in_other_cases", "moves_with_its_sums", "people_stand_together", "samples_stand_alone"]
+__all__ = ["holds_in_other_cases", "people_stand_together", "reuses_what_was_measured", "samples_stand_alone"]
 
 _WHO = "whose row it is"
 _UNIT = Unit(_WHO, 2)
@@ -50,8 +66,8 @@ _MANY = 9  # rows of somebody who has more than count
 _PERSON = "somebody"
 _SHARE = Fraction(1, 2)
 _STEPS = 8  # changes of a table, in each variant
+_FINE = 1e-3  # of the scale of the noise: two grids differ by less
 _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same now and then
-_CLOSE = 1e-6  # relative; finer differences are those of floating-point arithmetic
 
 
 @dataclass(frozen=True)
@@ -107,14 +123,8 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
             for _ in range(_REPEATS)
             for table, first in ((neighbor, other), (rows, base))
         ):
-            return Seen(
-                None,
-                answered,
-                f"it concludes differently from the same noisy sums on neighbouring tables: with {row}",
-            )
-    if not base.draws:
-        return Seen(None, answered)
-    made = {"mixed": rows, **shapes(case)}
+            return Seen(None, answered, f"it concludes differently from the same noisy sums with {row}")
+    made = {"mixed": rows, **shapes(case)} if base.draws else {}
     families = [measured(stage, name, made[name], until=len(base.draws)) for name in made]
     measurable = [family for family in families if family]
     if not measurable:
@@ -123,67 +133,6 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
     if statistics:
         losses.append(worst_table(measurable, _STEPS, started=2))
     return Seen(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)
-
-
-def moves_with_its_sums(audit: Audit) -> str:
-    """Catch a statistic that rounded sums move further than it says.
-
-    Evaluate statistics at sums that are moved a little, as rounding moves them.
-    """
-    audit.answered()
-    _, statistics = statistics_of(audit.stage, audit.rows)
-    claimed = [one for one in statistics if isinstance(one, OfSums) and one.features.unit is None]
-    if not claimed:
-        raise Skipped("it asks for no statistic of sums that are rounded")
-    steepest = 0.0
-    for statistic in claimed:
-        limit = float(statistic.lipschitz)
-        for name, sums in _sums(audit, statistic):
-            for moved, far in _moved(sums, statistic.features):
-                change = float(np.abs(_value(statistic, moved) - _value(statistic, sums)).max())
-                noise = _CLOSE * far * limit + 1e-12 * float(np.abs(_value(statistic, sums)).max())
-                if change > limit * far + noise:
-                    raise Failed(
-                        f"{statistic.describe()} moves by {change:.4g} where its sums move by {far:.4g} in L1 "
-                        f"({name}); lipschitz is {limit:g}"
-                    )
-                steepest = max(steepest, change / far / limit if limit else 0.0)
-    return f"values of {len(claimed)} statistics move by at most {steepest:.4f} of what they say"
-
-
-def _value(statistic: OfSums, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(all="ignore"):
-        value = np.array(statistic.value(sums.copy()), dtype=np.float64).reshape(statistic.dimension)
-    return np.where(np.isfinite(value), value, 0.0)
-
-
-def _sums(audit: Audit, statistic: OfSums) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Give the exact sums on tables of every shape."""
-    case, features = audit.case, statistic.features
-    plain: dict[str, list[Row]] = {**tables(case), **shapes(case)}
-    for name, rows in plain.items():
-        sums: Any = 0.0
-        for frame in audit.stage.frames(rows):
-            schema = audit.stage.schema(frame)
-            batch = Table(frame, schema).gathered(features.columns)
-            sums = sums + np.asarray(features.rows(batch), dtype=float).reshape(batch.size, -1).sum(axis=0)
-        yield name, np.reshape(sums, features.shape) / np.broadcast_to(features.weights, features.shape)
-
-
-def _moved(sums: NDArray[np.float64], features: Any) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """Move sums a little, one or all of them, and say how far that is in L1, weights included."""
-    rng = np.random.default_rng(6)
-    weights = np.broadcast_to(features.weights, features.shape)
-    for size in (1e-8, 1e-6, 1e-3):
-        step = size * max(float(features.radius(2)), 1e-300)
-        for at in range(min(sums.size, 16)):
-            for sign in (-step, step):
-                one = np.zeros(sums.size)
-                one[at] = sign
-                yield sums + one.reshape(sums.shape) / weights, step
-        for _ in range(4):
-            every = step * rng.choice([-1.0, 1.0], size=sums.shape)
-            yield sums + every / weights, step * sums.size
 
 
 @dataclass(frozen=True)
@@ -238,11 +187,9 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
     _check_hidden(stage, base, corners, others)
     if not base.replayable or not base.charges:
         return answer
-    until = len(base.given) or None
 
     def traced(rows: Sequence[Row]) -> Recording:
-        recording = stage.trace(_with(rows, others), transcript=base.given, until=until)
-        return replace(recording, charges=base.charges) if recording.stopped else recording
+        return stage.measure(_with(rows, others), base)
 
     traces = {name: traced(rows) for name, rows in _people(corners)}
     pairs = list(itertools.combinations(traces.items(), 2))
@@ -280,9 +227,7 @@ def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], oth
     """Let nobody's rows, however many they are, move nothing."""
     hidden = [{**corner, _WHO: None} for corner in corners for _ in range(_MANY)]
     rows = _with([corners[0]] * _UNIT.max_rows, others)
-    recording = stage.trace([*hidden, *rows], transcript=base.given, until=len(base.given) or None)
-    recording = replace(recording, charges=base.charges) if recording.stopped else recording
-    if base.replayable and distance(recording, base):
+    if base.replayable and distance(stage.measure([*hidden, *rows], base), base):
         raise Failed("rows that name nobody move what is measured, and they are left out")
 
 
@@ -317,12 +262,10 @@ def samples_stand_alone(audit: Audit) -> str:
         share = _check_drawn(stage, rows, base, drawn)
         if base.opaque:
             return "answered"
-        until = len(base.given) or None
-        traces = [stage.trace(with_first(rows, row), transcript=base.given, until=until) for row in corners]
-        outside = [stage.trace([*rows[:-1], row], transcript=base.given, until=until) for row in corners[-2:]]
+        traces = [stage.measure(with_first(rows, row), base) for row in corners]
+        outside = [stage.measure([*rows[:-1], row], base) for row in corners[-2:]]
         if stage.case.neighbors == "add_remove":
-            nobody = stage.trace(rows[1:], transcript=base.given, until=until)
-            pairs = [(nobody, each) for each in traces]
+            pairs = [(stage.measure(rows[1:], base), each) for each in traces]
         else:
             pairs = [*itertools.combinations(traces, 2)]
     if any(distance(each, base) for each in outside):
@@ -373,3 +316,81 @@ def _first_half() -> Iterator[list[int]]:
         mock.patch.object(sample, "shuffled", in_order),
     ):
         yield drawn
+
+
+class _Exact(Replay):
+    """A sampler that adds nothing."""
+
+    def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:  # noqa: ARG002
+        return values.copy()
+
+    gaussian = cube = laplace
+
+
+def reuses_what_was_measured(audit: Audit) -> str:
+    """Catch a measurement that is taken from the ledger for another one, or paid where it is taken.
+
+    Ask again under one account, and what else could be asked.
+    """
+    audit.answered()
+    accounts = ledger_accounts(audit.stage)
+    taken = _again(audit, accounts)
+    tried = variants_among(audit.mechanism, audit.others or [audit.case], audit.case)
+    for name, cases in tried:
+        case = replace(cases[0], epsilon=audit.case.epsilon)
+        stage, rows = Harness(audit.mechanism, case), _with_parts(case, audit.rows)
+        for true, value in zip(
+            _measured(stage, rows, ledger_accounts(stage)), _measured(stage, rows, accounts), strict=False
+        ):
+            if not (value.noise and value.noise.reused and true.noise):
+                continue
+            if true.values.shape != value.values.shape or _apart(true, value):
+                raise Failed(f"with {name}, {value.noise.what} is taken for something else")
+            if true.noise.scale != value.noise.scale:
+                break  # from here on another course may be taken
+    return f"{taken} measurements are taken again, bit by bit and for nothing; {len(tried)} variants take no other"
+
+
+def _again(audit: Audit, accounts: Sequence[Account]) -> int:
+    """Ask twice; give how many measurements the second call takes."""
+    first = _measured(audit.stage, audit.rows, accounts)
+    before = [account.spent() for account in accounts]
+    again = [value for value in _measured(audit.stage, audit.rows, accounts) if value.noise]
+    taken = [value for value in again if value.noise and value.noise.reused]
+    if not taken:
+        raise Skipped("it measures nothing that can be written down")
+    for old, new in zip([value for value in first if value.noise], again, strict=True):
+        if any(new is each for each in taken) and not np.array_equal(old.values, new.values):
+            raise Failed(f"asked again, {new.noise and new.noise.what} is not what was measured")
+    every = len(taken) == len(again) == len(audit.first_run.draws)
+    if every and before != [account.spent() for account in accounts]:
+        raise Failed("all that was measured is taken again, and yet the account has paid")
+    return len(taken)
+
+
+def _apart(true: NoisyValue, value: NoisyValue) -> bool:
+    return bool((np.abs(true.values - value.values) > _FINE * true.scales).any())
+
+
+def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
+    """Ask, whether or not the answer is kept, and give what was measured on the way."""
+    in_time()
+    with listening(), noise.use(_Exact()), fixed_chance(), overhearing() as measurements:
+        try:
+            question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
+            with mock.patch.multiple(type(question), _kept=lambda _: None, _implied=lambda *_: None):
+                question.ask()
+        except LedgerError as error:
+            raise Failed(f"what is taken from the ledger does not fit: {error}") from error
+        except Exception:  # noqa: BLE001, S110 - what it concludes is of no interest here
+            pass
+    return [each.answer for each in measurements if each.verb in {"sum", "measure"}]
+
+
+def _with_parts(case: Case, rows: Sequence[Row]) -> list[Row]:
+    """Give the rows, with a column of parts where the case has one more."""
+    more = [name for name in case.columns if name not in rows[0]]
+    kinds = {name: list(case.categories[name]) for name in more}
+    return [
+        {**{name: values[at % len(values)] for name, values in kinds.items()}, **row} for at, row in enumerate(rows)
+    ]

@@ -27,13 +27,14 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
+from dfprivacy.statistics import Statistic
 from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
 from dfprivacy.testing.harness import (
     DISCOVERY,
@@ -42,6 +43,7 @@ from dfprivacy.testing.harness import (
     Harness,
     Recording,
     neighboring,
+    overhearing,
     public_part,
     with_first,
 )
@@ -54,10 +56,20 @@ if TYPE_CHECKING:
     from dfprivacy.testing.cases import Case, Row
     from dfprivacy.testing.harness import Draw
 
-__all__ = ["Family", "Loss", "distance", "families", "loss_between", "measured", "worst", "worst_pair"]
+__all__ = [
+    "Family",
+    "Loss",
+    "distance",
+    "families",
+    "loss_between",
+    "measured",
+    "statistics_of",
+    "worst",
+    "worst_pair",
+    "worst_table",
+]
 
 _RESTARTS = 3
-_CROWD = 12  # rows that conclude in one table
 _WHOLE = 2**63
 _SQUARED = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
 
@@ -120,54 +132,13 @@ class Family:
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Perform up to the last draw of the table itself: all that a loss depends on, and no conclusion."""
-        recording = self.stage.trace(
-            with_first(self.rows, row), transcript=self.base.given, until=len(self.base.given) or None
-        )
-        # What is paid after the last draw was not paid yet.
-        late = recording.stopped and len(recording.charges) < len(self.base.charges)
-        return replace(recording, charges=self.base.charges, second=self.base.second) if late else recording
+        """Measure the table with this row in place of the first, and conclude nothing."""
+        return self.stage.measure(with_first(self.rows, row), self.base)
 
-    def stand(self, rows: Sequence[Row | None], turns: int = 1) -> None:
-        """Let each of some rows stand in place of the first, and see that they conclude the same.
-
-        Of each public class one row concludes by itself, and so does no row. The others conclude in crowds, several
-        of them in one table, in as many orders as there are turns: neighbour by neighbour the one table becomes the
-        other, so under the same noisy sums all come out the same. Where one does not, every row concludes by
-        itself, to find the pair of neighbours. Without a turn all are measured, and nothing is concluded.
-        """
-        if not turns:
-            for row in rows:
-                self.take(row, self.measure(row))
-            return
-        classes: dict[tuple[object, ...], list[Row]] = {}
+    def stand(self, rows: Sequence[Row | None], *, conclude: bool = True) -> None:
+        """Let each of some rows stand in place of the first; without conclusions they are measured."""
         for row in rows:
-            if row is not None:
-                classes.setdefault(public_part(self.stage.case, row), []).append(row)
-        stood: dict[str, Recording] = {}
-        for known, (first, *others) in classes.items():
-            stood[repr(first)] = alone = self.trace(first)
-            alike = not alone.refused and self._come_out_like(alone, known, others, turns)
-            stood |= {repr(row): self.measure(row) if alike else self.trace(row) for row in others}
-        for row in rows:
-            self.take(row, self.trace(None) if row is None else stood[repr(row)])
-
-    def _come_out_like(self, alone: Recording, known: tuple[object, ...], rows: Sequence[Row], turns: int) -> bool:
-        """Whether crowds of rows of a public class come out like one of them alone."""
-        case = self.stage.case
-        places = [at for at, row in enumerate(self.rows) if at and public_part(case, row) == known][: _CROWD - 1]
-        some = rows if places else rows[1::3]
-        for turn in range(turns):
-            order = np.random.default_rng(turn).permutation(len(some)) if turn else range(len(some))
-            mixed = [some[at] for at in order]
-            for start in range(0, len(mixed), 1 + len(places)):
-                first, *more = mixed[start : start + 1 + len(places)]
-                table = with_first(self.rows, first)
-                for at, row in zip(places, more, strict=False):
-                    table[at] = row
-                if _told(self.stage.trace(table, transcript=self.base.given)) != _told(alone):
-                    return False
-        return True
+            self.take(row, self.trace(row) if conclude else self.measure(row))
 
     def take(self, row: Row | None, recording: Recording) -> None:
         """Take a row in place of the first for a member, unless what is public of it is refused."""
@@ -216,7 +187,7 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base)
-            family.stand(*((rows_in_place, 2) if name == "mixed" else (rows_in_place[-1::-2],)))
+            family.stand(rows_in_place if name == "mixed" else rows_in_place[-1::-2])
             traced.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
     return traced + [family for family in more if family]
@@ -249,8 +220,8 @@ def measured(stage: Harness, name: str, rows: list[Row], until: int | None = Non
     if stage.case.neighbors == "add_remove":
         some.append(None)
     own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
-    family.stand(own, 0 if until else 1)
-    family.stand([row for row in some if row not in own], 0)
+    family.stand(own, conclude=not until)
+    family.stand([row for row in some if row not in own], conclude=False)
     return family if family.ranked else None
 
 
@@ -321,11 +292,6 @@ def _climb(
         if public_part(case, moved) == public and (larger := distance(traced(moved), other)) > size:
             row, trace, size = moved, traced(moved), larger
     return row, trace
-
-
-def _told(recording: Recording) -> tuple[object, ...]:
-    """Give what must be the same of all tables under the same noisy sums, and whether a table was read directly."""
-    return recording.outcome, recording.charges, recording.second, "trespass" in recording.log
 
 
 Price = tuple[str, float, Fraction | int]  # what the price of a step follows from: kind of draw, scale, loss
@@ -482,3 +448,154 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return Loss(float(pure) + high, float(charge), exceeds=exceeds, pair=pair, table=table)
+
+
+# The search for the worst table. How far a row moves a sum of row features depends on the row alone. What a
+# statistic does depends on all other rows as well: how many are in which group, and which are alike. So where a
+# mechanism asks for statistics, whole tables are changed step by step, while that takes neighbours further apart.
+
+_MOST = 400  # rows that a table may grow to
+
+Pair = tuple["Row | None", "Row | None"]
+
+
+def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[Statistic]]:
+    """Perform on a table, and note which statistics the curator is asked for.
+
+    Parameters
+    ----------
+    stage : Harness
+        The mechanism and its case.
+    rows : sequence of dict
+        The table.
+
+    Returns
+    -------
+    Recording
+        What happened.
+    list of Statistic
+        In the order in which they were asked for.
+    """
+    with overhearing() as measurements:
+        recording = stage.trace(rows)
+    return recording, [thing for each in measurements for thing in each.things if isinstance(thing, Statistic)]
+
+
+def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
+    """Change the tables of the most promising families, and the pairs of rows in them, step by step.
+
+    Parameters
+    ----------
+    searched : sequence of Family
+        Neighbouring tables.
+    steps : int
+        Changes to try on each table.
+    started : int
+        Tables that are changed: those of the most promising families.
+
+    Returns
+    -------
+    Loss
+        Of the worst pair of tables found.
+    """
+    promising = sorted(searched, key=lambda family: -family.reach)[:started]
+    losses = [_climbed(family, steps, at) for at, family in enumerate(promising)]
+    return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
+
+
+def _measured(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
+    """Measure two tables that differ in their first row under the same noisy sums; None if one is refused."""
+    tables = [with_first(rows, row) for row in pair]
+    first = family.stage.trace(tables[0], until=len(family.base.given) or None)
+    if first.refused or not first.draws:
+        return None
+    second = family.stage.trace(tables[1], transcript=first.given, until=len(first.given))
+    paid = max(first.charges, family.base.charges, key=len)
+    return replace(first, charges=paid), replace(second, charges=paid)
+
+
+def _climbed(family: Family, steps: int, seed: int) -> Loss | None:
+    """Change one table as long as that takes two neighbours further apart."""
+    rng, case = np.random.default_rng(seed), family.stage.case
+    others = candidates(case)
+    moves = [partial(move, case, others, rng) for move in _MOVES]
+    rows: list[Row] = family.rows
+    pair: Pair = family.ranked[0][0][0], family.ranked[0][1][0]
+    best = _measured(family, rows, pair)
+    if best is None:
+        return None
+    reach = distance(*best)
+    for _ in range(steps):
+        if rng.random() < 1 / 4:
+            changed, moved = rows, _other_pair(case, others, pair, rng)
+        else:
+            changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
+        if (seen := _measured(family, changed, moved)) and (further := distance(*seen)) >= reach:
+            rows, pair, best, reach = changed, moved, seen, further
+    return loss_between(*best, pair, f"{len(rows)} rows, changed from {family.table!r}")
+
+
+# The changes. The first row is the one that differs, so it stays.
+
+
+def _another(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Put another row in place of one."""
+    if len(rows) < 2:  # noqa: PLR2004
+        return rows
+    at = int(rng.integers(1, len(rows)))
+    return [*rows[:at], others[int(rng.integers(len(others)))], *rows[at + 1 :]]
+
+
+def _as_another(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Make one row like another."""
+    at, like = (int(rng.integers(len(rows))) for _ in range(2))
+    return [*rows[:at], rows[like], *rows[at + 1 :]] if at else rows
+
+
+def _group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Give all rows of some category the same value in some column."""
+    like = others[int(rng.integers(len(others)))]
+    name = list(like)[int(rng.integers(len(like)))]
+    by = list(case.domains)[int(rng.integers(len(case.domains)))] if case.domains else None
+    return [
+        {**row, name: like[name]} if at and name != case.other and (by is None or row[by] == like[by]) else row
+        for at, row in enumerate(rows)
+    ]
+
+
+def _more(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Repeat one row, up to as often as there are rows."""
+    if len(rows) >= _MOST:
+        return rows
+    return [*rows, *[rows[int(rng.integers(len(rows)))]] * int(rng.integers(1, len(rows) + 1))]
+
+
+def _fewer(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Leave out some of the rows."""
+    kept = rng.random(len(rows)) < rng.choice([0.5, 0.9])
+    return [row for at, row in enumerate(rows) if at == 0 or kept[at]]
+
+
+def _nudged(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Move a number of one row a little."""
+    at = int(rng.integers(len(rows)))
+    steps = list(fine_steps(case, rows[at], float(rng.choice([0.3, 0.03, 1e-3]))))
+    return [*rows[:at], steps[int(rng.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
+
+
+def _other_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
+    """Put another row in place of one of the two, or others in place of both if their public part changes."""
+    at = int(rng.integers(2))
+    if pair[at] is None:
+        at = 1 - at
+    kept = pair[1 - at]
+    one = others[int(rng.integers(len(others)))]
+    steps = list(fine_steps(case, pair[at] or one, float(rng.choice([0.3, 0.03, 1e-3]))))
+    if steps and rng.random() < 1 / 2:
+        one = steps[int(rng.integers(len(steps)))]
+    if kept is not None and public_part(case, kept) != public_part(case, one):
+        kept = {**kept, **{name: one[name] for name in case.agreed}}
+    return (one, kept) if at == 0 else (kept, one)
+
+
+_MOVES = (_another, _as_another, _group, _more, _fewer, _nudged)

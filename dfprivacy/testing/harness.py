@@ -8,21 +8,24 @@ are what the closed form of the privacy loss is about.
 
 from __future__ import annotations
 
+import copy
+import functools
 import io
 import itertools
 import json
 import logging
 import math
 import random
-import sys
+import time
 import uuid
 import warnings
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest import mock
 
 import numpy as np
 
@@ -36,7 +39,11 @@ from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
 from dfprivacy._table.frames.columns import raw
+from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy.errors import DPError
+from dfprivacy.features import RowFeatures
+from dfprivacy.local import RowLabels
+from dfprivacy.statistics import Statistic
 from dfprivacy.testing.noise import Seeded
 from dfprivacy.view import GroupedView, PrivateFrame
 
@@ -57,15 +64,19 @@ __all__ = [
     "ADDED",
     "DECISIONS",
     "DISCOVERY",
+    "SECONDS",
     "SPARSE",
     "SURVEY",
     "Curtain",
     "Draw",
+    "Failed",
     "Harness",
+    "Measurement",
     "MemoryFrame",
     "Recording",
     "RecordingAccount",
     "Replay",
+    "Skipped",
 ]
 
 ADDED = frozenset({"laplace", "gaussian", "cube"})
@@ -85,21 +96,42 @@ SURVEY = "survey"
 
 T = TypeVar("T")
 
-_HOUSE = (
-    "dfprivacy._table.frames",
-    "dfprivacy._table.batch",
-    "dfprivacy._table.keys",
-    "dfprivacy._measure.evaluate",
-    "dfprivacy._measure.steps",
-    "dfprivacy._measure.tasks",
-    "dfprivacy.features.threads",
-    *dict.fromkeys(kind.__module__ for kind in Curator.__mro__ if kind is not object),
-)
-_VERBS = tuple(f"{kind.__name__}." for kind in Curator.__mro__ if kind is not object)
+_VERBS = ("sum", "jointly", "measure", "select", "above_threshold", "permutation_test", "randomize")
+_KINDS = (RowFeatures, Statistic, RowLabels)
+
+SECONDS = 120
+"""Seconds of CPU that a check may take."""
 
 
-class MemoryFrame(Frame):
-    """A table in memory, in batches of any size, that knows who reads it and can fail at it.
+class Failed(AssertionError):  # noqa: N818 - reads as the sentence it is
+    """A mechanism does not pass a check; the text says what is wrong."""
+
+
+class Skipped(Exception):  # noqa: N818
+    """A check does not apply, or takes too long; the text says why."""
+
+
+_ends: list[float] = []  # when the check that runs has to end
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Let `in_time` end what runs for too long."""
+    _ends.append(time.process_time() + SECONDS)
+    try:
+        yield
+    finally:
+        _ends.pop()
+
+
+def in_time() -> None:
+    """Skip a check that has taken too long; asked before each call of a mechanism."""
+    if _ends and time.process_time() > _ends[-1]:
+        raise Skipped(f"not finished in {SECONDS} s")
+
+
+class MemoryFrame(MadeUpFrame):
+    """A table in memory, in batches of any size, that writes down when it is read, and can fail at it.
 
     Parameters
     ----------
@@ -108,7 +140,7 @@ class MemoryFrame(Frame):
     rows : sequence of dict
         Its rows.
     log : list of str
-        Where it writes ``"read"`` whenever private columns are read, and ``"trespass"`` if not for a curator.
+        Where it writes ``"read"`` whenever private columns are read.
     public : sequence of str or None
         Columns that anybody may read; None if not even their number of rows is public.
     batch : int, optional
@@ -127,23 +159,10 @@ class MemoryFrame(Frame):
         batch: int | None = None,
         fail: str = "",
     ) -> None:
-        self._names = tuple(names)
-        self._values = {name: [row[name] for row in rows] for name in names}
-        self._count = len(rows)
-        self._log = log
+        super().__init__({name: _objects([row[name] for row in rows]) for name in names})
+        self._log, self._fail, self._batch = log, fail, batch
         self._public = None if public is None else frozenset(public)
-        self._batch = batch
-        self._fail = fail
         self._raw: dict[Read, Raw] = {}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names."""
-        return self._names
-
-    def rows(self) -> int:
-        """Count the rows."""
-        return self._count
 
     def names_people(self, name: str) -> bool:
         """Whether a column can name people: any can."""
@@ -153,43 +172,30 @@ class MemoryFrame(Frame):
         """Rows in batches of at most `size`."""
         private = self._public is None or any(read.name not in self._public for read in reads)
         if private:
-            self._log.append("read" if _for_curator() else "trespass")
-        columns = {read: self._column(read) for read in reads}
-        step = min(size, self._batch or size)
-        for start in range(0, self._count, step):
-            stop = min(start + step, self._count)
-            if private and self._fail and stop == self._count:
+            self._log.append("read")
+        for start in range(0, self.rows(), step := min(size, self._batch or size)):
+            stop = min(start + step, self.rows())
+            if private and self._fail and stop == self.rows():
                 raise RuntimeError(self._fail)
-            yield stop - start, {read: _part(column, start, stop) for read, column in columns.items()}
-
-    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists, if they are public."""
-        if self._public is None or not self._public.issuperset(names):
-            raise RuntimeError("a private column is not public")
-        return {name: list(self._values[name]) for name in names}
+            yield stop - start, {read: _part(self._column(read), start, stop) for read in reads}
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
-            self._raw[read] = raw(list(self._values[read.name]), read)
+            self._raw[read] = raw(self._columns[read.name].tolist(), read)
         return self._raw[read]
+
+
+def _objects(values: Sequence[object]) -> NDArray[Any]:
+    """Put values into an array as they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def _part(column: Raw, start: int, stop: int) -> Raw:
     if isinstance(column, Dictionary):
         return Dictionary(column.codes[start:stop].copy(), column.values)
     return column[start:stop].copy()
-
-
-def _for_curator() -> bool:
-    """Return whether the current read was asked for by a curator's public method, or by groups in step."""
-    frame, last = sys._getframe(2), ""  # noqa: SLF001 - who asks is the question
-    walk: Any = frame
-    while walk is not None and str(walk.f_globals.get("__name__", "")).startswith(_HOUSE):
-        last = walk.f_code.co_qualname
-        walk = walk.f_back
-    if last == "Steps.run":  # what groups have asked is read where they meet; what they do themselves is elsewhere
-        return True
-    return last.startswith(_VERBS) and not last.startswith(tuple(f"{kind}_" for kind in _VERBS))
 
 
 @cache
@@ -353,39 +359,40 @@ class Replay:
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
         """Write down a request for the place of the first value among all, and answer it."""
-        noise.check(values, scale)
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
-        return int(self._replay(draw, lambda: np.array([self._seeded.permutation_rank(values, scale)]), (1,))[0])
+        return int(self._drawn(draw, "permutation_rank", values, scale)[0])
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
-        noise.check(values, scale)
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
-        answer = self._replay(
-            draw, lambda: np.array([self._seeded.permutation_decision(values, scale, most)]), (1,)
-        )
-        return bool(answer[0])
+        return bool(self._drawn(draw, "permutation_decision", values, scale, most)[0])
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the keys that enough rows hold, and answer it."""
-        sums = np.array([*counts.values()], dtype=np.int64)
-        noise.check(sums, scale)
-        draw = Draw(DISCOVERY, sums, scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
-        return dict(self._replay(draw, lambda: _pairs(self._seeded.discover(counts, scale, threshold)), None))
+        draw = Draw(DISCOVERY, _counted(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
+        return dict(self._drawn(draw, "discover", counts, scale, threshold)[0])
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the same with Gaussian noise, and answer it."""
-        sums = np.array([*counts.values()], dtype=np.int64)
-        noise.check(sums, scale)
-        draw = Draw(SURVEY, sums, scale, law=threshold, keys=tuple(counts))
-        return dict(self._replay(draw, lambda: _pairs(self._seeded.survey(counts, scale, threshold)), None))
+        draw = Draw(SURVEY, _counted(counts), scale, law=threshold, keys=tuple(counts))
+        return dict(self._drawn(draw, "survey", counts, scale, threshold)[0])
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Write down a request for those of a known domain, and answer it."""
-        sums = np.array([*counts.values()], dtype=np.int64)
-        noise.check(sums, scale)
-        draw = Draw(SPARSE, sums, scale, 1 / Fraction(scale), (scale, threshold, size), tuple(counts))
-        return dict(self._replay(draw, lambda: _pairs(self._seeded.sparse(counts, size, scale, threshold)), None))
+        law = scale, threshold, size
+        draw = Draw(SPARSE, _counted(counts), scale, 1 / Fraction(scale), law, tuple(counts))
+        return dict(self._drawn(draw, "sparse", counts, size, scale, threshold)[0])
+
+    def _drawn(self, draw: Draw, name: str, *asked: Any) -> NDArray[Any]:
+        """Answer with one object."""
+        noise.check(draw.sums, draw.scale)
+
+        def answer() -> NDArray[Any]:
+            one = np.empty(1, dtype=object)
+            one[0] = getattr(self._seeded, name)(*asked)
+            return one
+
+        return self._replay(draw, answer, (1,))
 
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""
@@ -419,11 +426,8 @@ class Replay:
         return drawer
 
 
-def _pairs(shown: Mapping[Any, int]) -> NDArray[np.object_]:
-    """Give keys and their counts as one array of pairs."""
-    pairs = np.empty(len(shown), dtype=object)
-    pairs[:] = [*shown.items()]
-    return pairs
+def _counted(counts: Mapping[Any, int]) -> NDArray[np.int64]:
+    return np.array([*counts.values()], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -512,7 +516,7 @@ class Harness:
     _known: list[Question] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
-        """Put rows into a table that writes down who reads it."""
+        """Put rows into a table that writes down when it is read."""
         public = self.case.public if self.case.neighbors == "replace_one" else None
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
@@ -610,6 +614,7 @@ class Harness:
         Recording
             What happened.
         """
+        in_time()
         log: list[str] = []
         accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
         release, error = None, None
@@ -630,6 +635,13 @@ class Harness:
             opaque=sampler.opaque,
             second=tuple(accounts_of[1].charges) if self.case.other else None,
         )
+
+    def measure(self, rows: Sequence[Row], base: Recording) -> Recording:
+        """Perform up to the last draw of another table: all that a loss depends on, and no conclusion."""
+        recording = self.trace(rows, transcript=base.given, until=len(base.given) or None)
+        # What is paid after the last draw was not paid yet.
+        late = recording.stopped and len(recording.charges) < len(base.charges)
+        return replace(recording, charges=base.charges, second=base.second) if late else recording
 
 
 def ledger_accounts(stage: Harness) -> list[Account]:
@@ -654,34 +666,18 @@ def listening() -> Iterator[list[str]]:
     messages: list[str] = []
     printed = io.StringIO()
     root, ear = logging.getLogger(), _LogCapture(messages)
+    level = root.level
     root.addHandler(ear)
+    root.setLevel(logging.DEBUG)
     try:
-        with (
-            loud(),
-            redirect_stdout(printed),
-            redirect_stderr(printed),
-            warnings.catch_warnings(record=True) as caught,
-        ):
+        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield messages
         messages += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
         messages += printed.getvalue().splitlines()
     finally:
+        root.setLevel(level)
         root.removeHandler(ear)
-
-
-@contextmanager
-def loud() -> Iterator[None]:
-    """Let loggers pass on every message: around many calls, for at each change all loggers forget their levels."""
-    root = logging.getLogger()
-    level = root.level
-    if level != logging.DEBUG:
-        root.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        if root.level != level:
-            root.setLevel(level)
 
 
 class _LogCapture(logging.Handler):
@@ -695,30 +691,73 @@ class _LogCapture(logging.Handler):
         self._messages.append(record.getMessage())
 
 
-_CHANCE = np.random.MT19937()  # in place of the one that all of NumPy's functions share
-
-
 @contextmanager
 def fixed_chance() -> Iterator[None]:
     """Seed Python's and NumPy's own generators, also those that a mechanism makes for itself."""
-    real = np.random.default_rng
-
-    def seeded(seed: Any = None) -> np.random.Generator:
-        return real(0 if seed is None else seed)
-
     shared: Any = np.random  # whose stubs do not know all of it
-    before, numpy_before = random.getstate(), shared.get_bit_generator()
+    real, before, numpy_before = shared.default_rng, random.getstate(), shared.get_state()
     random.seed(0)
-    # Another source takes the place of NumPy's own, whose state takes thirty times as long to keep.
-    shared.set_bit_generator(np.random.MT19937() if numpy_before is _CHANCE else _CHANCE)
     shared.seed(0)
-    shared.default_rng = seeded
+    shared.default_rng = lambda seed=None: real(0 if seed is None else seed)
     try:
         yield
     finally:
         shared.default_rng = real
         random.setstate(before)
-        shared.set_bit_generator(numpy_before)
+        shared.set_state(numpy_before)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement: the curator's method, copies of what it was asked with, and what came out."""
+
+    verb: str
+    things: tuple[Any, ...]
+    answer: Any
+
+
+@contextmanager
+def overhearing() -> Iterator[list[Measurement]]:
+    """Write down what curators are asked."""
+    measurements: list[Measurement] = []
+
+    def heard(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def noting(*args: Any, **kwargs: Any) -> Any:
+            things = tuple(copied(each) for each in _flat([*args, *kwargs.values()]) if isinstance(each, _KINDS))
+            answer = function(*args, **kwargs)
+            measurements.append(Measurement(verb, things, answer))
+            return [heard(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
+
+        return noting
+
+    with ExitStack() as stack:
+        for name in _VERBS:
+            stack.enter_context(mock.patch.object(Curator, name, heard(name, getattr(Curator, name))))
+        yield measurements
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
+
+
+def copied(thing: Any) -> Any:
+    """Copy a feature, a statistic or labels; what cannot be copied is given as it is."""
+    try:
+        return copy.deepcopy(thing)
+    except Exception:  # noqa: BLE001 - whatever a plugin's object says to that
+        return thing
+
+
+def parts(thing: Any) -> list[Any]:
+    """Give a feature, a statistic or labels, and all those that it is made of."""
+    held = vars(thing).values() if hasattr(thing, "__dict__") else ()
+    inner = [each for value in held for each in _flat(value) if isinstance(each, _KINDS)]
+    return [thing, *(part for each in inner for part in parts(each))]
 
 
 def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:

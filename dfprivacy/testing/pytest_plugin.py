@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.discipline import Failed
+from dfprivacy.testing.harness import Failed
 from dfprivacy.testing.report import all_checks
 
 if TYPE_CHECKING:

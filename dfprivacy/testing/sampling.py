@@ -13,6 +13,7 @@ References
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -24,10 +25,10 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.harness import Harness, listening, loud, neighboring, with_first
+from dfprivacy.testing.harness import Harness, in_time, listening, neighboring, with_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +78,7 @@ class Proof:
     samples: int
 
 
-def audit_by_sampling(stage: Harness, samples: int = 100_000, enough: float = math.inf) -> Proof:
+def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = math.inf) -> Proof:
     """Look for the event that proves most about a method.
 
     Parameters
@@ -95,19 +96,17 @@ def audit_by_sampling(stage: Harness, samples: int = 100_000, enough: float = ma
         What the best event of the best pair proves.
     """
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
-    looks_worst: list[tuple[float, _Pair]] = []
-    for pair in _screened(stage):
-        looks_worst.append((pair.proof(delta, _LOOSE).epsilon, pair))
-        if looks_worst[-1][0] > enough and (early := pair.proof(delta, _EARLY)).epsilon > enough:
-            return early
-    closer: list[tuple[float, _Pair]] = []
-    for _, pair in sorted(looks_worst, key=lambda each: -each[0])[:_WORST]:
-        again = pair.drawn(stage, samples // 10)
-        closer.append((again.proof(delta, _LOOSE).epsilon, again))
-        if closer[-1][0] > enough and (early := again.proof(delta, _EARLY)).epsilon > enough:
-            return early
-    _, worst = max(closer, key=lambda each: each[0])
-    return worst.drawn(stage, samples).proof(delta, ERROR / 2)
+    pairs: Iterable[_Pair] = _screened(stage)
+    for count, most in ((samples // 10, _WORST), (samples, 1)):
+        ranked: list[tuple[float, _Pair]] = []
+        for pair in pairs:
+            ranked.append((pair.proof(delta, _LOOSE).epsilon, pair))
+            if ranked[-1][0] > enough and (early := pair.proof(delta, _EARLY)).epsilon > enough:
+                return early
+        worst = sorted(ranked, key=lambda each: -each[0])[:most]
+        pairs = [pair.drawn(stage, count) for _, pair in worst]
+    (last,) = pairs
+    return last.proof(delta, ERROR / 2)
 
 
 @dataclass(frozen=True)
@@ -150,16 +149,16 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
     accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
-    with loud():
-        for _ in range(count):
-            with listening() as messages:
-                try:
-                    question = question or stage.question(views)
-                    question.ask()
-                    numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
-                except Exception as error:  # noqa: BLE001 - whatever it says is an output
-                    numbers, words = [], [f"{type(error).__name__}: {error}"]
-            yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *messages]))
+    for _ in range(count):
+        in_time()
+        with listening() as messages:
+            try:
+                question = question or stage.question(views)
+                question.ask()
+                numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
+            except Exception as error:  # noqa: BLE001 - whatever it says is an output
+                numbers, words = [], [f"{type(error).__name__}: {error}"]
+        yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *messages]))
 
 
 def _leaves(plain: Any) -> tuple[list[float], list[str]]:
@@ -200,28 +199,21 @@ def separation(
     """
     half = min(len(one), len(other)) // 2
     train, test = (one[:half], other[:half]), (one[half : 2 * half], other[half : 2 * half])
-    best: tuple[float, str, Any] = (-math.inf, "", None)
-    for name, scores in _scores(train, test):
-        (a, b), tested = scores
-        cuts = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 201)))
-        above_a, above_b = (half - np.searchsorted(np.sort(side), cuts, side="left") for side in (a, b))
-        counts = {"at least": (above_a, above_b), "below": (half - above_a, half - above_b)}
-        for relation, (forth, back) in counts.items():
-            for swapped, (x, y) in enumerate(((forth, back), (back, forth))):
-                proved = _proved(x, y, half, delta, error)
-                at = int(proved.argmax())
-                if proved[at] > best[0]:
-                    best = (
-                        float(proved[at]),
-                        f"{name} {relation} {cuts[at]:.6g}",
-                        (tested, relation, cuts[at], swapped),
-                    )
+    best: tuple[float, str, Any] = (0.0, "none", None)
+    for name, sides in _scores(train, test):
+        for sign, swapped in itertools.product((1, -1), (0, 1)):
+            (likely, rare), tested = ([sign * side[swapped], sign * side[1 - swapped]] for side in sides)
+            cuts = np.unique(np.quantile(np.concatenate([likely, rare]), np.linspace(0, 1, 201)))
+            often, seldom = (half - np.searchsorted(np.sort(side), cuts, side="left") for side in (likely, rare))
+            proved = _proved(often, seldom, half, delta, error)
+            at = int(proved.argmax())
+            if proved[at] > best[0]:
+                what = f"{name} {'at least' if sign > 0 else 'at most'} {sign * cuts[at]:.6g}"
+                best = float(proved[at]), what, [int((side >= cuts[at]).sum()) for side in tested]
     if best[2] is None:
         return 0.0, "none"
-    (a, b), relation, cut, swapped = best[2]
-    hits = [int((side >= cut).sum() if relation == "at least" else (side < cut).sum()) for side in (a, b)]
-    likely, rare = reversed(hits) if swapped else hits
-    epsilon = _proved(np.array([likely]), np.array([rare]), half, delta, error)[0]
+    often, seldom = (np.array([hits]) for hits in best[2])
+    epsilon = _proved(often, seldom, half, delta, error)[0]
     return max(0.0, float(epsilon)), best[1]
 
 
@@ -254,8 +246,9 @@ def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
     width = max((len(output.numbers) for side in sides for output in side), default=0)
     if not width:
         return
-    columns = [np.array([_padded(output.numbers, width) for output in side]) for side in sides]
-    yield _likelihood("which numbers are finite", [_patterns(np.isfinite(c)) for c in columns])
+    padded = (math.nan,) * width
+    columns = [np.array([(*output.numbers, *padded)[:width] for output in side]) for side in sides]
+    yield _likelihood("which numbers are finite", [list(map(bytes, np.isfinite(c))) for c in columns])
     finite = [np.nan_to_num(c, nan=0.0, posinf=1e300, neginf=-1e300) for c in columns]
     for at in range(width):
         values = [c[:, at] for c in finite]
@@ -272,14 +265,6 @@ def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
     direction = np.linalg.solve(within, a.mean(0) - b.mean(0))
     along = [c @ direction for c in scaled]
     yield "a learned direction", ((along[0], along[1]), (along[2], along[3]))
-
-
-def _padded(numbers: tuple[float, ...], width: int) -> tuple[float, ...]:
-    return numbers + (math.nan,) * (width - len(numbers))
-
-
-def _patterns(flags: NDArray[np.bool_]) -> list[str]:
-    return ["".join("01"[int(flag)] for flag in row) for row in flags]
 
 
 def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:

@@ -24,14 +24,13 @@ import numpy as np
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
 from dfprivacy._call import question
-from dfprivacy._call.target import Target
 from dfprivacy._ledger.joint import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import description, discovery
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
-from dfprivacy._privacy import calibrate, sparse
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
@@ -46,6 +45,9 @@ CHANCE = random.Random()  # noqa: S311 - of mechanisms that draw noise of their 
 
 NUMBER = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
 GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsilon=1)
+CHOSEN = replace(
+    GROUPS, arguments={"column": "g", "of": "x"}, bounds={"x": (-1.0, 1.0)}, tightness=0.7
+)  # no pair of rows moves both as far as they go
 KEYS = replace(GROUPS, epsilon=5, delta="1/1000")
 BOTH = Case(
     arguments={"column": "x", "by": "g"}, bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, epsilon=1
@@ -981,47 +983,6 @@ def key_noise_for_a_row_that_comes():
 
 
 @contextmanager
-def zeros_never_shown():
-    """Of a known domain, only keys that some row holds are shown."""
-    with mock.patch.object(noise, "zeros_that_reach", return_value={}):
-        yield
-
-
-@contextmanager
-def too_few_zeros():
-    """The number of keys that no row holds is drawn with a probability that is a quarter too small."""
-    exact = sparse.binomial
-    with mock.patch.object(sparse, "binomial", lambda trials, *about: exact(trials * 3 // 4, *about)):
-        yield
-
-
-@contextmanager
-def zeros_among_the_first():
-    """Keys that no row holds are drawn from the first half of the domain."""
-
-    class First(noise.OpenDPSampler):
-        name = "places in the first half"
-
-        def below(self, n):
-            return super().below(n if n == 2**32 else (n + 1) // 2)
-
-    with noise.use(First()):
-        yield
-
-
-@contextmanager
-def zeros_at_the_threshold():
-    """Keys that no row holds are shown with a count that only just reaches the threshold."""
-
-    def barely(occupied, size, scale, threshold, sampler):
-        return dict.fromkeys(exact(occupied, size, scale, threshold, sampler), threshold)
-
-    exact = noise.zeros_that_reach
-    with mock.patch.object(noise, "zeros_that_reach", barely):
-        yield
-
-
-@contextmanager
 def one_draw_for_all():
     """The same noise for every coordinate."""
 
@@ -1033,29 +994,6 @@ def one_draw_for_all():
             return values + drawn
 
     with noise.use(Same(noise.OpenDPSampler(), 1.0)):
-        yield
-
-
-@contextmanager
-def honest_half_of_the_time():
-    """Every other message is the truth."""
-
-    class Half(noise.OpenDPSampler):
-        name = "every other message is the truth"
-
-        def arc(self, labels, arc):
-            drawn = super().arc(labels, arc)
-            drawn[::2] = labels[::2]
-            return drawn
-
-    with noise.use(Half()):
-        yield
-
-
-@contextmanager
-def any_price():
-    """A house that reads every price as one."""
-    with mock.patch.object(Target, "price", return_value=(Fraction(1), Fraction(0))):
         yield
 
 
@@ -1164,7 +1102,7 @@ FAULTS = [
     Fault(honest_average, "samples_stand_alone", around=one_sample_for_all),
     Fault(honest_average, "samples_stand_alone", around=epsilon_over_share),
     Fault(half_the_noise, "loss_within_charge"),
-    Fault(noise_of_a_seed, "noise_is_what_was_charged"),
+    Fault(noise_of_a_seed, "concludes_from_noise_alone"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),
     Fault(cube_of_a_mean_change, "loss_within_charge", GROUPS),
     Fault(bounds_from_the_data, "concludes_from_noise_alone"),
@@ -1172,26 +1110,26 @@ FAULTS = [
     Fault(exact_group_counts, "concludes_from_noise_alone", BOTH),
     Fault(label_flip_charged_once, "loss_within_charge", BOTH),
     Fault(second_table_weighs_double, "loss_within_charge", TWO),
-    Fault(honest_difference, "spends_what_was_asked", TWO, around=second_account_spared),
+    Fault(honest_difference, "charges_first_and_for_good", TWO, around=second_account_spared),
     Fault(printed_tcs_sensitivity, "outputs_do_not_tell"),
     Fault(normaliser_from_the_data, "loss_within_charge"),
     Fault(threshold_from_the_margin, "concludes_from_noise_alone", BOTH),
     Fault(numpy_float_noise, "outputs_do_not_tell"),
     Fault(noise_seeded_by_the_data, "outputs_do_not_tell"),
-    Fault(standardised_within_the_batch, "rows_stand_alone"),
-    Fault(blas_by_position, "rows_stand_alone"),
-    Fault(features_by_position, "rows_stand_alone"),
+    Fault(standardised_within_the_batch, "same_on_every_frame"),
+    Fault(blas_by_position, "same_on_every_frame"),
+    Fault(features_by_position, "same_on_every_frame"),
     Fault(pvalue_beside_the_decision, "concludes_from_noise_alone"),
-    Fault(read_before_the_charge, "charges_before_reading"),
-    Fault(exception_quotes_a_value, "says_no_value"),
-    Fault(warning_quotes_a_value, "says_no_value"),
-    Fault(log_quotes_a_value, "says_no_value"),
-    Fault(print_quotes_a_value, "says_no_value"),
-    Fault(refund_after_an_error, "keeps_the_charge"),
+    Fault(read_before_the_charge, "charges_first_and_for_good"),
+    Fault(exception_quotes_a_value, "concludes_from_noise_alone"),
+    Fault(warning_quotes_a_value, "concludes_from_noise_alone"),
+    Fault(log_quotes_a_value, "concludes_from_noise_alone"),
+    Fault(print_quotes_a_value, "concludes_from_noise_alone"),
+    Fault(refund_after_an_error, "charges_first_and_for_good"),
     Fault(result_keeps_the_frame, "answers"),
-    Fault(result_keeps_the_rows, "release_is_plain"),
-    Fault(one_noise_two_projections, "keeps_no_state"),
-    Fault(measurement_kept_for_later, "keeps_no_state"),
+    Fault(result_keeps_the_rows, "answers"),
+    Fault(one_noise_two_projections, "charges_first_and_for_good"),
+    Fault(measurement_kept_for_later, "charges_first_and_for_good"),
     Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=10_000),
     Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
     Fault(selection_with_a_third_of_the_noise, "loss_within_charge", GROUPS),
@@ -1205,24 +1143,22 @@ FAULTS = [
     Fault(messages_twice, "loss_within_charge"),
     Fault(messages_hardly_beyond, "loss_within_charge"),
     Fault(messages_that_compare_rows, "loss_within_charge"),
-    Fault(messages_that_compare_rows, "rows_stand_alone"),
+    Fault(messages_that_compare_rows, "same_on_every_frame"),
     Fault(messages_by_the_spread, "loss_within_charge"),
     Fault(messages_and_a_count, "concludes_from_noise_alone"),
     Fault(public_by_claim, "concludes_from_noise_alone"),
-    Fault(charged_behind_the_back, "spends_what_was_asked"),
-    Fault(cost_by_the_data, "cost_does_not_depend_on_data"),
-    Fault(table_changed, "same_on_every_engine"),
+    Fault(charged_behind_the_back, "charges_first_and_for_good"),
+    Fault(cost_by_the_data, "charges_first_and_for_good"),
+    Fault(table_changed, "same_on_every_frame"),
     Fault(plan_reads, "explains_for_nothing"),
     Fault(nothing_documented, "is_documented"),
-    Fault(not_a_number, "release_is_plain"),
+    Fault(not_a_number, "answers"),
     Fault(radius_too_large, "charge_is_tight"),
     Fault(error_for_an_empty_group, "concludes_from_noise_alone", GROUPS),
-    Fault(ways_of_the_library, "same_on_every_engine", GROUPS),
-    Fault(gaussian_noise_charged_as_laplace, "noise_is_what_was_charged"),
-    Fault(numpy_float_noise, "reads_through_the_curator"),
+    Fault(ways_of_the_library, "same_on_every_frame", GROUPS),
+    Fault(gaussian_noise_charged_as_laplace, "loss_within_charge"),
     Fault(honest_average, "noise_follows_its_law", around=coarse_sampler),
     Fault(honest_average, "noise_follows_its_law", around=one_draw_for_all),
-    Fault(honest_messages, "noise_follows_its_law", around=honest_half_of_the_time),
     Fault(honest_cube, "noise_follows_its_law", GROUPS, around=cube_too_round),
     Fault(honest_keys, "loss_within_charge", KEYS, around=threshold_too_low),
     Fault(honest_keys, "loss_within_charge", replace(KEYS, neighbors="add_remove"), around=threshold_too_low),
@@ -1230,12 +1166,7 @@ FAULTS = [
     Fault(key_threshold_from_the_data, "loss_within_charge", GROUPS),
     Fault(honest_known_keys, "loss_within_charge", GROUPS, around=key_noise_for_a_row_that_comes),
     Fault(honest_known_keys, "people_stand_together", GROUPS, around=noise_for_one_row),
-    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_never_shown),
-    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=too_few_zeros),
-    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_among_the_first),
-    Fault(honest_known_keys, "noise_follows_its_law", GROUPS, around=zeros_at_the_threshold),
     Fault(cube_of_the_wrong_norm, "loss_within_charge", GROUPS),
-    Fault(honest_average, "refuses_bad_prices", around=any_price),
 ]
 
 
@@ -1306,7 +1237,7 @@ def of_the_house(name, **about):
 
 
 # Those that make noise outside of the house are honest about privacy alone.
-OUTSIDE = {"charges_before_reading", "explains_for_nothing", "reads_through_the_curator"}
+OUTSIDE = {"charges_first_and_for_good", "explains_for_nothing"}
 
 
 def honest_maximum():
@@ -1327,6 +1258,18 @@ def honest_selection():
         return column.categories[int(curator.select(Counts(column))[0])]
 
     return found
+
+
+def honest_selection_and_sum():
+    """About the commonest category, and the sum of a number in it."""
+
+    def found(curator, column, of):
+        at = int(curator.select(Counts(column), share=Fraction(1, 2))[0])
+        inside = Row((column, of), lambda b: (b.codes(column) == at) * b.standardized(of))
+        return [column.categories[at], *curator.sum(inside).values.tolist()]
+
+    found.__doc__ = DOC
+    return mechanism(columns={"column": "category", "of": "numeric"})(found)
 
 
 def honest_sparse_vector():
@@ -1368,6 +1311,12 @@ HONEST = {
     ),
     "noise of the cube": (honest_cube, GROUPS, set()),
     "selection": (honest_selection, GROUPS, set()),
+    "selection and sum": (honest_selection_and_sum, CHOSEN, set()),
+    "selection and sum by group": (
+        honest_selection_and_sum,
+        replace(CHOSEN, categories={**CHOSEN.categories, "h": [1, 2]}, group_by="h"),
+        set(),
+    ),
     "sparse vector": (honest_sparse_vector, replace(GROUPS, neighbors="add_remove"), set()),
     "permutations": (honest_permutations, GROUPS, set()),
     "decision": (honest_decision, GROUPS, set()),

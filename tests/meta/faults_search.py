@@ -300,7 +300,7 @@ FAULTS = [
     Fault(exact_where_little_is_asked, ELSEWHERE),
     Fault(divided_by_epsilon_twice, ELSEWHERE),
     Fault(weights_below_one, ELSEWHERE, PAIR),
-    Fault(length_of_sums, "moves_with_its_sums"),
+    Fault(length_of_sums, "features_are_what_they_say"),
 ]
 
 

@@ -1,0 +1,240 @@
+"""Whether p-values are small as seldom as they say, and intervals cover as often, on made-up tables.
+
+The tables are those that a method's author makes for `dfprivacy.Mechanism.assumes`, without an effect, or of
+independent columns. What a table's interval is to hold is what the method says of the same table at a price that
+leaves no noise; what a population's is to hold, what it then says of many rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from dfprivacy._privacy import samplers as noise
+from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy.errors import DPError
+from dfprivacy.made_up import values_of
+from dfprivacy.release import ConfidenceInterval, Release
+from dfprivacy.testing.harness import Failed, Harness, Skipped, in_time, listening
+from dfprivacy.testing.noise import Seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dfprivacy.testing.discipline import Audit
+
+__all__ = ["keeps_level_and_coverage"]
+
+COVERS = tuple(f"{limited}{rows}" for limited in ("", "limited ") for rows in ("population", "table", "sample"))
+"""What an interval may be of: population, table or secret sample, or the same of values limited to the bounds."""
+
+_TABLES, _FEWEST = 400, 40
+_SECONDS = 15  # of CPU, after which no more tables are asked
+_ROWS, _POPULATION = 400, 40_000
+_LEVEL, _CONFIDENCE = 0.05, 0.95  # where an answer does not say
+_BEYOND = 0.02  # of the rows; with more, a hypothesis about their mean no longer holds
+_ERROR = 1e-6  # probability that a sound method fails
+_NULL = {"effect": 0.0, "ratio": 1.0}  # what makers of rows call an effect, and what it is without one
+
+
+class _Interval(NamedTuple):
+    low: float
+    high: float
+    confidence: float
+    covers: str | None
+
+
+def keeps_level_and_coverage(audit: Audit) -> str:
+    """Catch p-values that are small too often, and intervals that cover less than they say, or do not say what."""
+    release = audit.answered().release
+    known = _intervals(release)
+    for name, each in known.items():
+        if each.covers not in COVERS:
+            raise Failed(f"{name} is an interval, and has covers={each.covers!r}, which is none of {COVERS}")
+    if audit.case.where or audit.case.grouped or audit.case.other:
+        raise Skipped("made-up tables are asked as a whole")
+    made = _MadeUp(audit)
+    if not known and not (made.null and _decision(audit, release)):
+        raise Skipped("no interval in its answer, and no p-value on rows without an effect")
+    try:
+        return made.checked()
+    except DPError as error:
+        raise Skipped(f"no rows can be made up: {error}") from error
+
+
+@dataclass(frozen=True)
+class _MadeUp:
+    """A method on made-up tables, at a moderate price and at one that leaves no noise."""
+
+    audit: Audit
+
+    def _stage(self, epsilon: int) -> Harness:
+        return Harness(self.audit.mechanism, replace(self.audit.case, epsilon=epsilon))
+
+    @property
+    def null(self) -> dict[str, float]:
+        """What makes rows of the null hypothesis."""
+        maker = self.audit.mechanism.maker
+        own = () if maker is None else inspect.signature(maker).parameters
+        return {name: value for name, value in _NULL.items() if name in own}
+
+    def table(self, seed: int, rows: int) -> MadeUpFrame:
+        """Make a table."""
+        mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
+        schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
+        columns: dict[str, Any] = {name: values_of(rng, rows, each) for name, each in schema.columns.items()}
+        if mechanism.maker is not None:
+            known = {"schema": schema, **mechanism.resolve(schema, mechanism.bind((), dict(case.arguments)))}
+            own = inspect.signature(mechanism.maker).parameters
+            every = any(each.kind is each.VAR_KEYWORD for each in own.values())
+            passed = {name: value for name, value in known.items() if every or name in own}
+            made = dict(mechanism.maker(rng, rows, **passed, **self.null))
+            columns |= made
+            for name in sorted(made.keys() & case.bounds.keys() - case.categories.keys()):
+                low, high = case.bounds[name]
+                if np.mean((made[name] < low) | (made[name] > high)) > _BEYOND:
+                    raise Skipped(f"the made-up rows lie beyond the bounds of {name!r} too often")
+        return MadeUpFrame({name: _array(values) for name, values in columns.items()})
+
+    def checked(self) -> str:
+        """Ask many tables, and count."""
+        moderate, noiseless = self._stage(1), self._stage(10**4)
+        population = None
+        covered, small = defaultdict(list), []
+        start = time.process_time()
+        for run in range(_TABLES):
+            if time.process_time() - start > _SECONDS:
+                break
+            table = self.table(run, _ROWS)
+            if (release := _asked(moderate, table, run)) is None:
+                continue
+            if self.null and (decision := _decision(self.audit, release)):
+                small.append(decision)
+            found = _intervals(release)
+            if any(_of_population(each) for each in found.values()) and population is None:
+                population = _intervals(_asked(noiseless, self.table(run, _POPULATION), run))
+            own = {} if all(map(_of_population, found.values())) else _intervals(_asked(noiseless, table, run))
+            for name, each in found.items():
+                truth = ((population or {}) if _of_population(each) else own).get(name)
+                if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
+                    covered[name, each.confidence].append(_holds(each, truth))
+        return _judged(small, covered, run + 1)
+
+
+def _of_population(interval: _Interval) -> bool:
+    """Whether an interval is for a population, and not for the table."""
+    return (interval.covers or "").endswith("population")
+
+
+def _judged(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
+    """Compare with what is claimed, by one-sided binomial bounds."""
+    error = _ERROR / (1 + len(covered))
+    counts = [len(small), *map(len, covered.values())]
+    if max(counts) < _FEWEST:
+        raise Skipped(f"{max(counts)} answers that say something, of {tables} made-up tables, are too few")
+    if small:
+        times, level = sum(yes for yes, _ in small), small[0][1]
+        if stats.binom.sf(times - 1, len(small), level) < error:
+            raise Failed(
+                f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"
+            )
+    for (name, confidence), holds in covered.items():
+        if stats.binom.cdf(sum(holds), len(holds), confidence) < error:
+            raise Failed(
+                f"{name} holds the truth in {sum(holds)} of {len(holds)} made-up tables, and says {confidence:g}"
+            )
+    words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
+    least = min(covered.values(), key=np.mean, default=None)
+    words += [f"intervals hold the truth, the least in {np.mean(least):.3f}"] if least else []
+    return f"of {tables} made-up tables, {'; '.join(words)}"
+
+
+def _holds(interval: _Interval, truth: _Interval) -> bool:
+    """Whether an interval holds the middle of one without noise, or for a table, any of it."""
+    middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
+    slack = 0.0 if _of_population(interval) else half
+    return bool(interval.low - slack <= middle <= interval.high + slack)
+
+
+def _asked(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
+    """Ask with noise of a seed; None if it has no answer."""
+    in_time()
+    with listening(), noise.use(Seeded(seed)):
+        try:
+            return stage.question(stage.views([table], stage.accounts_of([]))).ask()
+        except DPError:
+            return None
+
+
+def _array(values: Any) -> Any:
+    return values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+
+
+def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
+    """Tell whether an answer finds something, and how often it may where nothing is; None if it does not say."""
+    if isinstance(pvalue := getattr(release, "pvalue", None), float):
+        return pvalue <= _LEVEL, _LEVEL
+    try:
+        found = audit.mechanism.finder(release) if audit.mechanism.finder else release.rejected
+    except (AttributeError, KeyError, TypeError):
+        return None
+    level = getattr(release, "alpha", 1 - getattr(release, "confidence", _CONFIDENCE))
+    return (bool(found), level) if isinstance(found, bool | np.bool_) else None
+
+
+def _intervals(value: Any) -> dict[str, _Interval]:
+    """Give the intervals of a release and of all that it holds, by name."""
+    return {
+        f"{name} of {type(each).__name__} {at}": interval
+        for at, each in enumerate(_releases(value))
+        for name, interval in _own_intervals(each)
+    }
+
+
+def _releases(value: Any) -> Iterator[Release]:
+    """Give a release and all that it holds."""
+    if isinstance(value, Release):
+        yield value
+        value = list(value.result.values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _releases(each)
+
+
+def _own_intervals(release: Release) -> Iterator[tuple[str, _Interval]]:
+    result = release.result
+    confidence = result.get("confidence")
+    about = confidence if isinstance(confidence, float) else _CONFIDENCE, release.covers
+    spans = [*_spans([*result.values()])]
+    if {"low", "high"} <= result.keys():
+        spans += map(ConfidenceInterval, _numbers(result["low"]), _numbers(result["high"]))
+    elif callable(ends := getattr(release, "confidence_interval", None)):
+        with suppress(DPError):  # some say that there is none
+            spans += _spans(ends())
+    yield from ((f"interval {at}", _Interval(*span, *about)) for at, span in enumerate(spans))
+
+
+def _numbers(value: Any) -> list[float]:
+    """Give all numbers in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | np.ndarray):
+        return [number for each in value for number in _numbers(each)]
+    return [float(value)] if isinstance(value, int | float | np.number) else []
+
+
+def _spans(value: Any) -> Iterator[ConfidenceInterval]:
+    if isinstance(value, ConfidenceInterval):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _spans(each)

@@ -1,0 +1,105 @@
+"""What features, statistics and labels say of themselves, held against made-up rows."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.features import RowFeatures
+from dfprivacy.features.base import UNIT_SLACK
+from dfprivacy.local import RowLabels
+from dfprivacy.statistics import OfPermutations, OfRows, OfSums, Statistic
+from dfprivacy.testing.cases import candidates
+from dfprivacy.testing.harness import Failed, copied, listening, overhearing, parts, with_first
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy.testing.discipline import Audit
+
+__all__ = ["features_are_what_they_say"]
+
+_ODD = 8  # rows that features are shown one by one
+_CLOSE = 1e-6  # relative; finer differences are those of floating-point arithmetic
+_FIRST = 16  # sums that are moved one by one
+
+
+def features_are_what_they_say(audit: Audit) -> str:
+    """Catch features and statistics that fail on some rows, or say a wrong shape, unit or Lipschitz constant.
+
+    The core withholds their errors, and counts zeros. A diameter that is too small shows in `loss_within_charge`.
+    """
+    audit.answered()
+    stage, (first, *_) = audit.stage, audit.rows
+    with overhearing() as measurements:
+        stage.trace(audit.rows, transcript=audit.first_run.given)
+    things = [part for each in measurements for thing in each.things for part in parts(thing)]
+    public = {name: first[name] for name in audit.case.agreed}
+    odd = [with_first(audit.rows, {**row, **public}) for row in candidates(audit.case, count=0)[:_ODD]]
+    tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *odd]  # that agree on what is public
+    for rows in tables:
+        target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
+        for thing in things:
+            _check(copied(thing), target.table.gathered(thing.columns))
+    return f"{len(things)} features, statistics and labels are what they say on {len(tables)} tables"
+
+
+def _check(thing: Any, batch: Batch) -> None:
+    """Let one see rows."""
+    try:
+        with listening(), np.errstate(all="ignore"):
+            seen = np.array(_seen(thing, batch), dtype=float)
+            shape = () if isinstance(thing, RowLabels) else tuple(thing.shape)
+            seen = seen.reshape(shape if isinstance(thing, Statistic) else (batch.size, math.prod(shape)))
+    except Exception:  # noqa: BLE001 - whatever it is
+        what = f"{thing.describe()} fails on made-up rows, where it counts as zeros:\n{traceback.format_exc()}"
+        raise Failed(what) from None
+    if isinstance(thing, RowFeatures) and thing.unit is not None:
+        units = np.where(np.isfinite(seen), seen, 0.0) / thing.unit
+        if (np.abs(units - np.rint(units)) > UNIT_SLACK * np.abs(units)).any():
+            raise Failed(f"the vector of a row is not of whole units; {thing.describe()} says {thing.unit:g}")
+    if isinstance(thing, OfSums) and thing.features.unit is None:
+        _check_lipschitz(thing, _sums(thing.features, batch))
+
+
+def _seen(thing: Any, batch: Batch) -> Any:
+    if isinstance(thing, OfSums):
+        return thing.value(_sums(thing.features, batch))
+    if isinstance(thing, OfPermutations):
+        return thing.value(batch, np.random.default_rng(1))
+    return thing.value(batch) if isinstance(thing, OfRows) else thing.rows(batch)
+
+
+def _sums(features: RowFeatures, batch: Batch) -> NDArray[np.float64]:
+    vectors = np.asarray(features.rows(batch), dtype=float).reshape(batch.size, math.prod(features.shape))
+    sums: NDArray[np.float64] = vectors.sum(axis=0).reshape(features.shape)
+    sums /= np.broadcast_to(features.weights, features.shape)
+    return sums
+
+
+def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
+    """Move the sums a little, as rounding moves them, one or all of them; distances are in L1, weights included."""
+    rng, limit = np.random.default_rng(6), float(statistic.lipschitz)
+    weights = np.broadcast_to(statistic.features.weights, sums.shape)
+    before = _value(statistic, sums)
+    for size in (1e-8, 1e-6, 1e-3):
+        step = size * max(float(statistic.features.radius(2)), 1e-300)
+        one = np.eye(sums.size)[:_FIRST]
+        for signs in [*one, *-one, *rng.choice([-1.0, 1.0], size=(4, sums.size))]:
+            far = step * np.abs(signs).sum()
+            change = np.abs(_value(statistic, sums + step * signs.reshape(sums.shape) / weights) - before).max()
+            if change > limit * far * (1 + _CLOSE) + 1e-12 * np.abs(before).max():
+                raise Failed(
+                    f"{statistic.describe()} moves by {change:.4g} where its sums move by {far:.4g} in L1; "
+                    f"lipschitz is {limit:g}"
+                )
+
+
+def _value(statistic: OfSums, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        value = np.array(statistic.value(sums.copy()), dtype=np.float64).reshape(statistic.dimension)
+    return np.where(np.isfinite(value), value, 0.0)
