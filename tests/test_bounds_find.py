@@ -167,7 +167,7 @@ def test_groups():
         (lambda v: v.mean("x", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
         (lambda v: v.mean("nope", bounds="find", epsilon=1), "not there"),
         (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
-        (lambda v: v.mean("x", bounds="find", epsilon=1000), "can have epsilon"),
+        (lambda v: v.mean("x", bounds="find", epsilon=1000), "at most epsilon"),
         (lambda v: v.mean("x", bounds="find", epsilon=-1), "above zero"),
     ],
 )

@@ -197,7 +197,7 @@ def test_a_refusal_charges_nothing(account):
         pay(account, "0.5")
 
     assert "epsilon = 0.5" in str(caught.value)
-    assert "can have epsilon = 0.25." in str(caught.value)
+    assert "at most epsilon = 0.25 is left." in str(caught.value)
     assert account.name in str(caught.value)
     assert "Nothing was released or spent." in str(caught.value)
     assert before == account.spent() == replayed(account)

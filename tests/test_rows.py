@@ -251,7 +251,7 @@ def test_a_function_is_not_public_and_not_written_down():
         ("x", (math.nan, 2), "finite number"),
         ("x", ("a", 2), "finite number"),
         ("by", (0, 1), "is categorical"),
-        ("x", 5, "has no categories"),
+        ("x", [5], "has no categories"),
         ("by", "z", "'z' is not a category"),
         ("by", ["a", "3"], "'3' is not a category"),
         ("by", None, "None is not a category"),

@@ -108,7 +108,7 @@ def test_it_is_said(look, protect):
     assert "The quantile 0.95 of income is 60,000 or more." in alone
     assert "the 95% quantile is 60,000 or more." in few.replace("\n", " ")
     assert "the 95% quantile is 60,000 or more (95% CI 60,000 or more)" in several.replace("\n", " ")
-    assert "of values limited to their bounds" in whole
+    assert "values limited to their bounds" in whole
     assert "60,000 or more" in named
     assert not any("60,000 to 60,000" in text for text in (table, people, alone, few, several, whole, named))
 

@@ -171,7 +171,7 @@ def test_the_default_has_a_picture():
     ax = test.plot()
 
     assert ax.get_xlabel() == "maximum mean discrepancy of x"
-    assert {"95% interval, noise included", "estimate"} <= {line.get_label() for line in ax.get_lines()}
+    assert {"95% CI, noise included", "estimate"} <= {line.get_label() for line in ax.get_lines()}
 
 
 @pytest.mark.parametrize("features", ["me", "scf", "nystrom"])

@@ -333,6 +333,6 @@ def test_an_interval_of_a_sample_says_that_it_is_the_samples():
     frame = pd.DataFrame({"x": range(1000), "g": ["a", "b"] * 500})
     view = frame.dp.protect("whose", epsilon=9, bounds={"x": (0, 1000)}, categories={"g": ["a", "b"]})
 
-    assert "for the sample's own" in repr(view.sample(0.5).mean("x", covers="table", epsilon=1))
-    assert "for the table's own" in repr(view.mean("x", epsilon=1))
-    assert "covers  the sample's own number" in repr(view.sample(0.5).group_by("g").std("x", epsilon=1))
+    assert "for this sample" in repr(view.sample(0.5).mean("x", covers="table", epsilon=1))
+    assert "for this table" in repr(view.mean("x", epsilon=1))
+    assert "covers  this sample" in repr(view.sample(0.5).group_by("g").std("x", epsilon=1))
