@@ -463,7 +463,7 @@ BAD_QUESTIONS = {
     "where nan": (lambda v: v.where(age=(float("nan"), 1)), SchemaError, "must be a finite number", ""),
     "where without bounds": (lambda v: v.where(income=(1, 2)), SchemaError, "no bounds", "bounds={'income'"),
     "where no category": (lambda v: v.where(smoker="maybe"), SchemaError, "not a category", r"\['yes', 'no'\]"),
-    "where without bounds": (lambda v: v.where(income=5), SchemaError, "no bounds", "bounds={'income'"),
+    "where a number without bounds": (lambda v: v.where(income=5), SchemaError, "no bounds", "bounds={'income'"),
     "where a mask": (lambda v: v.where(pd.Series(DATA["age"]) > 30), SchemaError, "not a Series", "For example"),
     "where an expression": (lambda v: v.where(pl.col("age") > 30), SchemaError, "not a Expr", "For example"),
     "where a column": (lambda v: v.where(age=pd.Series(DATA["age"])), ArgumentError, "age is a Series", "Pass the"),
