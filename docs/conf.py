@@ -52,6 +52,7 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
 nitpicky = True
+suppress_warnings = ["ref.python"]  # several classes have an attribute of one name: the first is linked
 nitpick_ignore_regex = [
     # Rooms that are not public: the explanation tells of them, the reference does not.
     ("py:obj", r"dfprivacy\.(accounting|conversions|curator|noise|plugins|schema|testing)(\..*)?"),

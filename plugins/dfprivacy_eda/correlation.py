@@ -172,7 +172,7 @@ class Correlations(_Matrix):
     def nearest(self) -> Numbers:
         """A matrix of correlations near them that some data have: no eigenvalue is below 0, the diagonal is 1.
 
-        Unknown ones count as 0. It is biased where it differs from ``values``.
+        Unknown ones count as 0. It is biased where it differs from `values`.
         """
         known = self.estimates.copy()
         np.fill_diagonal(known, 1.0)
@@ -208,7 +208,7 @@ class Covariances(_Matrix):
     def nearest(self) -> Numbers:
         """A matrix of covariances near them that some data have: no eigenvalue is below 0.
 
-        Nearest counts each column in parts of the width of its bounds. It is biased where it differs from ``values``.
+        Nearest counts each column in parts of the width of its bounds. It is biased where it differs from `values`.
         """
         half = np.array([(high - low) / 2 for low, high in self.bounds])
         units = np.outer(half, half)
