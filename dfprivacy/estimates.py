@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -190,6 +190,8 @@ class Estimate(Release):
     released: Mapping[str, Any] = field(compare=False)
     clipped: tuple[Any, ...] | None = None
     covers: str | None = "limited population"
+
+    _row_counts: ClassVar[tuple[str, ...]] = ("n",)
 
     def __float__(self) -> float:
         return self.estimate

@@ -94,6 +94,8 @@ class Release(AsJson, Displayed):
     column_units: Mapping[str, str] = field(default_factory=dict, repr=False)
     covers: str | None = None
 
+    _row_counts: ClassVar[tuple[str, ...]] = ()  # the fields that are numbers of rows
+
     __array_ufunc__ = None  # a NumPy number leaves arithmetic to the release
 
     def __init_subclass__(cls) -> None:
@@ -203,18 +205,17 @@ class Release(AsJson, Displayed):
             return replace(self, library=library)
         return replace(self, library=library, column_words=words, column_units=units or {})
 
-    def within(self, rows: int | None) -> Self:
-        """Return the same result with no noisy number of rows above the public one, which may be unknown."""
-        numbers: dict[str, Any] = {
-            name: getattr(self, name, None) for name in ("n", "nobs", "count", "rows", "sizes")
-        }
-        most = math.inf if rows is None else float(rows)
-        changes: dict[str, Any] = {
-            name: tuple(min(one, most) for one in each) if isinstance(each, tuple) else min(each, most)
-            for name, each in numbers.items()
-            if any(isinstance(one, float) and one > most for one in (each if isinstance(each, tuple) else [each]))
-        }
-        return replace(self, **changes) if changes else self
+    def of_at_most(self, rows: int | None) -> Self:
+        """Return the same result with no noisy number of rows above the public one; None where that is private."""
+        if rows is None:
+            return self
+
+        def clamped(number: Any) -> Any:
+            if isinstance(number, tuple):
+                return tuple(map(clamped, number))
+            return min(number, float(rows)) if isinstance(number, float) else number
+
+        return replace(self, **{name: clamped(getattr(self, name)) for name in self._row_counts})
 
     def _called(self, *columns: str) -> str:
         """Name columns for people: label and units where the schema says them."""
@@ -282,25 +283,34 @@ arithmetic: list[Callable[[str, object, object], Any]] = []
 
 
 def _combined(operator: str, first: object, second: object) -> Any:
-    for part in (first, second):
-        number = isinstance(part, int | float | Fraction | Decimal | np.number) and not isinstance(part, bool)
-        if not (number or isinstance(part, Release)):
-            return NotImplemented
+    if not all(isinstance(part, Release) or _is_number(part) for part in (first, second)):
+        return NotImplemented
     return arithmetic[0](operator, first, second)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | Fraction | Decimal | np.number) and not isinstance(value, bool)
+
+
+def main_number(release: Release) -> Any:
+    """Return the number that a release is about; None where it is about none or several."""
+    value = getattr(release, release._estimate, None)  # noqa: SLF001 - of our own kind
+    return value if _is_number(value) else None
+
+
 def _one_number(release: Release) -> float:
-    if not hasattr(release, "__float__"):
+    value = main_number(release)
+    if value is None:
         raise ArgumentError(
             f"A {type(release).__name__} is not about one number.", "Name one of its attributes, or use to_frame()."
         )
-    return float(release)
+    return float(value)
 
 
 def _ordered(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
-    if not hasattr(other, "__float__"):
+    if not (isinstance(other, Release) or _is_number(other)):
         return NotImplemented
-    return comparison(_one_number(release), float(other))
+    return comparison(_one_number(release), _one_number(other) if isinstance(other, Release) else float(other))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

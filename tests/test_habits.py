@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import dataclass
 
 import pandas as pd
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._table.frames.files import declared_columns
 
-DATA = {"age": [33.0, 45.0, 27.0, 51.0] * 250, "g": ["a", "b", "a", "=b"] * 250}
+DATA = {"age": [33.0, 45.0, 27.0, 51.0] * 250, "g": ["a", "b", "a", "=b"] * 250, "note": ["x"] * 1000}
 SAID = {"bounds": {"age": (0, 100)}, "categories": {"g": ["a", "b", "=b"]}}
 
 
@@ -31,6 +32,22 @@ def test_a_number_is_formatted_rounded_and_compared(view):
     assert 30 < mean <= view.mean("age", epsilon=1000) + 1
     assert not mean < 30
     assert mean >= float(mean)
+
+
+def test_a_plain_number_of_a_third_party_is_one_too():
+    value = dp.Value(value=2.25)
+
+    assert (f"{value:.1f}", round(value, 1), value > 2, value < 3) == ("2.2", 2.2, True, True)
+    with pytest.raises(dp.ArgumentError, match="Value is not about one number"):
+        round(dp.Value(value=[1.0, 2.0]))
+
+
+def test_a_combination_sees_groups_as_a_dictionary(view):
+    groups = view.group_by("g").mean("age", epsilon=1000)
+
+    found = dp.combine(lambda means: float(dict(means)["b"]) - min(map(float, means.values())), groups)
+
+    assert round(found) == 15
 
 
 def test_an_answer_about_several_numbers_says_so(view):
@@ -94,6 +111,7 @@ def test_a_column_is_aggregated_in_several_ways(view):
         (lambda view: view.age, r"view\['age'\]"),
         (lambda view: view.group_by("g").age, r"view\['age'\]"),
         (lambda view: view.mean(["age"], epsilon=1), "agg"),
+        (lambda view: view.where(note="x"), "has no categories"),
         (lambda view: view["age"] > 3, r"view\.where\(age=\(low, high\)\)"),
     ],
 )
@@ -102,7 +120,9 @@ def test_what_does_not_work_says_what_does(view, ask, said):
         ask(view)
 
 
-@pytest.mark.parametrize("line", ["31,45", "age,45", "age,age", ",", "1e5,x", "nan,x", ""])
+@pytest.mark.parametrize(
+    "line", ["31,45", "age,45", "age,age", ",", "1e5,x", "nan,x", "2026-01-31,x", "True,x", ""]
+)
 def test_a_file_without_a_header_is_refused(tmp_path, line):
     """Its first line may be a row, so it is not shown."""
     path = tmp_path / "table.csv"
@@ -130,3 +150,15 @@ def test_no_noisy_number_of_rows_is_above_the_public_one(ask, rows):
         numbers += rows(ask(view))
 
     assert max(numbers) == 1000
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Visits(dp.Release):
+    """Of all rows, how many visits there were."""
+
+    count: float
+
+
+def test_a_number_of_something_else_is_not_limited_to_the_rows():
+    """A third party's field may have any name: only numbers of rows that its class declares are."""
+    assert _Visits(count=1500.0).of_at_most(1000) == _Visits(count=1500.0)

@@ -20,7 +20,7 @@ from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.laws import REDRAWS, NoiseLaw
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.release import Groups, Privacy, Release, arithmetic
+from dfprivacy.release import Groups, Privacy, Release, arithmetic, main_number
 from dfprivacy.schema import as_probability
 from dfprivacy.schema.values import plain_number
 from dfprivacy.wording import between, noise_share, sure
@@ -366,6 +366,12 @@ class _Stands:
     def __getitem__(self, key: object) -> _Stand:
         return self.releases[self.groups.index(key)]
 
+    def keys(self) -> tuple[Any, ...]:
+        return self.groups
+
+    def values(self) -> tuple[_Stand, ...]:
+        return self.releases
+
     def items(self) -> list[tuple[Any, _Stand]]:
         return list(zip(self.groups, self.releases, strict=True))
 
@@ -461,15 +467,14 @@ def main(release: Any) -> float:
         return float(release)
     if isinstance(release, Groups):
         raise ArgumentError("An answer by group has several numbers.", "Name a group: groups['a'] - groups['b'].")
-    name, kind = release._estimate, type(release).__name__  # noqa: SLF001 - of our own kind
-    value = getattr(release, name, None)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    value, kind = main_number(release), type(release).__name__
+    if value is None:
         raise ArgumentError(
             f"A {kind} has no one number to calculate with.",
             f"Point at one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
             "or dp.combine(number, release).",
         )
-    return number_of(float(value), f"The {name} of this {kind}")
+    return number_of(float(value), f"The {release._estimate} of this {kind}")  # noqa: SLF001 - of our own kind
 
 
 def _example(release: Release) -> str:

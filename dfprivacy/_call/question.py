@@ -295,7 +295,7 @@ class Question:
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
         release = _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
-        return release.within(self.target.table.schema.size)
+        return release.of_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose

@@ -38,6 +38,7 @@ class _Matrix(Framed):
     """A number for each two columns."""
 
     _what: ClassVar[str]
+    _row_counts = ("count",)
     _named = ("column", "columns")
 
     columns: tuple[str, ...]

@@ -87,6 +87,8 @@ class Profile(Release):
     beyond: tuple[float | None, ...] = ()
     covers: str | None = "table"
 
+    _row_counts = ("rows",)
+
     @property
     def schema(self) -> dict[str, Any]:
         """What `protect` and `~dfprivacy.PrivateFrame.declare` take.

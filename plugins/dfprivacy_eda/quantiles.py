@@ -205,6 +205,8 @@ class Quantiles(Tabled):
     spreads: tuple[float, ...] = ()
     ends: tuple[float, float] | None = None
 
+    _row_counts = ("count",)
+
     @cached_property
     def tree(self) -> Tree:
         """The counts of intervals, with which everything else is computed."""

@@ -129,6 +129,7 @@ class ColumnStatistic(Release):
     released: Mapping[str, Any] | None = field(default=None, compare=False)
 
     _estimate: ClassVar[str] = "value"
+    _row_counts = ("count",)
 
     def __float__(self) -> float:
         return self.value

@@ -100,6 +100,7 @@ class Anova(Release):
     clipped: tuple[Any, ...] | None = None
     covers: str | None = "limited population"
 
+    _row_counts = ("sizes",)
     _shown = (
         *("statistic", "pvalue", "alpha", "rejected", "eta_squared", "groups", "means", "lows", "highs", "sizes"),
         *("missing", "missing_standard_error", "notes"),

@@ -89,6 +89,8 @@ class Proportions(Release):
     noise_standard_error: float
     covers: str | None = "population"
 
+    _row_counts = ("sizes",)
+
     @property
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         two = ("difference", "risk_ratio", "odds_ratio") if len(self.groups) == 2 else ()  # noqa: PLR2004

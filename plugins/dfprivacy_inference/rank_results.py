@@ -57,6 +57,7 @@ class RankTest(Estimate):
     groups: tuple[Any, ...]
     shapes: Shapes
 
+    _row_counts = ("n", "sizes")
     _redrawn = Release._redrawn  # noqa: SLF001 - there are no moments
 
     @property
@@ -88,7 +89,7 @@ class RankTest(Estimate):
             return f"The share of pairs in which {one} is {found}{sure(p=self.pvalue)}."
         low, high, share, error = (100 * x for x in (self.low, self.high, self.effect, self.standard_error))
         how = sure(low, high, self.confidence, unit="%", noise=self._noise_part, p=self.pvalue)
-        return f"In {number(share, error)}% of pairs {one}, {found}{how.replace(' %', '%')}."
+        return f"In {number(share, error)}% of pairs {one}, {found}{how}."
 
     @property
     def _uninformative(self) -> bool:
@@ -207,6 +208,7 @@ class KruskalWallis(_Test):
     by: str
     groups: tuple[Any, ...]
 
+    _row_counts = ("sizes",)
     _shown = ("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes", *_LAST)
 
     @property
@@ -268,6 +270,7 @@ class Wilcoxon(_Test):
     popmean: float
     alternative: Alternative
 
+    _row_counts = ("rows",)
     _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *_LAST)
 
     def _sentence(self) -> str:

@@ -260,6 +260,7 @@ class KernelTest(Release):
     notes: tuple[str, ...] = ()
     released: tuple[Any, ...] = ()
 
+    _row_counts = ("sizes",)
     _shown = (
         *("rejected", "alpha", "pvalue", "statistic", "mmd2", "low", "high", "noise_standard_error"),
         *("sizes", "missing", "missing_standard_error", "differences", "notes"),

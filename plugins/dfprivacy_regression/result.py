@@ -280,6 +280,7 @@ class Regression(Release):
         return ax
 
     _coefficient: ClassVar[str] = "coefficient"
+    _row_counts = ("nobs",)
 
     def _quality(self) -> str:
         """Say how good the fit is."""

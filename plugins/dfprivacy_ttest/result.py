@@ -125,6 +125,8 @@ class TTest(Estimate):
     method: Method
     queries: Queries = "jointly"
 
+    _row_counts = ("n", "sizes")
+
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the estimate and the means under draws of the noise."""
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
