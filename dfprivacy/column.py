@@ -73,6 +73,7 @@ class ColumnView:
         """
         return self._view.explain(method, self.name, *args, **kwargs)
 
+    @trimmed
     def agg(self, statistics: str | list[str], /, **kwargs: Any) -> Any:
         """Compute several statistics of this column: ``view["age"].agg(["mean", "std"], epsilon=0.5)``.
 

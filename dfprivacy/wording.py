@@ -92,8 +92,10 @@ def between(low: float, high: float, unit: str = "", bounds: tuple[float, float]
     ('44.928 to 45.114', '0 to 0', '20 to 90 years or more')
     >>> between(90.0, 90.0, "years", (0.0, 90.0)), between(2.5, math.inf), between(-math.inf, math.inf)
     ('90 years or more', '2.5 or more', 'any number')
+    >>> between(40.0, 47.3, "%")
+    '40.0 to 47.3%'
     """
-    width, units = (high - low) / 4, f" {unit}" if unit else ""
+    width, units = (high - low) / 4, f" {unit}" if unit not in {"", "%"} else unit
     if math.isinf(width):
         one = f"{number(low)}{units} or more" if math.isinf(high) else f"{number(high)}{units} or less"
         return "any number" if math.isinf(low) and math.isinf(high) else one
@@ -249,7 +251,9 @@ def of_sample(text: str) -> str:
     for rows, sample in (
         ("this table", "this sample"),
         ("these tables", "this sample"),
-        ("the table", "the sample"),
+        ("the table's", "the sample's"),
+        ("for the table", "for the sample"),
+        ("of the table", "of the sample"),
     ):
         text = text.replace(rows, sample)
     return text

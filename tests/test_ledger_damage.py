@@ -69,6 +69,7 @@ def everything(path, held):
     yield lambda: repr(Releases(held)) + Releases(held)._repr_html_()
     view = protect(path)
     yield lambda: [repr(release) for release in view.releases]
+    yield lambda: view.releases.to_frame().to_dict("list")
     yield lambda: view.ttest("x", popmean=0.5, epsilon=0.25)
     yield lambda: view.ttest("x", popmean=0.25, epsilon=0.25)
     yield held.ledger.problems

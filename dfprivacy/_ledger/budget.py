@@ -157,18 +157,19 @@ class Releases(Sequence[Release]):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns ``asked`` (when), ``by``, ``method``, ``question``, ``epsilon`` and ``delta``.
         """
-        rows = [
-            {
-                "asked": each.at.isoformat(sep=" ", timespec="seconds"),
-                "by": each.analyst,
-                "method": each.method,
-                "question": each.brief,
-                "epsilon": float(each.epsilon),
-                "delta": float(each.delta),
-            }
-            for each in calls_by(self._account, self._page(0, len(self)))
-        ]
-        return frame_of(rows, library or self._library)
+        with self._account.ledger.decoding():
+            rows = [
+                {
+                    "asked": each.at.isoformat(sep=" ", timespec="seconds"),
+                    "by": each.analyst,
+                    "method": each.method,
+                    "question": each.brief,
+                    "epsilon": float(each.epsilon),
+                    "delta": float(each.delta),
+                }
+                for each in calls_by(self._account, self._page(0, len(self)))
+            ]
+        return frame_of(rows, self._library if library is None else library)
 
     def _page(self, start: int, stop: int) -> list[Answer]:
         """Read some answers by their places, oldest first."""

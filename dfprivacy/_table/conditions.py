@@ -233,11 +233,10 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
                 f"where({name}=({low:.15g}, {high:.15g})): the interval is reversed.", "Give (low, high)."
             )
         return Between(column, low, high)
-    column = schema.described(name)
-    if column.categories is None and not isinstance(wanted, list):
+    column = schema.categorical(name) if isinstance(wanted, list | str) else schema.described(name)
+    if column.categories is None:
         only = as_number(wanted, f"where({name}=...)")
         return Between(column, only, only)
-    column = schema.categorical(name)
     categories = tuple(wanted) if isinstance(wanted, list) else (wanted,)
     codes = {*column.codes(categories)}
     known = column.categories or ()

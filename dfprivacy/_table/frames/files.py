@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, DPError, ReadError
+from dfprivacy.schema.values import read_number
 
 if TYPE_CHECKING:
     import os
@@ -45,9 +47,9 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
     columns: list[tuple[str, str]] = _read(lambda: readers[kind](file))
     names = [name.strip() for name, _ in columns]  # that of an index may be empty
-    if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_number, names))):
+    if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_value, names))):
         raise ArgumentError(
-            f"The first line of {file} is no header: it is empty, or has numbers or repetitions.",
+            f"The first line of {file} is no header: it is empty, or has values or repetitions.",
             "Write the names of the columns into the first line. It is not shown here, as it may be a row.",
         )
     return columns
@@ -106,12 +108,8 @@ def _header(file: Path) -> list[tuple[str, str]]:
         return [(name, "") for name in next(csv.reader([lines.readline(_LINE)]), [])]
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _is_value(name: str) -> bool:
+    return not math.isnan(read_number(name)) or name.lower() in {"nan", "inf", "-inf"}
 
 
 def _parquet_types(file: Path) -> list[tuple[str, str]]:
