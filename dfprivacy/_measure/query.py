@@ -66,7 +66,7 @@ class Query:
 
     @cached_property
     def key(self) -> bytes:
-        """Identify it among the queries of a call; the rule of what is shown is not part of this."""
+        """Return a hash that identifies the query within a call; the rule of what is shown is not part of it."""
         return key_of((self.of, self.columns, self.shape))
 
     def copy(self) -> Query:

@@ -386,5 +386,5 @@ def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDAr
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:
-    """Return what equal losses share: for noise of the cube the epsilon, whatever the steps of its grid."""
+    """Return a key that losses of equal price share: for noise of the cube the epsilon, whatever its grid."""
     return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss

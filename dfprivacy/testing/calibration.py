@@ -1,4 +1,4 @@
-"""Whether p-values are small as seldom as they say, and intervals cover as often, on made-up tables.
+"""Check the level of p-values and the coverage of intervals on made-up tables.
 
 The tables are those that a method's author makes for `dfprivacy.Mechanism.assumes`, without an effect, or of
 independent columns. What a table's interval is to hold is what the method says of the same table at a price that
@@ -178,7 +178,7 @@ def _array(values: Any) -> Any:
 
 
 def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
-    """Tell whether an answer finds something, and how often it may where nothing is; None if it does not say."""
+    """Return whether an answer finds something, and the level of its test; None if it does not say."""
     if isinstance(pvalue := getattr(release, "pvalue", None), float):
         return pvalue <= _LEVEL, _LEVEL
     try:
@@ -190,7 +190,7 @@ def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
 
 
 def _intervals(value: Any) -> dict[str, _Interval]:
-    """Give the intervals of a release and of all that it holds, by name."""
+    """Return the intervals of a release and of all that it holds, by name."""
     return {
         f"{name} of {type(each).__name__} {at}": interval
         for at, each in enumerate(_releases(value))
@@ -199,7 +199,7 @@ def _intervals(value: Any) -> dict[str, _Interval]:
 
 
 def _releases(value: Any) -> Iterator[Release]:
-    """Give a release and all that it holds."""
+    """Yield a release and all that it holds."""
     if isinstance(value, Release):
         yield value
         value = list(value.result.values())
@@ -224,7 +224,7 @@ def _own_intervals(release: Release) -> Iterator[tuple[str, _Interval]]:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Give all numbers in order."""
+    """Return all numbers in order."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | np.ndarray):

@@ -1,4 +1,4 @@
-"""What features, statistics and labels say of themselves, held against made-up rows."""
+"""Check what features, statistics and labels declare, on made-up rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def features_are_what_they_say(audit: Audit) -> str:
 
 
 def _check(thing: Any, batch: Batch) -> None:
-    """Let one see rows."""
+    """Check a feature, a statistic or labels on a batch of rows."""
     try:
         with listening(), np.errstate(all="ignore"):
             seen = np.array(_seen(thing, batch), dtype=float)
