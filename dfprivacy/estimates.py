@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import features
 from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import ArgumentError
-from dfprivacy.inference.clipped import WEIGHT
+from dfprivacy.inference.clipped import SHARE, WEIGHT
 from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
 from dfprivacy.plotting import axes, explained, ink, interval
@@ -21,7 +21,8 @@ from dfprivacy.schema import Column, as_probability
 from dfprivacy.wording import limited, noise_share, number, sure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["Estimate", "measure_moments", "public_sizes", "statistic"]
+__all__ = ["Estimate", "measure_beyond", "measure_moments", "public_sizes", "statistic"]
 
 _TABLES = 256
 _GUARANTEE = """
@@ -100,6 +101,35 @@ def measure_moments(
     sizes = public_sizes(curator, by, groups)
     gaps = curator.gaps([column], nan_policy)
     return curator.sum(_summed(column, gaps, sizes is None, by, groups)), sizes
+
+
+def measure_beyond(
+    curator: Curator, columns: Sequence[Column], gaps: Sequence[Column] = (), share: Fraction = SHARE
+) -> tuple[NoisyValue, ...]:
+    """Measure how many rows lie beyond the bounds of each of several columns, with noise of the cube.
+
+    A sum of its own: in the vector of other sums with such noise, each coordinate would widen it as any other does.
+
+    Parameters
+    ----------
+    curator : Curator
+        Measures.
+    columns : sequence of Column
+        Columns with bounds; of none nothing is measured.
+    gaps : sequence of Column
+        Columns in which a row must have a value.
+    share : Fraction
+        The part of the call's budget.
+
+    Returns
+    -------
+    tuple of NoisyValue
+        Of each column the rows below and above: what `dfprivacy.inference.clipped.limits` takes.
+    """
+    if not columns:
+        return ()
+    of: features.RowFeatures = features.Stack(*map(features.Beyond, columns))
+    return curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube", share=share).parts
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import astuple, dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +19,17 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfprivacy.measured import NoisyValue
+    from dfprivacy.schema import Column
 
     Array = NDArray[np.float64]
 
-__all__ = ["WEIGHT", "Clipped", "Share", "Sides"]
+__all__ = ["SHARE", "WEIGHT", "Clipped", "Share", "Sides", "limits"]
 
 WEIGHT = 1 / 16
 """The weight of a row beyond the bounds beside moments, whose noise grows by a sixteenth."""
+
+SHARE = Fraction(1, 32)
+"""The part of a call's budget for the rows beyond bounds, where they are a measurement of their own."""
 
 Share = tuple[float, float, float]
 """A part of the rows, and the ends of its 95 % interval."""
@@ -108,8 +114,9 @@ class Clipped:
             Names of the groups, where there are several.
         of : str
             The column, if the answer is of several.
-        moved : {"mean", "sum", ""}
-            A number in the answer that moves in proportion to what values exceed.
+        moved : {"mean", "sum", "coefficient", ""}
+            A number in the answer that moves in proportion to what values exceed; or a coefficient, of which nobody
+            knows by how much.
 
         Returns
         -------
@@ -130,6 +137,8 @@ class Clipped:
 
     def _effect(self, side: int, moved: str) -> str:
         """Return in words how much a mean or sum moves for each unit by which limited values exceed the bound."""
+        if moved == "coefficient":
+            return "each coefficient is that of the limited values"
         if not moved:
             return "what lies beyond counts in no number here"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
@@ -138,6 +147,41 @@ class Clipped:
         much = number(unit * share * times, unit * (high - low) * times)
         far, does, of = ("exceed it", "adds", "to") if side else ("are less", "takes", "from")
         return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
+
+
+def limits(
+    beyond: Sequence[NoisyValue],
+    columns: Sequence[Column],
+    rows: ArrayLike,
+    groups: Sequence[object] = (),
+    *,
+    moved: str = "",
+) -> tuple[tuple[tuple[Sides, ...], ...], tuple[str, ...]]:
+    """Return what was measured of `dfprivacy.features.Beyond` of several columns, and what to know of it.
+
+    Parameters
+    ----------
+    beyond : sequence of NoisyValue
+        The noisy numbers of each column; none where they were not measured.
+    columns : sequence of Column
+        The columns.
+    rows : array_like
+        Rows in each group.
+    groups, moved
+        As for `Clipped.notes`.
+
+    Returns
+    -------
+    shares : tuple
+        Of each column as `Clipped.shares`.
+    notes : tuple of str
+        Sentences.
+    """
+    each = [
+        Clipped.measured(of, (column.low, column.high), rows) for of, column in zip(beyond, columns, strict=False)
+    ]
+    told = [one.notes(groups, of=column.name, moved=moved) for one, column in zip(each, columns, strict=False)]
+    return tuple(one.shares for one in each), tuple(itertools.chain(*told))
 
 
 def _share(share: Share) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.estimates import measure_beyond
+from dfprivacy.inference.clipped import limits
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
@@ -24,6 +26,9 @@ from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dfprivacy import NoisyValue
+    from dfprivacy.inference.clipped import Sides
 
     Numbers = NDArray[np.float64]
 
@@ -52,6 +57,7 @@ class _Matrix(Framed):
     missing: float | None
     missing_standard_error: float | None
     bounds: tuple[tuple[float, float], ...]
+    clipped: tuple[Sides, ...]
     notes: tuple[str, ...]
     covers: str | None = "limited table"
 
@@ -163,6 +169,9 @@ class Correlations(_Matrix):
         left out or it is not known.
     bounds : tuple of pairs
         To what the values of each column were clipped.
+    clipped : tuple
+        Of each column the shares of the rows below and above its bounds, as of `dfprivacy.estimates.Estimate`;
+        empty where they were not measured.
     notes : tuple of str
         What to know before trusting the numbers.
     """
@@ -191,7 +200,7 @@ class Covariances(_Matrix):
 
     Attributes
     ----------
-    columns, estimates, unknown, standard_errors, lows, highs, confidence, bounds, notes
+    columns, estimates, unknown, standard_errors, lows, highs, confidence, bounds, clipped, notes
         As for `Correlations`.
     count, missing, missing_standard_error
         As for `Correlations`.
@@ -253,6 +262,8 @@ class Products:
         The number of all rows, where that is public.
     counted : bool
         Whether the number of complete rows was measured.
+    beyond : tuple of NoisyValue
+        How many of these lie beyond the bounds of each column; empty where that was not measured.
     """
 
     columns: tuple[Column, ...]
@@ -260,6 +271,7 @@ class Products:
     scales: Numbers
     size: int | None
     counted: bool
+    beyond: tuple[NoisyValue, ...] = ()
 
     @property
     def rows(self) -> float:
@@ -271,6 +283,12 @@ class Products:
         """The standard deviation of the noise in each sum."""
         d = len(self.values)
         return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
+
+    @property
+    def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
+        """Of each column the shares beyond its bounds, and notes on them."""
+        clipped, notes = limits(self.beyond, self.columns, self.rows)
+        return tuple(each for (each,) in clipped), notes
 
     @cached_property
     def estimate(self) -> Numbers:
@@ -327,9 +345,17 @@ def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
 
 
 def measured(
-    curator: Curator, columns: tuple[Column, ...] | None, nan_policy: NanPolicy, *, recentre: bool
+    curator: Curator,
+    columns: tuple[Column, ...] | None,
+    nan_policy: NanPolicy,
+    *,
+    recentre: bool = False,
+    limited: bool = True,
 ) -> Products:
-    """Measure all sums in one vector, of values clipped to where they are if that is asked for."""
+    """Measure all sums in one vector, of values clipped to where they are if that is asked for.
+
+    Rows beyond bounds are counted before, unless they are known.
+    """
     if columns is None:
         columns = tuple(column for column in curator.columns if column.bounds is not None)
         if len(columns) < 2:  # noqa: PLR2004
@@ -340,11 +366,12 @@ def measured(
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if recentre:
         columns = _narrowed(curator, columns, gaps)
+    beyond = measure_beyond(curator, columns if limited else (), gaps)
     # Where rows only change, a row with a gap may be as far from others as these from each other: twice the radius.
     counted: bool | float = (1.0 if n is None else 2.0) if n is None or gaps else False
     of: features.RowFeatures = features.Outer(columns, count=counted, centred=True)
     noisy = curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube")
-    return Products(columns, noisy.values, noisy.scales, n, bool(counted))
+    return Products(columns, noisy.values, noisy.scales, n, bool(counted), beyond)
 
 
 def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -555,7 +582,7 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
         notes.append(f"It is about values clipped again: {ends}.")
     if of_no_data(matrix):
         notes.append("As the noise has them they are together those of no data; `nearest` are of some.")
-    return notes
+    return [*notes, *products.limits[1]]
 
 
 def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Numbers, Numbers]) -> dict[str, Any]:
@@ -570,4 +597,5 @@ def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Num
         "missing": products.size - products.rows if left and products.size is not None else None,
         "missing_standard_error": products.noise if left else None,
         "bounds": tuple((column.low, column.high) for column in products.columns),
+        "clipped": products.limits[0],
     }

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, features
+from dfprivacy.estimates import measure_beyond
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.possible import ROWS, project, within
@@ -144,7 +145,7 @@ class Summed:
         limited = tuple(column for name, column in columns.items() if degrees[name])
         beyond: dict[str, NoisyValue] = {}
         if limited:
-            counted = curator.sum(_beyond(*limited), noise="cube", share=share * _BEYOND).parts
+            counted = measure_beyond(curator, limited, share=share * _BEYOND)
             beyond = {column.name: part for column, part in zip(limited, counted, strict=True)}
             share *= 1 - _BEYOND
         measured = curator.sum(_stacked(asked, weight, n is None), noise="cube", share=share)
@@ -180,10 +181,6 @@ class Summed:
             told = True
         found = Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
         return found.limited(self.beyond[column.name]) if column.name in self.beyond else found
-
-
-def _beyond(*columns: Column) -> features.Stack:
-    return features.Stack(*(features.Beyond(column) for column in columns))
 
 
 def _stacked(

@@ -14,6 +14,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, Release, mech
 from dfprivacy.arguments import NanPolicy
 from dfprivacy_eda import page
 from dfprivacy_eda.correlation import Products, corr
+from dfprivacy_eda.correlation import measured as products_of
 from dfprivacy_eda.counts import value_counts
 from dfprivacy_eda.describe import Description, describe, described, measured_of, split
 from dfprivacy_eda.joint import Measured
@@ -233,7 +234,7 @@ def report(
     measured = measured_of(curator, chosen, shares, nan_policy, whole_trees=True)
     products = None
     if "correlations" in shares:
-        products = corr.measure(curator, {"columns": numbers, "recentre": False, "nan_policy": nan_policy})
+        products = products_of(curator, numbers, nan_policy, limited=False)  # which the description tells
     return Looked(measured, products, {name: float(share) for name, share in shares.items()})
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
+from dfprivacy.inference.clipped import limits
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.wording import listed, with_error
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
+    from dfprivacy.inference.clipped import Sides
     from dfprivacy_gmm.estimates import Estimates
     from dfprivacy_gmm.sums import MeasuredSums
 
@@ -68,6 +70,9 @@ class JointMoments(Release):
         Whether the sizes are public.
     bounds : tuple of pairs
         The columns' bounds.
+    clipped : tuple
+        Of each column, and in that of each group, the shares of the rows below and above the bounds, as of
+        `dfprivacy.estimates.Estimate`.
     """
 
     columns: tuple[str, ...]
@@ -85,6 +90,7 @@ class JointMoments(Release):
     noise_standard_error: Array
     public_sizes: bool
     bounds: tuple[tuple[float, float], ...]
+    clipped: tuple[tuple[Sides, ...], ...]
     covers: str | None = "limited population"
 
     @classmethod
@@ -96,6 +102,7 @@ class JointMoments(Release):
         groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
         names = tuple(column.name for column in columns)
         doubts = [*own.doubts(measured.radius), *_doubts(own, names)]
+        clipped, told = limits(measured.beyond, columns, measured.sums.sizes, () if by is None else groups)
         notes = [f"{'all' if group is None else groups[group]}: {what}" for group, what in doubts]
         if (gone := left_out(measured.missing, measured.missing_noise)) is not None:
             notes.append(gone)
@@ -110,11 +117,12 @@ class JointMoments(Release):
             covariance_errors=units * own.covariance_errors(),
             missing=measured.missing,
             missing_standard_error=measured.missing_noise,
-            notes=tuple(notes),
+            notes=(*told, *notes),
             released=measured.values,
             noise_standard_error=measured.noise,
             public_sizes=measured.sizes is not None,
             bounds=tuple((column.low, column.high) for column in columns),
+            clipped=clipped,
         )
 
     @property

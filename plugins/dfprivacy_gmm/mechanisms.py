@@ -380,7 +380,7 @@ def moments(
     >>> bool(0.65 < found.correlations[0, 0, 1] < 0.75)
     True
     """
-    return measure_sums(curator, columns, by, radius, nan_policy=nan_policy)
+    return measure_sums(curator, columns, by, radius, nan_policy=nan_policy, limited=True)
 
 
 @moments.concludes

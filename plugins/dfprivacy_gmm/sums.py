@@ -16,6 +16,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, features
 from dfprivacy.features import RowFeatures
+from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.wording import clearly_some
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator, NanPolicy
+    from dfprivacy import Column, Curator, NanPolicy, NoisyValue
 
     Array = NDArray[np.float64]
 
@@ -39,6 +40,7 @@ __all__ = [
     "measure_sums",
 ]
 
+_SEEN = 1 / 4  # weight of a row beyond bounds beside sums with Gaussian noise, which grows by a seventieth at most
 _BELOW = 1 - 1e-12  # what is free stays free after rounding
 
 
@@ -120,6 +122,8 @@ class MeasuredSums:
         To which longer rows were scaled down; None with Laplace noise.
     missing, missing_noise : float or None
         Rows that were left out, and the standard deviation of the noise in their number.
+    beyond : tuple of NoisyValue
+        The rows beyond the bounds of each column, by group; empty where they were not measured.
     """
 
     values: Array
@@ -128,6 +132,7 @@ class MeasuredSums:
     radius: float | None
     missing: float | None
     missing_noise: float | None
+    beyond: tuple[NoisyValue, ...] = ()
 
     @property
     def sums(self) -> Sums:
@@ -143,6 +148,7 @@ def measure_sums(
     *,
     nan_policy: NanPolicy,
     queries: Queries = "jointly",
+    limited: bool = False,
 ) -> MeasuredSums:
     """Measure counts where they are private, sums and products, of all rows or by category.
 
@@ -160,6 +166,8 @@ def measure_sums(
         What becomes of rows with a missing value.
     queries : {"jointly", "separately"}
         All sums in one measurement, or each in one of its own, with Laplace noise.
+    limited : bool
+        Whether the rows beyond the bounds of each column are in the same measurement, if it is one.
 
     Returns
     -------
@@ -179,7 +187,7 @@ def measure_sums(
     if nan_policy == "raise" and by is not None and not by.filled:
         curator.refuse_missing(by)  # to others a row of no group counts nowhere
     gaps = curator.gaps(columns, nan_policy)
-    size, sizes = curator.size, None
+    size, sizes, beyond = curator.size, None, ()
     if not gaps and by is not None:
         sizes = curator.sizes(by)
     elif not gaps and size is not None:
@@ -189,17 +197,25 @@ def measure_sums(
     else:
         count = sizes is None and (free_count(curator, columns, by, radius) or True)
         summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-        summed = complete_rows(gaps, summed)
+        summed = complete_rows(gaps, _with_beyond(summed, columns, gaussian=gaussian) if limited else summed)
         if by is not None:
             summed = features.OneHot(by) * summed
         measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
+        measured, *beyond = measured.parts if limited else [measured]
         values, scales = np.atleast_2d(measured.values), np.atleast_2d(measured.scales)
         noise = scales[0] * (1 if gaussian else math.sqrt(2))
     missing = missing_noise = None
     if nan_policy == "omit" and size is not None:
         missing = float(size - (values[:, 0] if sizes is None else sizes).sum())
         missing_noise = 0.0 if sizes is not None else float(noise[0]) * math.sqrt(len(values))
-    return MeasuredSums(values, noise, sizes, radius, missing, missing_noise)
+    return MeasuredSums(values, noise, sizes, radius, missing, missing_noise, tuple(beyond))
+
+
+def _with_beyond(
+    summed: features.RowFeatures, columns: Sequence[Column], *, gaussian: bool
+) -> features.RowFeatures:
+    weight = _SEEN if gaussian else WEIGHT
+    return features.Stack(summed, *(features.Beyond(column, weight=weight) for column in columns))
 
 
 def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:

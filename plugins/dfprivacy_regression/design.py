@@ -45,6 +45,11 @@ class Design:
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
+    def limited(self) -> tuple[Column, ...]:
+        """The columns that are numbers, whose values count as limited to their bounds."""
+        return self.numbers if self._binary else (*self.numbers, self.outcome)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The coefficients, as in the formulas of R and statsmodels."""
         dummies = (f"C({factor.name})[T.{each}]" for factor in self.factors for each in _levels(factor))
@@ -89,7 +94,7 @@ class Design:
 
         Products that are known are left out: those of two categories of one factor are 0.
         """
-        numbers = self.numbers if self._binary else (*self.numbers, self.outcome)
+        numbers = self.limited
         groups = [(factor, _levels(factor)) for factor in self.factors]
         if self.success is not None:
             groups.append((self.outcome, (self.success,)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, gammaincinv
 
+from dfprivacy.inference.clipped import limits
 from dfprivacy.inference.draws import DRAWS, points
 from dfprivacy.laws import NoiseLaw
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import NoisyValue
+    from dfprivacy.inference.clipped import Sides
     from dfprivacy_regression.design import Design
 
     Numbers = NDArray[np.float64]
@@ -59,15 +61,20 @@ class Known:
         How the noise in the measured sums moves the estimate: by mixing @ noise.
     sums : tuple of Sums
         What was measured, k sums in all.
+    beyond : tuple of NoisyValue
+        The rows beyond the bounds of each column of numbers.
     """
 
     design: Design
     moments: Numbers
     mixing: Numbers
     sums: tuple[Sums, ...]
+    beyond: tuple[NoisyValue, ...] = ()
 
     @classmethod
-    def of(cls, design: Design, n: int | None, *measured: Sums, rows: int = 0) -> Known:
+    def of(
+        cls, design: Design, n: int | None, *measured: Sums, rows: int = 0, beyond: tuple[NoisyValue, ...] = ()
+    ) -> Known:
         """Read measurements of the same sums, weighted by the inverse of their variance.
 
         Parameters
@@ -80,6 +87,8 @@ class Known:
             One, or several with noise. A plan's are 0, and what is to be expected is put in their place.
         rows : int
             The number of rows of which a plan is, those that may be left out among them.
+        beyond : tuple of NoisyValue
+            As the attribute.
 
         Returns
         -------
@@ -92,7 +101,14 @@ class Known:
         values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
         planned = not measured[0].values.any()  # of an empty table, without noise
         moments = _assumed(design, rows, len(start)) if planned else start + taken @ values
-        return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured)
+        return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured, beyond)
+
+    @property
+    def limits(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
+        """By column the shares of the rows beyond its bounds, and notes on them."""
+        columns = self.design.limited
+        clipped, notes = limits(self.beyond, columns, self.moments[0], moved="coefficient")
+        return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
 
     @cached_property
     def covariance(self) -> Numbers:

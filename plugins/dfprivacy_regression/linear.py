@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy.estimates import measure_beyond
+from dfprivacy.inference.clipped import SHARE
 from dfprivacy.inference.draws import DRAWS, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.laws import NoiseLaw
@@ -153,23 +156,25 @@ def ols(
     (rows, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
+    beyond = measure_beyond(curator, design.limited, gaps)
+    known_of = partial(Known.of, design, exact, rows=rows, beyond=beyond)
     signal = clear(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(Known.of(design, exact, sums, rows=rows), "one" if sums.scales.any() else "exact")
-    sums = Sums.of(curator.sum(of, noise="cube", share=share))
+        return Measured(known_of(sums), "one" if sums.scales.any() else "exact")
+    sums = Sums.of(curator.sum(of, noise="cube", share=(1 - SHARE) * share))
     if not sums.scales.any():
-        return Measured(Known.of(design, exact, sums, rows=rows), "exact")
-    known = Known.of(design, exact, sums, rows=rows)
+        return Measured(known_of(sums), "exact")
+    known = known_of(sums)
     first = known.estimate()
     first = None if first is None or known.clarity() < _SEEN else first
     if first is None:
         again = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(Known.of(design, exact, sums, again, rows=rows), "again")
+        return Measured(known_of(sums, again), "again")
     directions = design.natural()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
-    c = first.clip(_noise_of(curator, coordinates(q, robust=robust), 1 - share))
+    c = first.clip(_noise_of(curator, coordinates(q, robust=robust), (1 - SHARE) * (1 - share)))
     score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
     scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
     if not scored.values.any():  # of a plan
@@ -337,4 +342,4 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
         )
     if measured.stages in {"one", "again"} and informative:
         notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
-    return tuple(notes)
+    return (*notes, *known.limits[1])

@@ -11,6 +11,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfprivacy import Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy.estimates import measure_beyond
+from dfprivacy.inference.clipped import SHARE
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import Known, Sums
 from dfprivacy_regression.likelihood import LONG, Information, discriminant, length
@@ -153,7 +155,9 @@ def logit(
     of, exact = moments_of(design, n, gaps)
     signal = clear(curator, of.dimension, q)
     first, second, third = next(shares for least, shares in _SHARES if signal >= least)
-    known = Known.of(design, exact, Sums.of(curator.sum(of, noise="cube", share=first)), rows=supposed)
+    beyond, rest = measure_beyond(curator, design.limited, gaps), 1 - SHARE
+    moments = Sums.of(curator.sum(of, noise="cube", share=rest * first))
+    known = Known.of(design, exact, moments, rows=supposed, beyond=beyond)
 
     def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float, float]:
         score = LogisticScore(design, b, information=information)
@@ -163,9 +167,9 @@ def logit(
 
     b, before = discriminant(known), float(known.covariance[-2, -2])
     if second:
-        score, before, _ = sums_at(b, second)
+        score, before, _ = sums_at(b, rest * second)
         b = b + Information.expected(known, b).step(score)
-    score, variance, _ = sums_at(b, third)
+    score, variance, _ = sums_at(b, rest * third)
     sums, unsure, top = sums_at(b, None, information=True)
     rows = (top * float(known.moments[0]), top**2 * float(known.covariance[0, 0]))
     information = Information.of(design, b, sums, unsure, rows)
@@ -234,5 +238,5 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         stages=measured.stages,
         informative=not any(faults.values()),
         converged=converged,
-        notes=tuple(f"Uninformative: {fault}" for fault, there in faults.items() if there),
+        notes=(*(f"Uninformative: {fault}" for fault, there in faults.items() if there), *known.limits[1]),
     )

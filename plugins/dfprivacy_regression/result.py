@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy.inference.clipped import Sides
     from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
     from dfprivacy_regression.least_squares import Known
 
@@ -74,6 +75,9 @@ class Regression(Release):
         What was measured, by all stages: see the class.
     stages : str
         How it was measured.
+    clipped : dict of str to tuple
+        Of each column of numbers the shares of the rows below and above its bounds, as of
+        `dfprivacy.estimates.Estimate`.
     informative : bool
         Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
     covers : {"limited population", "population"}
@@ -101,6 +105,7 @@ class Regression(Release):
     factors: tuple[tuple[str, tuple[Any, ...]], ...]
     released: NDArray[np.float64]
     stages: str
+    clipped: dict[str, Sides]
     informative: bool
     covers: str | None = "limited population"
     notes: tuple[str, ...] = ()
@@ -489,6 +494,7 @@ def common(
         "nobs": float(known.moments[0]),
         "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
         "covers": design.covers,
+        "clipped": known.limits[0],
     }
 
 

@@ -14,6 +14,7 @@ from dfprivacy.testing.noise import seeded_noise
 ROWS = 20_000
 RNG = np.random.default_rng(31)
 TABLE = pd.DataFrame({"x": RNG.lognormal(3, 1, ROWS), "g": RNG.choice(["a", "b"], ROWS)})
+TABLE["y"] = RNG.permutation(TABLE.x)
 BEYOND = float((TABLE.x > 50).mean())
 NAMES = (f"clipped {at}" for at in itertools.count())
 ASKED = {
@@ -24,7 +25,14 @@ ASKED = {
     **{name: lambda view, name=name: getattr(view, name)("x", epsilon=1) for name in ("mean", "var", "std", "sum")},
     "mean of a population": lambda view: view.mean("x", covers="population", epsilon=1),
     "agg": lambda view: view.agg({"x": ["std", "sum"], "g": "top"}, epsilon=1),
-    "describe": lambda view: view.describe(epsilon=1),
+    "describe": lambda view: view.describe(["x", "g"], epsilon=1),
+    **{name: lambda view, name=name: getattr(view, name)(["x", "y"], epsilon=1) for name in ("corr", "cov")},
+    "moments": lambda view: view.moments(["x", "y"], epsilon=1),
+    "moments with a delta": lambda view: view.moments(["x", "y"], epsilon=1, delta=1e-6),
+    "moments by group": lambda view: view.moments(["x", "y"], by="g", epsilon=4),
+    "ols": lambda view: view.ols("y ~ x + C(g)", epsilon=1),
+    "ols by group": lambda view: view.group_by("g").ols("y ~ x", epsilon=4)["a"],
+    "logit": lambda view: view.logit("g ~ x + y", epsilon=1),
     "a statistic": lambda view: view.contract_spread("x", epsilon=1),
 }
 
@@ -43,8 +51,8 @@ def registered():
 
 
 def ask(name, bounds, **terms):
-    known = {"bounds": {"x": bounds}, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
-    view = dp.protect(TABLE, next(NAMES), **{"epsilon": 2, **known, **terms})
+    known = {"bounds": {"x": bounds, "y": bounds}, "categories": {"g": ["a", "b"]}, "ledger": "memory:"}
+    view = dp.protect(TABLE, next(NAMES), **{"epsilon": 4, "delta": 1e-6, **known, **terms})
     with seeded_noise(31):
         return ASKED[name](view)
 
@@ -55,8 +63,11 @@ def limits(found):
 
 
 def sides_of(clipped):
-    """The shares below and above, of every group or column."""
-    return [clipped] if isinstance(clipped[0][0], float) else [each for each in clipped if each is not None]
+    """The shares below and above, of every group and column."""
+    if clipped is None or (isinstance(clipped, tuple) and isinstance(clipped[0][0], float)):
+        return [] if clipped is None else [clipped]
+    every = clipped.values() if isinstance(clipped, dict) else clipped
+    return [sides for each in every for sides in sides_of(each)]
 
 
 @pytest.mark.parametrize("terms", [{}, {"neighbors": "add_remove"}, {"missing": {"x": 50.0}}], ids=str)
@@ -65,8 +76,9 @@ def test_an_answer_about_limited_values_says_how_many_were(name, terms):
     """A fifth lies above: a note says so, and each share has an interval that holds it."""
     found = ask(name, (0.0, 50.0), **terms)
 
-    (note,) = limits(found)
-    assert "were above 50, and limited to it" in note
+    notes = limits(found)
+    assert notes
+    assert all("were above 50, and limited to it" in note for note in notes)
     for (least, *_), (share, low, high) in sides_of(found.clipped):
         assert least < 0.02
         assert low < share < high

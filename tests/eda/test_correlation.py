@@ -74,19 +74,20 @@ def test_noise_of_the_cube(p, sd, protect):
     zeros = pd.DataFrame(dict.fromkeys(names, [0.0] * 50))
     view = protect(zeros, bounds=dict.fromkeys(names, (-1, 1)), categories={})
 
-    (noise,) = view.corr(names, nan_policy="fill", epsilon=1).privacy.noise
+    beyond, noise = view.corr(names, nan_policy="fill", epsilon=1).privacy.noise
 
     d = p + p * (p + 1) // 2
     assert "K-norm (cube)" == noise.kind
-    assert sd == pytest.approx(noise.scale * math.sqrt((d + 1) * (d + 2) / 3), rel=1e-3)
+    assert beyond.epsilon == pytest.approx(1 / 32)
+    assert sd == pytest.approx(31 / 32 * noise.scale * math.sqrt((d + 1) * (d + 2) / 3), rel=1e-3)
 
 
 @pytest.mark.parametrize("neighbors", RELATIONS)
 def test_the_count_of_complete_rows_is_a_coordinate(neighbors, protect):
     """Where rows come and go each moves by 1; where they change, a gap counts twice, within the 2 of the others."""
-    (noise,) = protect(neighbors=neighbors).corr(["age", "income"], epsilon=1).privacy.noise
+    _, noise = protect(neighbors=neighbors).corr(["age", "income"], epsilon=1).privacy.noise
 
-    assert (2 if neighbors == "replace_one" else 1) == pytest.approx(noise.scale, rel=1e-6)
+    assert (2 if neighbors == "replace_one" else 1) == pytest.approx(31 / 32 * noise.scale, rel=1e-6)
 
 
 def test_by_group_and_in_a_part(frame, protect):
@@ -145,7 +146,7 @@ def test_in_two_steps(frame, protect):
         )
     clipped = clipped.clip(*map(list, zip(*found.bounds, strict=True)), axis=1)
     assert clipped.corr().to_numpy() == pytest.approx(found.values, abs=0.01)
-    assert 2 == len(found.privacy.noise)
+    assert 3 == len(found.privacy.noise)
     assert 1000 >= found.privacy.epsilon
     assert "values clipped again: age from" in found.notes[0]
     assert protect().corr(NUMBERS, recentre=True, epsilon=0.001).bounds == tuple(
