@@ -440,7 +440,8 @@ def corr(
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the columns mapped from
     their bounds to [-1, 1], the sums of y_i, 2y_i²-1 and y_i y_j have noise of the cube [1]_: one row moves each by
     2 at most, by 1 where rows come and go. The number of complete rows is one coordinate more where it is private.
-    `cov` follows from the same release.
+    The rows beyond the bounds of each column are counted before, with a thirty-second of ε and the same noise: one
+    row moves each of these numbers by 1 at most. The two add up to ε. `cov` follows from the same release.
 
     **Statistics.** Intervals are for the table's own numbers: quantiles of draws of the noise, whose law is
     public. Each cell is estimated for itself; the nearest matrix that some data have is ``nearest``.

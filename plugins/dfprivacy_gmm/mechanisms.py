@@ -361,7 +361,8 @@ def moments(
     Notes
     -----
     **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation, by one measurement of all sums
-    with discrete Gaussian noise, as `gmm_fit`; with a delta of 0, pure ε-differential privacy by discrete Laplace
+    with discrete Gaussian noise, as `gmm_fit`, and of the rows beyond the bounds of each column, of such a weight
+    that the noise grows by a thirtieth at most; with a delta of 0, pure ε-differential privacy by discrete Laplace
     noise.
 
     References

@@ -40,7 +40,6 @@ __all__ = [
     "measure_sums",
 ]
 
-_SEEN = 1 / 4  # weight of a row beyond bounds beside sums with Gaussian noise, which grows by a seventieth at most
 _BELOW = 1 - 1e-12  # what is free stays free after rounding
 
 
@@ -187,7 +186,8 @@ def measure_sums(
     if nan_policy == "raise" and by is not None and not by.filled:
         curator.refuse_missing(by)  # to others a row of no group counts nowhere
     gaps = curator.gaps(columns, nan_policy)
-    size, sizes, beyond = curator.size, None, ()
+    size, sizes = curator.size, None
+    beyond: Sequence[NoisyValue] = ()
     if not gaps and by is not None:
         sizes = curator.sizes(by)
     elif not gaps and size is not None:
@@ -197,7 +197,7 @@ def measure_sums(
     else:
         count = sizes is None and (free_count(curator, columns, by, radius) or True)
         summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-        summed = complete_rows(gaps, _with_beyond(summed, columns, gaussian=gaussian) if limited else summed)
+        summed = complete_rows(gaps, _with_beyond(summed, columns, radius) if limited else summed)
         if by is not None:
             summed = features.OneHot(by) * summed
         measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
@@ -212,9 +212,12 @@ def measure_sums(
 
 
 def _with_beyond(
-    summed: features.RowFeatures, columns: Sequence[Column], *, gaussian: bool
+    summed: features.RowFeatures, columns: Sequence[Column], radius: float | None
 ) -> features.RowFeatures:
-    weight = _SEEN if gaussian else WEIGHT
+    """Sum the rows beyond the bounds of each column as well, so that the noise grows by a thirtieth at most."""
+    weight = WEIGHT / 2
+    if radius is not None:  # a power of two, and at a radius of √d a quarter
+        weight = 2.0 ** math.floor(math.log2(radius / math.sqrt(len(columns)))) / 4
     return features.Stack(summed, *(features.Beyond(column, weight=weight) for column in columns))
 
 

@@ -124,9 +124,9 @@ def ols(
     second moments of the row (1, x, y), every number mapped to [-1, 1], with noise of the cube [1]_: one row moves
     each by 2 at most (by 1 where rows come and go). The second, with a quarter of ε or up to three fifths, measures
     the score of the residuals at the first estimate, clipped where few are, and how much of them is beyond, in the
-    same norm. Both are noisy sums;
-    what the second is of follows from what the first released. All else is post-processing.
-    docs/explanation/regression.md has the proofs.
+    same norm. Before, with a thirty-second of ε, the rows beyond the bounds of each number are counted: one row
+    moves each count by 1 at most. All are noisy sums; what the second stage is of follows from what the first
+    released. All else is post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
     update). Errors hold what clipping may have cut off the score: with outliers the first stage decides. Where n or

@@ -121,8 +121,9 @@ def logit(
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. Four noisy sums with noise of
     the cube [1]_, of coordinates that are in [-1, 1] for every row: the second moments of the regressors, and their
     sums over the rows with the outcome; the score at a first estimate; the score and the information at a second
-    one, half of ε or so for this score. What is measured later follows from what was released before. All else is
-    post-processing. docs/explanation/regression.md has the proofs.
+    one, half of ε or so for this score. Before, with a thirty-second of ε, the rows beyond the bounds of each
+    number are counted, with the same noise. What is measured later follows from what was released before. All else
+    is post-processing. docs/explanation/regression.md has the proofs.
 
     **Statistics.** The first estimate is that of the linear discriminant, from which two steps of Newton lead near
     the maximum of the likelihood; where n or ε is small, one. Standard errors hold the sampling of rows, the
