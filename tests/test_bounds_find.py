@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -72,6 +73,22 @@ def test_bounds_in_the_ledger_are_free_if_they_are_as_accurate():
     view.find_bounds(["x"], epsilon=0.5)
     assert view.median("x", epsilon=1).privacy.epsilon == 0.75
     assert view.median("x", epsilon=4).privacy.epsilon == 4
+
+
+def test_bounds_that_an_earlier_question_paid_are_not_paid_again():
+    """Each answer says what it was charged: bounds are paid by the first, and in no other's guarantee."""
+    view = protect("paid once", bounds={"x": "find"})
+    first = view.mean("x", epsilon=1)
+    median, again = view.median("x", epsilon=1), view.mean("x", epsilon=1)
+    spread = view.std("x", epsilon=1)
+    charged = [each.privacy.epsilon for each in (first, median, spread)]
+    assert charged == [1, 0.75, 0.75]
+    assert view.budget.spent == sum(map(Fraction, charged))
+    guarantee = replace(median.privacy, private=True).guarantee
+    assert guarantee.startswith("0.75-differential privacy")
+    assert "beside what was measured on" in guarantee
+    assert median.privacy.noise[0].epsilon == 0
+    assert (again.privacy.replayed, again.privacy.epsilon) == (True, 1)
 
 
 def test_what_was_found_is_remembered(tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.advice import PART, finder
 from dfprivacy._call.answered import note
+from dfprivacy._call.implied import paid_before
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question
 from dfprivacy._call.two_tables import second_view
@@ -125,6 +126,8 @@ class FoundFirst(Question):
         one, other = release.privacy, found.privacy
         if one is None or other is None:
             raise TypeError
+        if one.replayed != other.replayed:
+            one, other = (paid_before(each) if each.replayed else each for each in (one, other))
         both = replace(one, epsilon=one.epsilon + other.epsilon, noise=(*other.noise, *one.noise))
         release = replace(release, privacy=both)
         note(question, release)

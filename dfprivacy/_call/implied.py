@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.curator import Planner
     from dfprivacy.release import Privacy
 
-__all__ = ["implied_answer"]
+__all__ = ["implied_answer", "paid_before"]
 
 _FACTS = ("selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler")  # of the table
 _MOST = 50  # answers that are looked at
@@ -70,22 +70,21 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
 
 def _free(question: Question, sources: Sequence[Privacy]) -> Privacy:
     """Return the privacy of an answer that follows from others: their price was paid, and this one is free."""
-    noise = [
-        replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at)
-        for source in sources
-        for each in source.noise
-    ]
+    noise = [each for source in sources for each in paid_before(source).noise]
     return replace(
-        sources[0],
-        epsilon=0.0,
-        delta=0.0,
+        paid_before(sources[0]),
         noise=tuple(dict.fromkeys(noise)),
         mechanism=f"{question.mechanism.name} ({question.mechanism.origin})",
         at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         question=question.sentence,
         where=question.where,
-        replayed=False,
     )
+
+
+def paid_before(source: Privacy) -> Privacy:
+    """Return the privacy of an answer as a part of another one, which pays nothing for it."""
+    noise = [replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at) for each in source.noise]
+    return replace(source, epsilon=0.0, delta=0.0, noise=tuple(noise), replayed=False)
 
 
 def _about_the_same(
