@@ -64,6 +64,34 @@ def test_what_is_clear_is_found(question, assume, n, neighbors):
     assert asked(question, assume={**assume, **none}, categories=categories, **terms).shares[0][0] < 0.99
 
 
+@pytest.mark.parametrize(
+    ("n", "sd", "assume"), [(200, 100 / 6, {}), (200, 5, {"spread": 5}), (500, 5, {"spread": 5})]
+)
+def test_power_with_bounds_to_find_comes_true(n, sd, assume):
+    """What is promised without any bounds is within .15 of what 15 tables about 50 give, whose bounds are found."""
+    terms = {"bounds": {"x": "find"}, "categories": {"g": ["a", "b"]}}
+    promised = asked(("ttest", "x", {"by": "g"}), n=n, runs=60, assume={"effect": 0.5, **assume}, **terms)
+    found = []
+    for run in range(15):
+        rng = np.random.default_rng(run)
+        rows = pd.DataFrame({"x": rng.normal(50, sd, n), "g": ["a", "b"] * (n // 2)})
+        rows["x"] += sd / 4 * np.where(rows["g"] == "a", 1, -1)
+        with seeded_noise(run):
+            view = dp.protect(rows, f"find {n} {sd} {run}", epsilon=1, ledger="memory:", **terms)
+            found.append(_rejects(view))
+
+    assert "about 0 and 100" in promised.assumed
+    assert abs(promised.shares[0][0] - np.mean(found)) < 0.15
+
+
+def _rejects(view):
+    """Whether a test finds the difference; where no bounds are found it does not."""
+    try:
+        return view.ttest("x", by="g", epsilon=1).rejected
+    except dp.ArgumentError:
+        return False
+
+
 def test_other_methods_take_a_function():
     """Any method can be asked with rows and a criterion of the caller's own."""
 

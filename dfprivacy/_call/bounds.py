@@ -56,10 +56,10 @@ def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any])
     return declared(schema, bounds=dict.fromkeys(names, "find"), categories=None, missing=None)
 
 
-def widened(schema: Schema) -> Schema:
-    """Set the widest bounds for columns whose bounds are to be found and that have none."""
+def widened(schema: Schema, bounds: tuple[float, float] = _ANY) -> Schema:
+    """Set bounds, if not said the widest, for columns whose bounds are to be found and that have none."""
     wide = {
-        name: replace(column, bounds=_ANY) if column.find and column.bounds is None else column
+        name: replace(column, bounds=bounds) if column.find and column.bounds is None else column
         for name, column in schema.columns.items()
     }
     return replace(schema, columns=wide)

@@ -40,6 +40,7 @@ __all__ = ["Power", "power_of"]
 
 _RUNS_MAX = 100_000
 _ROWS_MAX = 10_000_000
+_SUPPOSED = (0.0, 100.0)  # where the made-up values lie of a column of which nobody knows bounds
 _EXAMPLE = (
     'For example view.power(("ttest", "bmi", {"by": "smoker"}), n=[100, 1000], epsilon=1, assume={"effect": 0.5}).'
 )
@@ -228,11 +229,14 @@ def power_of(
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
-    schema = widened(told_to_find(schema, mechanism, given) if find else schema)
+    told = told_to_find(schema, mechanism, given) if find else schema
+    schema, supposed = widened(told), widened(told, _SUPPOSED)
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
         mechanism.check(**arguments)
-    make, assumed = _maker(mechanism, assume, {"schema": schema, **arguments})
+    make, assumed = _maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
+    if supposed != schema and not callable(assume):
+        assumed = f"{assumed}; bounds that nobody knows are about {_SUPPOSED[0]:g} and {_SUPPOSED[1]:g}"
     finds = _finder(mechanism, finder)
     part = slack("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
