@@ -229,6 +229,10 @@ class Release(AsJson, Displayed):
         """Name columns within a sentence: their labels, without units."""
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
+    def _parts(self) -> list[tuple[dict[str, Any], Release]]:
+        """Return what it tells, each with the categories by column of the rows that it is about; of none all."""
+        return [({}, self)]
+
     def _redrawn(self) -> Mapping[str, Any]:
         """Return its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
 
@@ -388,6 +392,9 @@ class Groups(Release, Generic[R_co]):
         if isinstance(self.by, str):
             return [{self.by: key} for key in self.groups]
         return [dict(zip(self.by, key, strict=True)) for key in self.groups]
+
+    def _parts(self) -> list[tuple[dict[str, Any], Release]]:
+        return [*zip(self._named(), self.releases, strict=True)]
 
     def _labels(self) -> list[str]:
         return [", ".join(map(str, named.values())) for named in self._named()]

@@ -46,9 +46,10 @@ def test_a_description_answers_what_it_tells_better(name, relation):
         lambda v: v.count(["x", "y"], epsilon=0.1),
     ],
 )
-def test_what_is_of_other_rows_or_of_something_else_is_paid(other):
+@pytest.mark.parametrize("first", [lambda v: v.describe(["x"], epsilon=1), lambda v: v.ttest("x", epsilon=1)])
+def test_what_is_of_other_rows_or_of_something_else_is_paid(first, other):
     view = protect("other")
-    view.describe(["x"], epsilon=1)
+    first(view)
     assert other(view).privacy.epsilon == pytest.approx(0.1)
 
 
@@ -85,6 +86,52 @@ def test_an_answer_tells_others_and_no_more(first, told, rows):
             assert free == (asked in known and name in told), (asked, name)
 
 
+OF_ROWS = ["mean", "std", "sum", "count"]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("test", "known", "told"),
+    [
+        (lambda v, **p: v.ttest("x", **p), ["all"], OF_ROWS),
+        (lambda v, **p: v.ttest("x", queries="separately", **p), ["all"], OF_ROWS),
+        (lambda v, **p: v.ttest("x", by="g", **p), ["by g", "g = a", "g = b"], OF_ROWS),
+        (lambda v, **p: v.group_by("g").ttest("x", popmean=2, **p), ["by g", "g = a", "g = b"], OF_ROWS),
+        (lambda v, **p: v.where(g="a").ztest("x", popmean=2, sigma=1, **p), ["g = a"], OF_ROWS),
+    ],
+    ids=["of one", "separately", "of two", "by group", "z"],
+)
+def test_a_test_tells_of_its_rows_or_groups(test, known, told, relation):
+    """What follows from the sums of a test is free, if these are as accurate; what is more accurate is paid."""
+    for price, free in ((9, known), (0.05, [])):
+        view = protect(f"{test} {relation} {price}", neighbors=relation)
+        test(view, epsilon=price)
+        for asked, part in PARTS.items():
+            for name in told:
+                left = part(view).explain(name, "x", epsilon=0.1).left
+                assert (left == 0) == (asked in free), (asked, name)
+    with seeded_noise(7):
+        paid = PARTS[known[-1]](view).mean("x", epsilon=0.1)
+    assert paid.privacy.epsilon == pytest.approx(0.1)
+
+
+def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
+    """It is the number that the test has, of the same noise, and is paid by nobody."""
+    view = protect("groups of a test")
+    test, alone = view.ttest("x", by="g", epsilon=2), view.ttest("y", epsilon=2)
+    means = [view.where(g=group).mean("x", epsilon=0.5) for group in "ab"]
+    of_all = view.mean("y", epsilon=2)
+
+    assert [each.privacy.epsilon for each in (*means, of_all)] == [0, 0, 0]
+    assert view.budget.spent == 4
+    np.testing.assert_allclose([each.value for each in means], test.means)
+    np.testing.assert_allclose([each._redrawn()["value"] for each in means], test._redrawn()["means"])
+    np.testing.assert_allclose(of_all.value, alone.estimate)
+    np.testing.assert_allclose(of_all._redrawn()["value"], alone._redrawn()["estimate"])
+    assert view.where(g="a").mean("y", epsilon=0.5).privacy.epsilon == 0.5
+    assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
+
+
 def test_groups_are_known_from_answers_of_their_own():
     """Rows are the same however they are selected, and each group has the most accurate of its answers."""
     view = protect("each")
@@ -101,7 +148,10 @@ def test_groups_are_known_from_answers_of_their_own():
     assert view.group_by("g").explain("mean", "x", epsilon=0.1).left == 0
 
 
-def test_intervals_of_what_follows_hold_the_tables_numbers():
+@pytest.mark.parametrize(
+    "ask", [lambda v: v.group_by("g").agg({"x": "std"}, epsilon=2), lambda v: v.ttest("x", by="g", epsilon=2)]
+)
+def test_intervals_of_what_follows_hold_the_tables_numbers(ask):
     """In 60 answers by group, 93 to 97 % of the intervals of groups hold the number of their rows."""
     covered = []
     truth = DATA[:600].groupby("g")["x"].agg(["mean", "sum", "std"])
@@ -109,13 +159,13 @@ def test_intervals_of_what_follows_hold_the_tables_numbers():
         with seeded_noise(run):
             view = dp.protect(
                 DATA[:600],
-                f"runs {run}",
+                f"runs {ask} {run}",
                 epsilon=100,
                 ledger="memory:",
                 bounds={"x": (-3, 7)},
                 categories={"g": ["a", "b"]},
             )
-            view.group_by("g").agg({"x": "std"}, epsilon=2)
+            ask(view)
             for name in ("mean", "sum", "std"):
                 found = getattr(view.group_by("g"), name)("x", epsilon=0.001)
                 covered += [each.low <= truth[name][key] <= each.high for key, each in found.items()]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError
-from dfprivacy.release import Groups, Release
+from dfprivacy.release import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ def _about_the_same(
 ) -> Iterator[tuple[_Rows, Release, Privacy]]:
     """Return the newest answers about the same table, with the same declarations of the columns that are asked.
 
-    Each with the rows that it is about; of an answer by group that of each group.
+    Each with the rows that it is about; of an answer that tells of groups that of each group.
     """
     for answer in question.target.account.newest_answers(question.mechanism.sources, _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
@@ -103,17 +103,14 @@ def _about_the_same(
         if policies[0] != policies[1] or any(columns.get(name) != of for name, of in own["columns"].items()):
             continue
         where = kept["where"]
-        if not kept.get("group_by") and _rows(where, {}) not in asked:
+        if not any(_rows(where, {}) <= rows for rows in asked):
             continue
         with suppress(ArgumentError):  # of another version
             release = Release.from_dict(answer.release)
             if release.privacy is None:
                 continue
-            if isinstance(release, Groups):
-                for key, each in zip(release._named(), release.releases, strict=True):  # noqa: SLF001 - our own
-                    yield _rows(where, key), each, release.privacy
-            else:
-                yield _rows(where, {}), release, release.privacy
+            for key, each in release._parts():  # noqa: SLF001 - our own
+                yield _rows(where, key), each, release.privacy
 
 
 def _rows(where: Iterable[object], group: Mapping[str, object]) -> _Rows:

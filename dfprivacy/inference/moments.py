@@ -155,6 +155,16 @@ class NoisyMoments:
         made = cls(values, laws, rows, form, bounds, noisy.id)
         return replace(made, clipped=Clipped.measured(beyond[0], bounds, made.size)) if beyond else made
 
+    def __getitem__(self, group: int) -> NoisyMoments:
+        """One group; of `values` of shape (k, d), which are of one measurement."""
+        at, d = slice(group, group + 1), self.values.shape[-1]
+        name, _, written = self.id.partition("@")
+        places = written.split(",") if written else list(map(str, range(self.values.size)))
+        identity = f"{name}@{','.join(places[group * d : (group + 1) * d])}"
+        rows = None if self.rows is None else self.rows[at]
+        clipped = self.clipped and replace(self.clipped, values=self.clipped.values[at], rows=self.clipped.rows[at])
+        return replace(self, values=self.values[at], rows=rows, id=identity, clipped=clipped)
+
     @property
     def released(self) -> dict[str, Any]:
         """The sums in plain values, of which `of_release` makes them again."""

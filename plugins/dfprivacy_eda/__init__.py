@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-_TELL = ("describe", "agg", "mean", "var", "std", "sum")  # whose answers hold sums of columns
+_TELL = ("describe", "agg", "mean", "var", "std", "sum", "ttest", "ztest")  # whose answers hold sums of columns
 
 
 @hookimpl

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfprivacy.estimates import Estimate
 from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.joint import of_labels
@@ -115,6 +117,13 @@ _TOLD_BY = {
 
 def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column that a release holds, if they tell a statistic."""
+    if isinstance(release, Estimate) and release.column == column.name:
+        moments = NoisyMoments.of_release(release.released, release.bounds)
+        if len(moments.values) > 1:  # of two groups
+            return None
+        sums = Sums.of_moments(moments, column)
+        told = {"count": moments.form != "known", "missing": sums.counted}
+        return sums if told.get(name, True) else None
     several = isinstance(release, Statistics)
     every = release._each if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
     for each in every:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.inference.engine import Parameter
+    from dfprivacy.inference.moments import NoisyMoments
     from dfprivacy.release import NoisyValue
 
     Array = NDArray[np.float64]
@@ -179,6 +180,22 @@ class Sums:
         beyond = plain.get("clipped")
         clipped = None if beyond is None else Clipped.of_release(beyond, column.bounds or (-1.0, 1.0))
         return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"], clipped)
+
+    @classmethod
+    def of_moments(cls, moments: NoisyMoments, column: Column) -> Sums:
+        """Return the same of the noisy sums of one group, as tests of means release them."""
+        ((*values,),), counted = moments.values, moments.rows is not None and moments.form != "known"
+        maps = {
+            "known": [[0, 0], [1, 0], [0, 1], [0, 0]],
+            "private": [[0, 1, 1], [1, 0, 0], [0, 0, 1], [0, 0, 0]],
+            "beside": [[0, 0, 1], [1, 0, 0], [0, -1, 1], [0, 0, -1]],
+            "apart": [[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, -int(counted)]],
+        }
+        start, ids = np.zeros(4), tuple((moments.id, place) for place in range(len(values)))
+        if moments.rows is not None:
+            start[3 if counted else 0] = moments.rows[0]
+        map_ = np.array(maps[moments.form], dtype=np.float64)
+        return cls(column, np.array(values), tuple(moments.laws), map_, start, counted, ids, None, moments.clipped)
 
     def limited(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
         """Return the same with the rows beyond the bounds, of all with a value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from dfprivacy_ttest.separately import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dfprivacy import Release
 
 __all__ = ["TTest", "conclude"]
 
@@ -126,6 +128,16 @@ class TTest(Estimate):
     queries: Queries = "jointly"
 
     _row_counts = ("n", "sizes")
+
+    def _parts(self) -> list[tuple[dict[str, Any], Release]]:
+        """Return what it tells of each of two groups: the sums, not the estimate."""
+        if self.groups is None or self.queries == "separately":
+            return super()._parts()
+        sums = NoisyMoments.of_release(self.released, self.bounds)
+        return [
+            ({self.by or "": group}, replace(self, released=sums[at].released))
+            for at, group in enumerate(self.groups)
+        ]
 
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the estimate and the means under draws of the noise."""
