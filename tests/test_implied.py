@@ -132,6 +132,49 @@ def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
     assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
 
 
+LABELS = pd.DataFrame({
+    "g": _rng.choice(["a", "b", None], 2000), "h": _rng.choice(["u", "v", "w", "z"], 2000), "o": ["p", "q"] * 1000
+})  # fmt: skip
+COUNTED = {
+    "g": lambda v: v.count("g", epsilon=0.1),
+    "g missing": lambda v: v.missing("g", epsilon=0.1),
+    "g, where o": lambda v: v.where(o="p").count("g", epsilon=0.1),
+    "g by o": lambda v: v.group_by("o").count("g", epsilon=0.1),
+    "g filled": lambda v: v.count("g", nan_policy="fill", epsilon=0.1),
+    "h and g": lambda v: v.count(["h", "g"], epsilon=0.1),
+    "h": lambda v: v.count("h", epsilon=0.1),
+    "more accurate": lambda v: v.count(["g", "h"], epsilon=9),
+}
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        (lambda v: v.value_counts("g", epsilon=1), {"g", "g missing"}),
+        (lambda v: v.crosstab("g", "h", epsilon=1), {"h and g"}),
+        (lambda v: v.group_by("o").value_counts("g", epsilon=1), {"g, where o", "g by o"}),
+        (lambda v: v.value_counts("g", domain=["a", "b"], epsilon=1), set()),
+    ],
+    ids=["value_counts", "crosstab", "by group", "found"],
+)
+def test_counts_tell_how_many_rows_have_a_value(first, told, relation):
+    """Those in some cell of all categories, if that is as accurate: of the same columns and rows, and no others."""
+    terms = {"categories": {"g": ["a", "b"], "h": ["u", "v", "w"], "o": ["p", "q"]}, "neighbors": relation}
+    told = told - ({"g missing"} if relation == "add_remove" else set())
+    for name, ask in COUNTED.items():
+        view = dp.protect(LABELS, f"{first} {relation} {name}", epsilon=100, ledger="memory:", **terms)
+        counted, found = first(view), ask(view)
+        free = found.privacy.epsilon == 0 and len(found.privacy.noise) > 0
+        assert free == (name in told), name
+        if free and name in {"g", "h and g"}:
+            drawn = counted._redrawn()["raw"]
+            np.testing.assert_allclose(found._redrawn()["value"], drawn.reshape(-1, drawn.shape[-1]).sum(axis=0))
+            noise = counted._law.drawn(np.random.default_rng(1), (100_000, counted.raw.size)).sum(axis=1)
+            ends = counted.raw.sum() + np.quantile(noise, [0.025, 0.975])
+            np.testing.assert_allclose([found.low, found.high], ends, atol=1)
+
+
 def test_groups_are_known_from_answers_of_their_own():
     """Rows are the same however they are selected, and each group has the most accurate of its answers."""
     view = protect("each")

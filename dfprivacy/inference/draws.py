@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "in_steps", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
 
 DRAWS = 1024
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
@@ -102,10 +102,8 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
     if law.kind == "cube":  # of which parts of a measurement share the radius
         radius = _permuted(re.split("[.@]", identity)[0] + " radius", 1, draws)
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
-    elif law.kind == "Laplace" and law.step:  # in steps of the scale: q^(m + 1) / (1 + q) lies above m of them
-        g = law.step / law.scale
-        above = np.log(np.minimum(u, 1 - u) * (1 + math.exp(-g)))
-        noise = g * np.sign(u - 1 / 2) * np.maximum(np.ceil(-above / g - 1), 0)
+    elif law.kind == "Laplace" and law.step:
+        noise = in_steps(replace(law, scale=1.0, step=law.step / law.scale), u)
     else:
         noise = _quantile(law, np.log(u))
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
@@ -139,6 +137,26 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
         The quantiles.
     """
     return law.scale * _quantile(law, np.log(u))
+
+
+def in_steps(law: NoiseLaw, u: Array) -> Array:
+    """Return quantiles of Laplace noise on whole multiples of its step: q^(m + 1) / (1 + q) lies above m of them.
+
+    Parameters
+    ----------
+    law : NoiseLaw
+        The law, with a step.
+    u : ndarray
+        Probabilities, above 0 and below 1.
+
+    Returns
+    -------
+    ndarray
+        The quantiles.
+    """
+    g = law.step / law.scale
+    above = np.log(np.minimum(u, 1 - u) * (1 + math.exp(-g)))
+    return law.step * np.sign(u - 1 / 2) * np.maximum(np.ceil(-above / g - 1), 0)
 
 
 def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:

@@ -63,7 +63,8 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
         planned = of_column.plans(planning.of_moments(of_column.name))
         register(planned.reads(planning.known_statistic(of_column.name), *_TELL))
     for of_rows in (rows.count, rows.missing):
-        register(of_rows.plans(planning.of_rows).reads(planning.known_statistic(of_rows.name), *_TELL))
+        told = planning.known_statistic(of_rows.name)
+        register(of_rows.plans(planning.of_rows).reads(told, *_TELL, "value_counts", "crosstab"))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
     register(quantiles.median.checks(quantiles.median_asked).plans(planning.of_quantiles))
     register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfprivacy import Column
 from dfprivacy.estimates import Estimate
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
+from dfprivacy_eda.categories import FoundCounts
 from dfprivacy_eda.joint import of_labels
 from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.quantiles import Chosen
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import SD, Sums, statistic
+from dfprivacy_eda.tables import Counts, Crosstab
 from dfprivacy_eda.tree import Grown, prefix_error
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy import Column, Curator, Release
+    from dfprivacy import Curator, Release
     from dfprivacy_eda.correlation import Products
     from dfprivacy_eda.counts import Cells
     from dfprivacy_eda.joint import Measured
@@ -58,6 +62,7 @@ _DRAWS = 64
 _NORMAL = ndtri((np.arange(999) + 0.5) / 999)
 _BY_CHANCE = 1 / 3  # of a row, by which a choice is off the more as rows do not lie evenly; measured
 _FAR = 40.0  # scales of a choice, beyond which it does not go
+_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth of the price, and slow to draw
 _TYPICAL = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {
     "mean": "a mean, in standard deviations of a sixth of the range",
@@ -135,6 +140,25 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     return None
 
 
+def _in_cells(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
+    """Return the rows with a value in columns of categories, if the cells are those of all these columns."""
+    named, raw = [column.name for column in columns], release.raw.ravel()
+    other = {*named} != {*release._of_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
+    if (
+        other
+        or isinstance(release, FoundCounts)
+        or release.released is None
+        or raw.size > _CELLS
+        or (name == "missing" and size is None)
+    ):
+        return None
+    (measurement, places), map_ = release.released, np.zeros((4, raw.size))
+    map_[0], map_[3] = 1, 0 if size is None else -1
+    laws = (NoiseLaw(release.noise_scale, release.noise_step),) * raw.size
+    start, ids = np.array([0.0, 0, 0, size or 0]), tuple((measurement, place) for place in places)
+    return Sums(Column(", ".join(named), (-1.0, 1.0)), raw, laws, map_, start, counted=size is not None, ids=ids)
+
+
 def known_statistic(name: str) -> Any:
     """Make the reader of answers that tell a statistic of a column."""
 
@@ -148,6 +172,8 @@ def known_statistic(name: str) -> Any:
         if column is None and len(columns or ()) == 1:
             (column,) = columns or ()
         sums = None if column is None else _known_sums(release, column, name)
+        if columns and isinstance(release, Counts | Crosstab) and asked["nan_policy"] == "omit":
+            sums = _in_cells(release, columns, curator.size, name)
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)

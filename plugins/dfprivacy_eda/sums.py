@@ -13,7 +13,7 @@ from scipy.special import gammaincinv
 
 from dfprivacy import Column, Curator, features
 from dfprivacy.inference.clipped import WEIGHT, Clipped
-from dfprivacy.inference.draws import points, quantile, redrawn
+from dfprivacy.inference.draws import in_steps, points, quantile, redrawn
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
 
@@ -287,7 +287,9 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     *every, last = points(len(laws) + 1, draws)
     radii = {law.dimension: gammaincinv(law.dimension + 1, last) for law in laws if law.kind == "cube"}
     drawn = [
-        law.scale * radii[law.dimension] * (2 * u - 1) if law.kind == "cube" else quantile(law, u)
+        law.scale * radii[law.dimension] * (2 * u - 1)
+        if law.kind == "cube"
+        else (in_steps if law.step and law.scale else quantile)(law, u)
         for law, u in zip(laws, every, strict=True)
     ]
     return np.array(drawn).reshape(len(laws), draws)
