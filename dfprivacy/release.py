@@ -394,7 +394,8 @@ class Groups(Release, Generic[R_co]):
         return [dict(zip(self.by, key, strict=True)) for key in self.groups]
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        return [*zip(self._named(), self.releases, strict=True)]
+        named = zip(self._named(), self.releases, strict=True)
+        return [({**group, **of}, part) for group, each in named for of, part in each._parts()]  # noqa: SLF001 - own
 
     def _labels(self) -> list[str]:
         return [", ".join(map(str, named.values())) for named in self._named()]

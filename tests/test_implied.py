@@ -11,10 +11,11 @@ from dfprivacy.testing.noise import seeded_noise
 
 _rng = np.random.default_rng(3)
 DATA = pd.DataFrame({"x": _rng.normal(2, 1, 5000), "y": _rng.normal(2, 1, 5000), "g": ["a", "b"] * 2500})
+DATA["h"] = ["u", "u", "v", "v"] * 1250
 
 
 def protect(name, **terms):
-    terms = {"bounds": {"x": (-3, 7), "y": (-3, 7)}, "categories": {"g": ["a", "b"]}, **terms}
+    terms = {"bounds": {"x": (-3, 7), "y": (-3, 7)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}, **terms}
     return dp.protect(DATA, name, epsilon=100, **{"ledger": "memory:", **terms})
 
 
@@ -58,6 +59,7 @@ PARTS = {
     "by g": lambda v: v.group_by("g"),
     "g = a": lambda v: v.where(g="a"),
     "g = b": lambda v: v.where(g="b"),
+    "by h and g": lambda v: v.group_by("h", "g"),
 }
 NUMBERS = ["mean", "std", "sum", "count", "missing"]
 
@@ -97,9 +99,10 @@ OF_ROWS = ["mean", "std", "sum", "count"]
         (lambda v, **p: v.ttest("x", queries="separately", **p), ["all"], OF_ROWS),
         (lambda v, **p: v.ttest("x", by="g", **p), ["by g", "g = a", "g = b"], OF_ROWS),
         (lambda v, **p: v.group_by("g").ttest("x", popmean=2, **p), ["by g", "g = a", "g = b"], OF_ROWS),
+        (lambda v, **p: v.group_by("h").ttest("x", by="g", **p), ["by h and g"], OF_ROWS),
         (lambda v, **p: v.where(g="a").ztest("x", popmean=2, sigma=1, **p), ["g = a"], OF_ROWS),
     ],
-    ids=["of one", "separately", "of two", "by group", "z"],
+    ids=["of one", "separately", "of two", "by group", "of two by group", "z"],
 )
 def test_a_test_tells_of_its_rows_or_groups(test, known, told, relation):
     """What follows from the sums of a test is free, if these are as accurate; what is more accurate is paid."""
