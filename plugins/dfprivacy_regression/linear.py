@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
 from dfprivacy.estimates import measure_beyond
@@ -262,7 +263,8 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
         below = lost + possible * np.clip(found.cdf(0.0)[:q], 0, 1)
         pvalues = 2 * np.minimum(below, 1 - below)
-        rsquared = (float(found.estimate[q]), max(float(low[q]), 0.0), min(float(high[q]), 1.0))
+        told, far = float(found.estimate[q]), _away(known, fit, outside)
+        rsquared = (told, max(math.sqrt(told) - far, 0.0) ** 2, min(float(high[q]), 1.0))
         low, high = low[:q], high[:q]
     return OLS(
         **common(known, params, covariance, noise, (low, high), pvalues),
@@ -306,6 +308,25 @@ def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
         df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
         weights=weights * possible / max(sure, _LEAST),
     ), sure
+
+
+def _away(known: Known, fit: Estimate, outside: float) -> float:
+    """Return how far the root of R² may lie above that without noise and sampling, but for a part of the draws.
+
+    Noise only adds to R² where it is small, and drawn again it adds once more. But the root of R² is a length, so
+    it is off by no more than the length of the coefficients' error.
+    """
+    M, weights, possible = known.draws()
+    b = np.linalg.solve(M[:, :-1, :-1], M[:, :-1, -1:])[..., 0]
+    n = np.maximum(M[:, :1, :1], 1.0)
+    centred = M[:, 1:, 1:] - M[:, 1:, :1] * M[:, :1, 1:] / n
+    q = len(fit.b) - 1
+    sampled = math.sqrt(fit.variance) * ndtri(points(q, DRAWS, seed=2)).T
+    error = np.einsum("rji,rj->ri", np.linalg.cholesky(centred[:, :-1, :-1]), b[:, 1:] - fit.b[1:]) + sampled
+    length = np.sqrt((error**2).sum(axis=1) / np.maximum(centred[:, -1, -1], _LEAST))
+    length[~possible] = math.inf
+    order = np.argsort(length)
+    return float(length[order][np.searchsorted(np.cumsum(weights[order]), 1 - outside)])
 
 
 def _explained(M: Numbers, b: Numbers) -> Numbers:

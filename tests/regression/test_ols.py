@@ -151,6 +151,20 @@ def test_outliers_are_in_the_intervals(protect):
     assert "limited to their bounds" in fits[0].summary()
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 1), (4, 2)])
+def test_nothing_explained_is_in_the_interval_of_r_squared(protect, count, epsilon):
+    """Noise only adds to an R² of 0, so that percentiles of draws would lie above it."""
+    rng, names, lows = np.random.default_rng(5), [f"x{at}" for at in range(count)], []
+    for seed in range(40):
+        df = pd.DataFrame(rng.uniform(-1, 1, (400, count + 1)), columns=[*names, "y"])
+        view = protect(df, bounds=dict.fromkeys(df, (-1, 1)), categories={})
+        with seeded_noise(seed):
+            lows.append(view.ols(f"y ~ {' + '.join(names)}", epsilon=epsilon).rsquared_low)
+
+    assert sum(low == 0 for low in lows) >= 31  # fewer of 40: 1e-6 where 95 % cover
+
+
 @pytest.mark.parametrize(
     ("asked", "blamed"),
     [("y ~ a + same", ["a", "same"]), ("y ~ flat + b", ["flat"]), ("y ~ a + b + same", ["a", "same"])],
