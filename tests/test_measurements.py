@@ -440,7 +440,7 @@ def test_what_is_measured_is_the_part_of_a_larger_measurement_that_is_said(given
 
 
 WHOLE = {
-    "ttest": (lambda v, e: v.ttest("x", by="g", groups=["a", "b"], epsilon=e), []),
+    "ttest": (lambda v, e: v.ttest("x", by="g", groups=["a", "b"], epsilon=e), ["std of one"]),
     "anova": (
         lambda v, e: v.anova("x", by="g", epsilon=e),
         ["ttest of two", "ttest of one", "std of one", "std by group"],
