@@ -31,6 +31,7 @@ release = version = version_of("dfprivacy")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without a network
     "sphinx.ext.viewcode",
     "myst_parser",
     "numpydoc",

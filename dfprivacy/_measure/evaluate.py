@@ -219,7 +219,7 @@ class Table(Rows):
         if self.schema.size not in {None, seen}:
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",
-                "Do not change a table after protecting it; protect the new one under a name of its own.",
+                "Do not change a table after it was protected; answers and kept measurements are of the table as it was.",
             )
 
     def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
@@ -265,7 +265,7 @@ class Table(Rows):
         if seen != len(turns):
             raise ReadError(
                 "The table was protected with another number of rows than it has now.",
-                "Do not change a table after protecting it; protect the new one under a name of its own.",
+                "Do not change a table after it was protected; answers and kept measurements are of the table as it was.",
             )
         return labels
 

@@ -390,7 +390,7 @@ def quantile(
     more, or seven where the number of rows is large, and any number of them where rows times ε are few. From
     the tree there are intervals by least squares, and values from counts that are not negative. A quantile among
     rows that lie at a bound, or beyond, is that bound exactly.
-    docs/explanation/exploration.md has the proofs, docs/benchmarks.md what was measured.
+    docs/explanation/exploration.md has the proofs, docs/benchmarks/exploration.md what was measured.
 
     References
     ----------

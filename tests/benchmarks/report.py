@@ -5,7 +5,7 @@
 
 A document says where: what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` is the table of
 ``results/NAME.json``; ``<!-- numbers -->`` opens the README's paragraph, ``<!-- measured -->`` the list of when
-each table was measured, and with what. Everything else is prose, and stays as it is.
+each table was measured, and with what, ``<!-- peers -->`` the errors of other libraries as multiples of ours. Everything else is prose, and stays as it is.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from results import markdown, read
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-MARKED = re.compile(r"(<!-- (?:(table): (\w+)|(numbers)|(measured)) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (?:(table): (\w+)|(numbers|measured|peers)) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rendered(text: str) -> str:
     """A document with the results of today."""
 
     def made(found: re.Match[str]) -> str:
-        opening, is_table, name, is_numbers, _, end = found.groups()
-        body = table(name) if is_table else numbers() if is_numbers else measured()
+        opening, is_table, name, other, end = found.groups()
+        body = table(name) if is_table else {"numbers": numbers, "measured": measured, "peers": peers}[other]()
         return f"{opening}\n{body}\n\n{end}"
 
     return MARKED.sub(made, text)
@@ -53,6 +53,29 @@ def measured() -> str:
         versions = ", ".join(f"{package} {number}" for package, number in result["versions"].items())
         rows.append([f"`{name}`", result["date"], f"`{result['command']}`", versions])
     return markdown(("table", "measured", "command", "versions"), rows)
+
+
+def peers() -> str:
+    """Errors of other libraries as multiples of ours, of tables with 10,000 and 100,000 rows."""
+    columns, asked = ("diffprivlib", "OpenDP", "SmartNoise", "PipelineDP", "Tumult"), {}
+    for name in ("peers_eda", "peers_regression"):
+        result = read(name)
+        for row in result["rows"]:
+            cells = dict(zip(result["columns"], row, strict=True))
+            if cells["rows"] in {"10,000", "100,000"} and "filled" not in cells["question"]:
+                of = asked.setdefault((cells["relation"], cells["question"]), {each: [] for each in columns})
+                for each in columns:
+                    of[each].append(multiple(cells.get(each, "–"), cells["dfprivacy"]))
+    rows = [
+        [relation, question, *(" / ".join(of[each]) if {*of[each]} != {"–"} else "–" for each in columns)]
+        for (relation, question), of in asked.items()
+    ]
+    return markdown(("relation", "question", *columns), [row for row in rows if {*row[2:]} != {"–"}])
+
+
+def multiple(theirs: str, ours: str) -> str:
+    """How many times the second error the first is, of cells such as ``0.00092 ± 7e-05, 5.6 ms``."""
+    return theirs if theirs == "–" else f"{float(theirs.split()[0]) / float(ours.split()[0]):.2g}"
 
 
 def numbers() -> str:
