@@ -44,7 +44,7 @@ class Askable:
 
     @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Say what a method would measure, with which noise and at what price, and what it could find out.
+        """Explain what a method would measure, with which noise and at what price, and what it could find out.
 
         No private column is read and nothing is charged.
 
@@ -190,7 +190,7 @@ class Askable:
         return self._of(table.select(name))
 
     def _of(self, table: Table) -> Self:
-        """Give the same view of another part of the table."""
+        """Return the same view of another part of the table."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), _target=replace(self._target, table=table))
         return made

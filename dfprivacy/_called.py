@@ -138,12 +138,12 @@ class Called:
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
-        """What a caller gives: the parameters of both halves."""
+        """Parameters of both halves."""
         return _union(self.name, self.function, self.conclusion)
 
     @cached_property
     def _called(self) -> inspect.Signature:
-        """What a caller gives, as a signature."""
+        """Signature of both halves."""
         return inspect.Signature(self._parameters)
 
     @cached_property
@@ -258,7 +258,7 @@ class Called:
         return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
 
     def _by_name(self, args: Sequence[Any]) -> str:
-        """Say what to write in place of arguments that have no place; empty if that cannot be guessed."""
+        """Return what to write in place of arguments that have no place; empty if that cannot be guessed."""
         named: dict[str, Any] = {}
         placed = [one.name for one in self._parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         for value in args[len(placed) :]:
@@ -272,7 +272,7 @@ class Called:
         return next((name for name in names if fits(value, self.hints.get(name))), "")
 
     def _checked(self, name: str, value: object) -> Any:
-        """Give back an argument as its annotation says."""
+        """Return an argument as its annotation says."""
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
@@ -285,7 +285,7 @@ class Called:
         return value
 
     def _default(self, parameter: inspect.Parameter) -> Any:
-        """Give what a call leaves out, which need not be checked each time."""
+        """Return what a call leaves out, which need not be checked each time."""
         if parameter.kind is parameter.VAR_KEYWORD:
             return {}
         if parameter.name not in self._defaults:
@@ -303,7 +303,7 @@ class Called:
         Parameters
         ----------
         schema : Schema
-            What is public about the table.
+            Public facts about the table.
         arguments : mapping
             The arguments by parameter.
 

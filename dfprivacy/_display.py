@@ -149,7 +149,7 @@ class Displayed:
         return of_sample(text) if sample else text
 
     def _grid(self) -> Grid | None:
-        """Give a table of many numbers, where the result has one; it is shown above the rows."""
+        """Return a table of many numbers, where the result has one; it is shown above the rows."""
         return None
 
     def _brief(self) -> str:
@@ -159,7 +159,7 @@ class Displayed:
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
-        """Say the answer in a sentence that a colleague can read; a class of its own says it in its own words."""
+        """Write the answer as a sentence that a colleague can read; a class of its own says it in its own words."""
         question = self.privacy.question if self.privacy else ""
         rows = self.records()
         row = {name: cell for name, cell in (rows[0] if rows else {}).items() if cell is not None}
@@ -193,7 +193,7 @@ class Displayed:
 
     @property
     def _title(self) -> str:
-        """Say what it is, and what was asked."""
+        """Return the title: the class, and what was asked."""
         question = self.privacy.title if self.privacy else ""
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
@@ -202,7 +202,7 @@ class Displayed:
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
     def _written(self) -> list[Grid]:
-        """Give the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
+        """Return the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
         if not self._states:
             return self._grids()
         columns = [_of(block) for block in self._tidy()]
@@ -315,7 +315,7 @@ def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
 
 
 def _of(columns: Mapping[str, Any]) -> list[Any]:
-    """Give the fields that columns are made of: no None, True or False, which many fields are."""
+    """Return the fields that columns are made of: no None, True or False, which many fields are."""
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 

@@ -74,7 +74,7 @@ def turn() -> Iterator[None]:
 
 
 def _unlock_properties() -> None:
-    """Give each cached property of the house a new lock."""
+    """Renew the lock of each cached property of the house."""
     for module in [module for name, module in sys.modules.items() if name.startswith("dfprivacy")]:
         for each in [each for each in vars(module).values() if isinstance(each, type)]:
             for attribute in vars(each).values():
@@ -83,7 +83,7 @@ def _unlock_properties() -> None:
 
 
 def _imports_elsewhere() -> bool:
-    """Whether other threads are importing."""
+    """Return whether other threads are importing."""
     locks = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})  # of CPython
     ours = {None, threading.get_ident()}
     return any(getattr(lock(), "owner", None) not in ours for lock in list(locks.values()))

@@ -143,7 +143,7 @@ def from_outside(plain: Mapping[str, Any]) -> Release:
 
 
 def register(cls: type[Release]) -> None:
-    """Let a class be read again: the newest of a name, as where a notebook's cell is run again."""
+    """Register a class to be read again: the newest of a name, as where a notebook's cell is run again."""
     _types[_kind(cls)] = cls
 
 

@@ -29,12 +29,12 @@ class Terms:
 
     @property
     def schema(self) -> Schema:
-        """What is public about the table."""
+        """Public facts about the table."""
         return self._target.table.schema
 
     @property
     def budget(self) -> Budget:
-        """What was spent and what can still be asked."""
+        """Budget: spent, and left."""
         return Budget(self._target.account)
 
     @property

@@ -71,7 +71,7 @@ class _Attribute:
 
 
 def install() -> None:
-    """Give the frames of pandas, Polars, Dask and Spark their ``dp``, as soon as the library is imported."""
+    """Add ``dp`` to the frames of pandas, Polars, Dask and Spark, as soon as the library is imported."""
 
     def frames(module: ModuleType) -> None:
         module.DataFrame.dp = _Attribute()

@@ -121,7 +121,7 @@ def hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked(value: object, hint: object, what: str) -> Any:
-    """Give back an argument as its annotation says.
+    """Return an argument as its annotation says.
 
     `Literal`, `bool`, `int`, `float`, `str`, `None`, their unions, and numbers with a `Range` are checked. Whatever
     else an annotation says is between the author and the type checker.
@@ -155,7 +155,7 @@ def checked(value: object, hint: object, what: str) -> Any:
 
 
 def fits(value: object, hint: object) -> bool:
-    """Tell whether an annotation is one that is checked, and allows a value.
+    """Return whether an annotation is one that is checked, and allows a value.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _allowed(hint: object) -> tuple[_Kind, ...] | None:
 
 
 def _read(value: object, kinds: tuple[_Kind, ...]) -> Any:
-    """Give the value as the first kind that allows it has it, or `_NONE_OF_IT`."""
+    """Return the value as the first kind that allows it has it, or `_NONE_OF_IT`."""
     plain = value
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
@@ -203,7 +203,7 @@ class _Kind:
     ranges: tuple[Range, ...] = ()
 
     def read(self, value: Any) -> Any:
-        """Give the value as this kind has it, or `_NONE_OF_IT`."""
+        """Return the value as this kind has it, or `_NONE_OF_IT`."""
         if self.of is None:
             same = (each for each in self.choices if type(each) is type(value) and each == value)
             return next(same, _NONE_OF_IT)
@@ -227,7 +227,7 @@ class _Kind:
 
 
 def _number(value: Any) -> float:
-    """Give a number, or a date in days, as a float; NaN for anything else."""
+    """Return a number, or a date in days, as a float; NaN for anything else."""
     return math.nan if isinstance(value, bool | complex) else plain_number(value)
 
 

@@ -57,7 +57,7 @@ class ColumnView:
 
     @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Say what a method would measure of this column, with which noise and at what price.
+        """Describe what a method would measure of this column, with which noise and at what price.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class ColumnView:
         return self._view.agg({self.name: statistics}, **kwargs)
 
     def isna(self) -> Presences:
-        """Tell where there is no value, only to count it: ``view["age"].isna().sum(epsilon=0.1)``.
+        """Mark rows without a value, only to count them: ``view["age"].isna().sum(epsilon=0.1)``.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class ColumnView:
         return Presences(self, "missing")
 
     def notna(self) -> Presences:
-        """Tell where there is a value, only to count it: ``view["age"].notna().sum(epsilon=0.1)``.
+        """Mark rows with a value, only to count them: ``view["age"].notna().sum(epsilon=0.1)``.
 
         Returns
         -------

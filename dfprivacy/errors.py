@@ -70,7 +70,7 @@ class DPError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Say all three things: not `args`, for an ImportError keeps its text elsewhere."""
+        """Return all three parts as text: not `args`, for an ImportError keeps its text elsewhere."""
         return " ".join(part for part in (self.what, self.outcome, self.hint) if part)
 
     def after(self, outcome: str) -> Self:

@@ -251,7 +251,7 @@ class Estimate(Release):
         return [{"term": f"{self.term}({self.column})", **{name: getattr(self, name) for name in names}}]
 
     def _sentence(self) -> str:
-        """Say the estimate, and what the test finds."""
+        """Write the estimate, and what the test finds."""
         of = f"The {self.term} of {self._noun(self.column)}{limited(self.covers, self.bounds)}"
         how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
         found = ""

@@ -22,7 +22,7 @@ SPREAD = 1 / 6
 
 
 def spread_of(column: Column, spread: float | None) -> float:
-    """Give a standard deviation in a column's units, a sixth of the range unless said.
+    """Return a standard deviation in a column's units, a sixth of the range unless said.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def spread_of(column: Column, spread: float | None) -> float:
 
 
 def labels(column: Column, n: int, groups: Sequence[Any] | None = None, first: float | None = None) -> NDArray[Any]:
-    """Give each of n rows one of some categories, in order.
+    """Return a category for each of n rows, in order.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
 
 
 def people(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Say of n rows whose they are.
+    """Return whose each of n rows is.
 
     Parameters
     ----------

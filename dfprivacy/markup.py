@@ -243,5 +243,5 @@ class Grid:
 
 
 def _numbers(texts: Sequence[str]) -> bool:
-    """Whether the cells of a column read as numbers, which are written to the right."""
+    """Return whether the cells of a column read as numbers, which are written to the right."""
     return all(not text or text[0].isdigit() or text[0] in "-−+≈" for text in texts)

@@ -141,7 +141,7 @@ class Privacy:
 
     @property
     def title(self) -> str:
-        """What was asked of which rows of which table; empty for answers of versions that did not keep it."""
+        """Question, rows and table; empty for answers of versions that did not keep them."""
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
@@ -150,13 +150,13 @@ class Privacy:
 
     @property
     def note(self) -> str:
-        """What to know where a sample was asked; empty where no sample was drawn."""
+        """A note on the sample that was asked; empty where none was drawn."""
         of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
         return of if self.sample else ""
 
     @property
     def rows_note(self) -> str:
-        """What to know of answers that assume independent rows; empty where no person has several."""
+        """A note on answers that assume independent rows; empty where no person has several."""
         if self.max_rows <= 1:
             return ""
         return (
@@ -277,7 +277,7 @@ class Reveal(Protocol):
     """
 
     def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Say which numbers are shown next.
+        """Return which numbers are shown next.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class Reveal(Protocol):
         ...
 
     def describe(self) -> str:
-        """Say in words what is shown."""
+        """Describe what is shown."""
         ...
 
 

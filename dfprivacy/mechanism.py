@@ -67,7 +67,7 @@ class Mechanism(Called):
     """
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
-        """Give the mechanism its second half: the function measures, and this concludes.
+        """Set the second half of the mechanism: the function measures, and this concludes.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ def interval(
 
 
 def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
-    """Say below the picture what its intervals are, and what their thick part is.
+    """Explain below the picture what its intervals are, and what their thick part is.
 
     Parameters
     ----------

@@ -24,14 +24,14 @@ class Bar(Protocol):
     """What is told of progress."""
 
     def update(self, n: float = 1) -> object:
-        """Note that so much more is done."""
+        """Count so much more as done."""
 
 
 class _Unseen:
     """A bar where nobody is looking."""
 
     def update(self, n: float = 1) -> None:
-        """Note nothing."""
+        """Count nothing."""
 
 
 @functools.cache

@@ -251,7 +251,7 @@ def power(
     runs: int = 200,
     seed: int = 0,
 ) -> Power:
-    """Say how often a method would find what is assumed, before there is a table.
+    """Compute how often a method would find what is assumed, before there is a table.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
 def _listed(
     categories: Mapping[str, Sequence[Category] | Discover] | None,
 ) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
-    """Tell categories that are listed from those that are to be found."""
+    """Split categories into those that are listed and those that are to be found."""
     if not isinstance(categories, Mapping):
         return categories, {}
     wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}

@@ -114,7 +114,7 @@ class Release(AsJson, Displayed):
         register(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are of one class and have the same result, to the last bit; NaN is NaN."""
+        """Return whether both are of one class and have the same result, to the last bit; NaN is NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
         return self is other or self._compared == other._compared
@@ -222,7 +222,7 @@ class Release(AsJson, Displayed):
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
     def _unit(self, column: str) -> str:
-        """Give what a column is measured in; empty where the schema does not say."""
+        """Return what a column is measured in; empty where the schema does not say."""
         return self.column_units.get(column, "")
 
     def _noun(self, *columns: str) -> str:
@@ -257,7 +257,7 @@ class Release(AsJson, Displayed):
 
     @property
     def _axis(self) -> str:
-        """What the estimate is, for the axis of a picture; by default the question."""
+        """Label of the estimate on the axis of a picture; by default the question."""
         return self.privacy.question if self.privacy else ""
 
     @trimmed
@@ -388,7 +388,7 @@ class Groups(Release, Generic[R_co]):
         return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
 
     def _named(self) -> list[dict[str, Any]]:
-        """Give each group's category by column."""
+        """Return each group's category by column."""
         if isinstance(self.by, str):
             return [{self.by: key} for key in self.groups]
         return [dict(zip(self.by, key, strict=True)) for key in self.groups]
@@ -428,7 +428,7 @@ class Groups(Release, Generic[R_co]):
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
     def _facts(self) -> list[tuple[str, str]]:
-        """Say what is true of all groups once, and what is not of each."""
+        """Describe what is true of all groups once, and what is not of each."""
         every = [replace(release, privacy=self.privacy)._said() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
@@ -466,7 +466,7 @@ class Groups(Release, Generic[R_co]):
         return replace(made, releases=tuple(each.made_for(library, words, units) for each in self.releases))
 
     def _sentence(self) -> str:
-        """Say which group has the lowest number and which the highest; or else what the first one's answer is."""
+        """Write which group has the lowest and which the highest number; or else the answer of the first one."""
         by = [self.by] if isinstance(self.by, str) else [*self.by]
         labels, told = self._labels(), [within(each._told) for each in self.releases]  # noqa: SLF001 - of our own kind
         of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._noun(*by)}"
@@ -519,7 +519,7 @@ class Groups(Release, Generic[R_co]):
 
 
 def _with_ends(release: Release) -> tuple[float, float, float] | None:
-    """Give the number that a release is about, with the ends of its interval, where it has them."""
+    """Return the number that a release is about, with the ends of its interval, where it has them."""
     value, *ends = (getattr(release, name, None) for name in (release._estimate, "low", "high"))  # noqa: SLF001
     known = all(isinstance(each, float) and math.isfinite(each) for each in (value, *ends))
     return (value, *ends) if known else None  # type: ignore[return-value]

@@ -84,12 +84,12 @@ class Request:
 
     @property
     def schema(self) -> Schema:
-        """What is public about the table."""
+        """Public facts about the table."""
         return self._view._target.table.schema  # noqa: SLF001 - a view of ours
 
     @property
     def questions(self) -> tuple[Wanted, ...]:
-        """What was written so far, by this view and those made from it."""
+        """Questions written so far, by this view and those made from it."""
         return tuple(self._written)
 
     @trimmed

@@ -153,7 +153,7 @@ class OfPermutations(OfRows):
 
 
 def gaussian_scale(epsilon: float, delta: float) -> float:
-    """Give the least standard deviation of Gaussian noise for a sensitivity of 1 in L2.
+    """Return the least standard deviation of Gaussian noise for a sensitivity of 1 in L2.
 
     What a curator adds to sums with ``noise="gaussian"`` is this times their sensitivity, but for grids.
 

@@ -26,12 +26,12 @@ _NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
 
 
 def scalar(value: object) -> bool:
-    """Tell whether a value fits in a cell: a number, a text, a truth value, or nothing."""
+    """Return whether a value fits in a cell: a number, a text, a truth value, or nothing."""
     return value is None or isinstance(value, (str, *_NUMBERS))
 
 
 def plain_cell(value: Any) -> Any:
-    """Give a scalar as Python has it; of exact numbers the nearest float."""
+    """Return a scalar as Python has it; of exact numbers the nearest float."""
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction | Decimal) else value
@@ -169,13 +169,13 @@ def _no_formula(cell: Any) -> Any:
 
 
 def _numeric(cells: list[Any]) -> list[Any]:
-    """Give NaN for nothing in a column of numbers, which pandas would make one of objects."""
+    """Return NaN for nothing in a column of numbers, which pandas would make one of objects."""
     kinds = {type(cell) for cell in cells}
     return [math.nan if cell is None else cell for cell in cells] if kinds <= {int, float, type(None)} else cells
 
 
 def _alike(values: list[Any]) -> list[Any]:
-    """Give values as text if they are of several kinds: a column of Arrow has one."""
+    """Return values as text if they are of several kinds: a column of Arrow has one."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return [None if value is None else float(value) for value in values]

@@ -127,7 +127,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         runs: int = 200,
         seed: int = 0,
     ) -> Power:
-        """Say how often a method would find what is assumed, for numbers of rows and prices.
+        """Compute how often a method would find what is assumed, for numbers of rows and prices.
 
         No column is read and nothing is charged: the method is asked of made-up tables, with what is declared of
         this one.
@@ -214,7 +214,7 @@ class PrivateFrame(Askable, Terms, BundledMethods):
         categories: Mapping[str, Sequence[Category]] | None = None,
         missing: Mapping[str, Any] | None = None,
     ) -> PrivateFrame:
-        """Say more of some columns, or something else. The view shares the account.
+        """Declare more about some columns, or something else. The view shares the account.
 
         Parameters
         ----------
@@ -450,7 +450,7 @@ class PerPerson:
 
     @trimmed
     def agg(self, aggregations: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
-        """Say what each person's row has.
+        """Describe what each person's row has.
 
         Parameters
         ----------

@@ -130,7 +130,7 @@ def listed(names: Sequence[object], most: int = 6) -> str:
 
 
 def clearly_some(rows: float | None, error: float | None) -> bool:
-    """Whether a noisy number of rows, such as those that were left out, is worth telling.
+    """Return whether a noisy number of rows, such as those that were left out, is worth telling.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def covered(covers: str, bounds: Any = None) -> str:
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:
-    """Give the part of an interval's width that is there because of the noise.
+    """Return the part of an interval's width that is there because of the noise.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _ANY = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
 
 
 def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call says ``bounds="find"``, and the method itself does not take bounds."""
+    """Return whether a call says ``bounds="find"``, and the method itself does not take bounds."""
     if "bounds" not in kwargs or "bounds" in mechanism.signature.parameters:
         return False
     if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
@@ -134,7 +134,7 @@ class FoundFirst(Question):
         return release
 
     def is_kept(self) -> bool:
-        """Whether the ledger has the bounds, and the answer within them."""
+        """Return whether the ledger has the bounds, and the answer within them."""
         if not self._names:
             return super().is_kept()
         found = self._search._kept()  # noqa: SLF001 - a question as this

@@ -564,7 +564,7 @@ def _where(release: Release) -> tuple[str, ...]:
 
 
 def _disjoint(first: Release, second: Release) -> bool:
-    """Whether two answers are about different rows, and people, of one table, as their conditions say."""
+    """Return whether two answers are about different rows, and people, of one table, as their conditions say."""
     one, two = first.privacy, second.privacy
     if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
         return False
@@ -605,7 +605,7 @@ def spread_of(values: Array) -> float:
 
 
 def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
-    """Note which ends an interval does not have."""
+    """Return a note on ends that an interval does not have."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
     why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is no finite number"

@@ -65,7 +65,7 @@ class Explanation:
 
     @cached_property
     def findings(self) -> Mapping[str, Any]:
-        """What the method could find out, in its own words: a dictionary, worked out when it is first read."""
+        """Findings of the method's planner, by name; computed when first read."""
         findings = dict(self.find())
         object.__setattr__(self, "find", dict)  # which knows the table
         return findings
@@ -94,7 +94,7 @@ class Explanation:
         ]
 
     def _whose(self, name: str) -> str:
-        """Say of which rows an error to expect is."""
+        """Describe the rows that an expected error is about."""
         return ", for this sample" if self.sampling and name.startswith("expected") else ""
 
     def __repr__(self) -> str:

@@ -77,7 +77,7 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction:
-        """What all questions cost together."""
+        """Price of all questions together."""
         return sum((each.epsilon for each in self.questions), Fraction(0))
 
     def run(self) -> tuple[Any, ...]:
@@ -187,7 +187,7 @@ def _up(price: float) -> Fraction:
 
 
 def read_question(question: object, asker: str, example: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Tell the method from its arguments; an error names who asks, and gives an example."""
+    """Separate the method from its arguments; an error names who asks, and gives an example."""
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(

@@ -79,7 +79,7 @@ class Power:
         return float(0.5 / np.sqrt(self.runs))
 
     def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
-        """Give the smallest number of rows, of those that were asked, from which on it is found so often.
+        """Return the smallest number of rows, of those that were asked, from which on it is found so often.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Power:
         return enough
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Give a table as lists, which any dataframe library takes.
+        """Return a table as lists, which any dataframe library takes.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class _Free:
         """Charge nothing."""
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Note nothing."""
+        """Count nothing."""
 
 
 def power_of(
@@ -303,7 +303,7 @@ Make = Callable[[np.random.Generator, int], Mapping[str, Any]]
 
 
 def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
-    """Give what makes rows, and say what they are like."""
+    """Return what makes rows, and say what they are like."""
     if callable(assume):
         return assume, _summary(assume) or getattr(assume, "__name__", "rows of your own")
     maker = mechanism.maker
@@ -336,7 +336,7 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
 
 
 def _summary(maker: Callable[..., Any]) -> str:
-    """Give the first line of a docstring, as what is made."""
+    """Return the first line of a docstring, as what is made."""
     return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Make ")
 
 
@@ -354,7 +354,7 @@ def _checked(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, ND
 
 
 def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
-    """Give what tells whether an answer finds what is assumed."""
+    """Return a function of an answer: whether it finds what is assumed."""
     if callable(given):
         return given
     if isinstance(given, str):

@@ -174,7 +174,7 @@ class Question:
 
     @property
     def _price(self) -> PrivacyLoss | None:
-        """What the account pays for all measurements on a sample; None where it pays for each."""
+        """Loss that the account pays for all measurements on a sample; None where it pays for each."""
         if self.target.table.sample is None:
             return None
         return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
@@ -187,11 +187,11 @@ class Question:
         return replace(self, target=replace(self.target, table=table.drawn()))
 
     def is_kept(self) -> bool:
-        """Whether the ledger has the answer, which then costs nothing."""
+        """Return whether the ledger has the answer, which then costs nothing."""
         return self._prepared()._kept() is not None  # noqa: SLF001 - its own
 
     def _prepared(self) -> Question:
-        """Let the mechanism exchange arguments first, such as another view for what that one answers."""
+        """Return the question with arguments exchanged by the mechanism, such as another view for its answer."""
         changed = _changed(self.mechanism, self.target, self.arguments, *self.spending)
         given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
         prepared = replace(self, given=given, arguments=arguments) if changed else self
@@ -199,7 +199,7 @@ class Question:
         return prepared
 
     def check(self) -> None:
-        """Let the mechanism refuse arguments while nothing is paid."""
+        """Run the mechanism's check of its arguments while nothing is paid."""
         if (check := self.mechanism.check) is not None:
             _run(self.mechanism, lambda: check(**self.arguments))
 
@@ -353,13 +353,13 @@ class Question:
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
-        """Let the mechanism say what it could find out from what was planned."""
+        """Return the findings of the mechanism's planner."""
         find = self.mechanism.planner
         found = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
         return {**found, **narrowing(self, planner, found)}
 
     def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
-        """Let the mechanism plan its measurements of a table, of which some may be kept in the ledger.
+        """Plan the measurements of a table, of which some may be kept in the ledger.
 
         Returns
         -------
@@ -408,7 +408,7 @@ def _released(answer: Any) -> Release:
 
 
 def _of_a_measurement(error: Exception) -> bool:
-    """Tell whether an error was raised while the curator was at work."""
+    """Return whether an error was raised while the curator was at work."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     modules = {kind.__module__ for kind in Curator.__mro__}
     return any(frame.f_globals.get("__name__") in modules for frame in frames)
@@ -470,7 +470,7 @@ def held(
 def _changed(
     mechanism: Mechanism, target: Target, arguments: Mapping[str, Any], epsilon: Fraction, delta: Fraction
 ) -> Mapping[str, Any]:
-    """Let a mechanism prepare arguments: those that change."""
+    """Return the arguments that a mechanism's preparer changes."""
     prepare = mechanism.preparer
     if prepare is None:
         return {}

@@ -85,7 +85,7 @@ def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
 
 
 def _of_whom(table: Table) -> dict[str, Any]:
-    """Say whose the rows are and what chooses a person's, where one may have several; and how they were made."""
+    """Return whose the rows are and what chooses a person's, where one may have several; and how they were made."""
     unit, derived = table.schema.unit, table.schema.derived
     facts: dict[str, Any] = {}
     if unit is not None:
@@ -119,5 +119,5 @@ def _digest(text: str) -> str:
 
 
 def columns_among(value: Any) -> Sequence[Column]:
-    """Give the columns among what a parameter that names columns was given."""
+    """Return the columns among what a parameter that names columns was given."""
     return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]

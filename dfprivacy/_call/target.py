@@ -62,7 +62,7 @@ class Target:
 
     @property
     def payer(self) -> Account | JointAccount:
-        """What pays."""
+        """The account, or the two accounts, that pay."""
         return self.account if self.second is None else JointAccount(self.account, self.second)
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:

@@ -197,7 +197,7 @@ class Account:
 
     @property
     def asker(self) -> str:
-        """Who asks."""
+        """The analyst, or user, who asks."""
         return self.analyst or who_asks()
 
     def askers(self, request: str | None = None, calls: Sequence[str] | None = None) -> dict[str, str]:
@@ -233,7 +233,7 @@ class Account:
             return [*shares(connection, self).values()]
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Give the delta of a call that says none: the budget's in proportion."""
+        """Return the delta of a call that says none: the budget's in proportion."""
         return self.accountant.default_delta(epsilon)
 
     @tried_again
@@ -446,7 +446,7 @@ class Account:
             return [_entry(row) for row in rows]
 
     def _in_order(self, also: Sequence[Account]) -> list[Account]:
-        """Give the accounts in the one order in which every transaction locks them: none waits in a circle."""
+        """Return the accounts in the one order in which every transaction locks them: none waits in a circle."""
         return sorted([self, *also], key=lambda account: account.name)
 
     def _event(self, call: str, mechanism: str) -> dict[str, str]:
@@ -463,7 +463,7 @@ class Account:
 def _exceeded(
     accountant: Accountant, spent: Spent, losses: list[PrivacyLoss], mechanism: str, of: str
 ) -> BudgetExceeded:
-    """Say what a budget could pay in place of what it cannot."""
+    """Describe what a budget could pay in place of what it cannot."""
     epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
     delta = _shown(sum((loss.delta for loss in losses), Fraction()))
     refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of {of}, where"

@@ -53,7 +53,7 @@ class Share:
 
 
 def who_asks() -> str:
-    """Say who asks: whom ``DFPRIVACY_ANALYST`` names, or else the operating system's user."""
+    """Return who asks: whom ``DFPRIVACY_ANALYST`` names, or else the operating system's user."""
     if named := os.environ.get(VARIABLE, "").strip():
         return checked_name(named)
     try:
@@ -63,7 +63,7 @@ def who_asks() -> str:
 
 
 def checked_name(name: object) -> str:
-    """Give back an analyst's name, or raise an `ArgumentError`."""
+    """Return an analyst's name, or raise an `ArgumentError`."""
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_LENGTH or has_invisible(name):
         raise ArgumentError(
             "The analyst's name is not a short line of text.", f"Use 1 to {NAME_LENGTH} printable characters."
@@ -81,14 +81,14 @@ def shares(connection: Connection, account: Account) -> dict[str, Share]:
 
 
 def share_of(connection: Connection, account: Account, analyst: str) -> tuple[Share | None, bool]:
-    """Give the share of an analyst, and whether he may ask at all."""
+    """Return the share of an analyst, and whether he may ask at all."""
     known = shares(connection, account)
     share = known.get(name_key(analyst))
     return share, share is not None or not known
 
 
 def give(connection: Connection, account: Account, wanted: Mapping[str, Fraction], at: str) -> None:
-    """Give analysts their shares; those that they have must be the same.
+    """Add analysts with their shares; those that they have must be the same.
 
     Who has asked before has spent what that was charged. Called in a transaction that may write, and in which
     nobody else can charge the account.

@@ -127,7 +127,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
 
 
 def forget(where: str | os.PathLike[str]) -> bool:
-    """Give up a ledger file that was deleted or replaced on purpose, with all that was charged in it.
+    """Forget a ledger file that was deleted or replaced on purpose, with all that was charged in it.
 
     The ledger that is made or restored in its place holds a record of it.
 

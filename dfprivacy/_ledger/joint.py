@@ -76,7 +76,7 @@ class JointAccount:
         return min(self.first.largest(*kind), self.second.largest(*kind))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Give the smaller of the two deltas in proportion."""
+        """Return the smaller of the two deltas in proportion."""
         return min(self.first.default_delta(epsilon), self.second.default_delta(epsilon))
 
     def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, reserve: Sequence[PrivacyLoss] = ()) -> int:

@@ -336,7 +336,7 @@ class Ledger:
     def _failed(
         self, error: Exception, failure: type[LedgerError] = LedgerError, done: str = "read"
     ) -> LedgerError:
-        """Say why the ledger could not be read or written."""
+        """Return the error that says why the ledger could not be read or written."""
         if isinstance(error, forks.TornError):
             return failure(
                 f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "

@@ -85,7 +85,7 @@ class KeptMeasurement:
 
     @property
     def spread(self) -> float:
-        """What the standard deviation of its noise grows with: that itself of Laplace noise, else the scale."""
+        """Standard deviation of Laplace noise, scale of any other: what is compared between kept measurements."""
         if self.noise != "laplace":
             return self.scale
         return NoiseLaw(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation

@@ -29,7 +29,7 @@ _INVISIBLE = frozenset(
 
 
 def has_invisible(name: str) -> bool:
-    """Whether a name holds what cannot be seen: format and control characters, odd spaces, fillers."""
+    """Return whether a name holds what cannot be seen: format and control characters, odd spaces, fillers."""
     return not name.isprintable() or not _INVISIBLE.isdisjoint(name)
 
 

@@ -73,7 +73,7 @@ def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: st
 
 
 def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
-    """Say a neighbouring relation in words."""
+    """Write a neighbouring relation in words."""
     if whose is None:
         return neighbors
     column, max_rows, missing = whose
@@ -160,7 +160,7 @@ def charged(accountant: Accountant, already: Spent, losses: Iterable[tuple[Priva
 
 
 def covers(spent: Spent, least: Spent) -> bool:
-    """Whether no sum of `spent` is less than that of `least`.
+    """Return whether no sum of `spent` is less than that of `least`.
 
     Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
     bits: 2 to the minus 30 of a sum is let pass.

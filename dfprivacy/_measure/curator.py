@@ -154,7 +154,7 @@ class Curator(Sums, Decisions, Discovery):
         return [released(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-        """Say which columns a row must have a value in, for `~dfprivacy.features.Given`.
+        """Return the columns a row must have a value in, for `~dfprivacy.features.Given`.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Curator(Sums, Decisions, Discovery):
                 raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
 
     def _complete(self, column: Column) -> bool:
-        """Whether no value of a public column is missing."""
+        """Return whether no value of a public column is missing."""
         return bool(self.size == self.sum(Given(column)).values[0])
 
     def randomize(

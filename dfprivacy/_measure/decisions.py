@@ -120,7 +120,7 @@ class Decisions(Paying):
         most: int,
         share: object = None,
     ) -> SparseVectorAnswers:
-        """Tell for one coordinate of a statistic after the other whether it reaches its threshold.
+        """Return for one coordinate of a statistic after the other whether it reaches its threshold.
 
         Parameters
         ----------

@@ -230,7 +230,7 @@ class Discovery(Paying):
 
 
 def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
-    """Say in words how keys were counted."""
+    """Describe in words how keys were counted."""
     return MeasurementRecord(
         what=f"how many rows hold each key of {what}",
         kind="discrete Laplace",

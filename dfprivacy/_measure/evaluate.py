@@ -85,7 +85,7 @@ class Table(Rows):
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
     def agreed(self, columns: Iterable[Column]) -> bool:
-        """Whether all neighbouring tables agree on these columns of the selected rows, and on their number.
+        """Return whether all neighbouring tables agree on these columns of the selected rows, and on their number.
 
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
@@ -103,7 +103,7 @@ class Table(Rows):
         return self._with(conditions=public).total(Count(), 0)[0]
 
     def _joining(self, tables: Sequence[Table], which: Column) -> Table:
-        """Give the union of tables, which have columns, conditions and relation in common."""
+        """Return the union of tables, which have columns, conditions and relation in common."""
         return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
     @property
@@ -144,7 +144,7 @@ class Table(Rows):
         return redact_errors(lambda: features.image(total, k))
 
     def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
-        """Let `use` see the rows in order, the tables of a union one after the other; `ReadError` if it fails."""
+        """Pass the rows in order to `use`, the tables of a union one after the other; `ReadError` if it fails."""
         for part in self.parts or (self,):
             part._here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
@@ -156,7 +156,7 @@ class Table(Rows):
         portable: bool = True,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Give what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
+        """Return what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
 
         There, a copy of it does; nothing goes with it but code and public facts, and no more is fetched than is
         `enough`. `ReadError` if it fails.
@@ -171,7 +171,7 @@ class Table(Rows):
         return values
 
     def _here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
-        """Let `use` see the rows in this process."""
+        """Pass the rows to `use` in this process."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), self._counting(frame) as count:
@@ -185,7 +185,7 @@ class Table(Rows):
         portable: bool,  # noqa: FBT001 - handed on
         enough: Callable[[T], bool],
     ) -> list[T]:
-        """Let copies of `use` see the rows where they are."""
+        """Pass the rows to copies of `use`, where they are."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
         with self._counting(frame) as count:
@@ -219,7 +219,7 @@ class Table(Rows):
         if self.schema.size not in {None, seen}:
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",
-                "Do not change a table after it was protected; answers and kept measurements are of the table as it was.",
+                "Do not change a table after protecting it: answers and kept measurements are of what it was.",
             )
 
     def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
@@ -265,7 +265,7 @@ class Table(Rows):
         if seen != len(turns):
             raise ReadError(
                 "The table was protected with another number of rows than it has now.",
-                "Do not change a table after it was protected; answers and kept measurements are of the table as it was.",
+                "Do not change a table after protecting it: answers and kept measurements are of what it was.",
             )
         return labels
 
@@ -273,7 +273,7 @@ class Table(Rows):
         """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
         if column.name not in self.public or self.private_selection:
             raise ArgumentError(
-                f"Who has which {column.name!r} is private here.",
+                f"The values of {column.name!r}, row by row, are private here.",
                 "Name a public column, of all rows or of rows that public columns select.",
             )
         if self.parts:
@@ -399,7 +399,7 @@ def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, 
 
 
 def _computed(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
-    """Give the value of a statistic, zeros where it fails: whether it does may depend on the rows."""
+    """Return the value of a statistic, zeros where it fails: whether it does may depend on the rows."""
     try:
         with np.errstate(all="ignore"):
             value = query.of.value(data, *rng)  # type: ignore[union-attr]

@@ -31,14 +31,14 @@ __all__ = ["clamped", "discovered", "measurement", "moved", "placed", "released"
 
 
 def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-    """Give noisy sums in the units of what was summed, nan where they are hidden."""
+    """Return noisy sums in the units of what was summed, nan where they are hidden."""
     values = np.ldexp(steps.astype(np.float64), -k)
     values[steps == HIDDEN] = math.nan
     return values
 
 
 def released(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
-    """Give the values of a measurement in their units."""
+    """Return the values of a measurement in their units."""
     edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
     if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
         _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -record.grid))
@@ -98,7 +98,7 @@ def discovered(
 def surveyed(
     counts: dict[Key, int], columns: int, threshold: int, noise: MeasurementRecord
 ) -> tuple[SurveyedColumn, ...]:
-    """Tell the columns apart, and put values in the order of their noisy counts."""
+    """Split by column, and sort values by their noisy counts."""
     rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
 
     def of(place: int, kind: str) -> dict[Any, float]:
@@ -129,7 +129,7 @@ def measurement(
 
 
 def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
-    """Give a measurement its parts, if it is of a stack, or of one by category."""
+    """Split a measurement into its parts, if it is of a stack, or of one by category."""
     if not (stacked := features.stacked):
         return noisy
     parts, end = [], 0

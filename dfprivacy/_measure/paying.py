@@ -115,7 +115,7 @@ class Paying:
         raise TypeError("A curator is of one call, and is never copied.")
 
     def close(self) -> None:
-        """Let nothing more be measured: the call has its answer."""
+        """Refuse any further measurement: the call has its answer."""
         self._left = _NOTHING
 
     @property
@@ -144,7 +144,7 @@ class Paying:
             )
 
     def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Note the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
+        """Record the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
         query = self._in_step.read(measurand, reveal)
         self.numbers |= query.numbers
         self.scaled |= any(isinstance(each, Moments | Outer) for each in query.parts)
@@ -186,7 +186,7 @@ class Paying:
         return self._budget.epsilon * part, self._budget.delta * part
 
     def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
-        """Give what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
+        """Return what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
         if not self._left:
             return []
         epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left

@@ -101,7 +101,7 @@ class Decision:
     query: Query
 
     def at(self, scale: float) -> MeasurementRecord:
-        """Say it in words, with noise of a scale in steps."""
+        """Describe it in words, with noise of a scale in steps."""
         return MeasurementRecord(
             what=self.what,
             kind=self.kind,
@@ -119,7 +119,7 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
     if not sensitivity > 0:
         raise PluginError(
             f"No row moves {query.of.describe()}, if its sensitivity is right, and yet it reads private rows.",
-            "What does not depend on them need not be measured.",
+            "A value that does not depend on them need not be measured.",
         )
     return sensitivity
 
@@ -145,7 +145,7 @@ def price_of(
 def priced(
     query: Query, noise: str, grid: Grid, scale: float, cost: tuple[Fraction, Fraction], *losses: PrivacyLoss
 ) -> Price:
-    """Say in words what a measurement costs."""
+    """Describe in words what a measurement costs."""
     measurand = query.of
     epsilon, delta = map(float, cost)
     what = f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe()
@@ -186,7 +186,7 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
 
 
 def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
-    """Give the grid of the unit of what is summed, and the L1 sensitivity there; the fine one if that is coarser.
+    """Return the grid of the unit of what is summed, and the L1 sensitivity there; the fine one if that is coarser.
 
     Vectors of whole units are whole units apart, so their distance is the whole number below its bound, and
     nothing is rounded; docs/explanation/exact-arithmetic.md.

@@ -117,7 +117,7 @@ class Steps:
     Parameters
     ----------
     budget : CallBudget
-        What pays.
+        The account, or the two accounts, that pay.
     kept : KeptMeasurements, optional
         What the ledger keeps.
     whole : Table, optional

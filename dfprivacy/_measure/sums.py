@@ -162,7 +162,7 @@ class Sums(Paying):
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
         private = [not self._table.agreed(features.columns) for features, _ in planned]
         if len(set(private)) > 1:
-            raise PluginError("A joint measurement is of private columns.", "What is public is free: use sum.")
+            raise PluginError("A joint measurement is of private columns.", "A public sum is free: use sum.")
         if not all(private):
             return [once(features, None) for features, _ in planned]
         epsilon, delta = self._share(None, gaussian=True)
@@ -268,7 +268,7 @@ class Sums(Paying):
         return self._drawn(query, priced(query, "gaussian", grid, share.scale(grid.squared), cost))
 
     def _within(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
-        """Whether a share covers features; none covers those over public columns."""
+        """Return whether a share covers features; none covers those over public columns."""
         if share is None:
             return self._table.agreed(features.columns)
         features = enforced(features)

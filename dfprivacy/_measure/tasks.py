@@ -46,7 +46,7 @@ class Task(Generic[T]):
 
     @property
     def needed(self) -> list[Read]:
-        """What is read, that of conditions included."""
+        """Columns that are read, those of conditions included."""
         return [*self._own, *(read for condition in self.conditions for read in condition.reads)]
 
     @property
@@ -77,7 +77,7 @@ class CountedCells:
             self._count()
 
     def total(self) -> NDArray[np.int64]:
-        """Give the counts."""
+        """Return the counts."""
         self._count()
         return self._counts
 
@@ -118,7 +118,7 @@ class SumTask:
         return total
 
     def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
-        """Give the sums of a batch."""
+        """Return the sums of a batch."""
         return self.features.total(*selected, self.k).astype(np.int64)
 
     def _counted(self, counted: Sequence[NDArray[np.intp]], read: Selected) -> NDArray[np.int64]:

@@ -103,7 +103,7 @@ def dfprivacy_released(release: Release, account: str) -> None:
 
 @hookspec
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Case]) -> Sequence[Case] | None:
-    """Say how a mechanism is to be called when it is audited.
+    """Describe how a mechanism is to be called when it is audited.
 
     Parameters
     ----------

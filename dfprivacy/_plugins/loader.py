@@ -157,7 +157,7 @@ class Registry:
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
-        """What became of each plugin."""
+        """State of each plugin."""
         return tuple(each.plugin for each in self.loaded)
 
     @cached_property
@@ -171,12 +171,12 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What does not work, for people to read."""
+        """Problems, as text."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 
     def announce(self, release: Release, account: str) -> None:
-        """Tell every plugin of a new release.
+        """Notify every plugin of a new release.
 
         Parameters
         ----------
@@ -501,7 +501,7 @@ def _manager(plugin: object) -> pluggy.PluginManager:
 
 
 def _misspelt(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
-    """Say which functions are marked as hooks and are none."""
+    """Return which functions are marked as hooks and are none."""
     hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
     ((_, plugin),) = manager.list_name_plugin()
     callers = manager.get_hookcallers(plugin) or ()
@@ -514,7 +514,7 @@ def _misspelt(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
 
 
 def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Registry) -> str:
-    """Say why something that was registered cannot be used; nothing if it can."""
+    """Return why something that was registered cannot be used; nothing if it can."""
     if not isinstance(item, Mechanism):
         return (
             f"Plugin {about} registered an object of type {type(item).__name__}, which is no mechanism and is left "

@@ -13,7 +13,7 @@ _ERROR = Decimal(1).scaleb(-60)  # far above what rounding does to a number belo
 
 
 def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
-    r"""Give the largest epsilon on a sample that costs no more than another one on the table.
+    r"""Return the largest epsilon on a sample that costs no more than another one on the table.
 
     Parameters
     ----------

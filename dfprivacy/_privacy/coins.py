@@ -58,7 +58,7 @@ def compared(
     scale: float,
     more: Callable[[int], int] = secrets.randbits,
 ) -> NDArray[np.bool_]:
-    """Tell whether numbers are below exp(-gap / scale), given their first 32 binary digits.
+    """Return whether numbers are below exp(-gap / scale), given their first 32 binary digits.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def compared(
 
 
 def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
-    """Tell whether a number is below exp(-x), with as many digits as that takes."""
+    """Return whether a number is below exp(-x), with as many digits as that takes."""
     bits = _BITS
     while x:
         if digits and x >= bits:  # it is 2^-bits at least, and exp(-x) is less

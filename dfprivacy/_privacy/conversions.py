@@ -54,13 +54,13 @@ _NORMAL = NormalDist()
 
 
 def below(x: Fraction) -> float:
-    """Give the largest float that is at most `x`."""
+    """Return the largest float that is at most `x`."""
     nearest = float(x)
     return nearest if Fraction(nearest) <= x else nextafter(nearest, -inf)
 
 
 def above(x: Fraction) -> float:
-    """Give the smallest float that is at least `x`."""
+    """Return the smallest float that is at least `x`."""
     return -below(-x)
 
 

@@ -158,7 +158,7 @@ class Spent:
     counts: tuple[int | None, ...]
 
     def to_list(self) -> list[str | None]:
-        """Give a JSON-able list; the integers are too long for the numbers of most databases."""
+        """Return a JSON-able list; the integers are too long for the numbers of most databases."""
         return [None if count is None else str(count) for count in self.counts]
 
     @classmethod
@@ -206,7 +206,7 @@ class Filter:
         return cls(name, delta, tuple(floor(cap / UNIT) for cap in caps), alpha)
 
     def charge(self, loss: PrivacyLoss) -> tuple[Fraction | None, ...]:
-        """Give what a release adds to each sum; None if no finite charge will do."""
+        """Return what a release adds to each sum; None if no finite charge will do."""
         match self.name:
             case "basic":
                 return loss.epsilon, loss.delta
@@ -346,7 +346,7 @@ class Accountant:
                 return Fraction(0)
 
     def holds(self, spent: Spent) -> bool:
-        """Whether at least one filter is within its caps."""
+        """Return whether at least one filter is within its caps."""
         return any(used <= 1 for used in self._used(spent))
 
     def _used(self, spent: Spent) -> list[Fraction | float]:
@@ -424,7 +424,7 @@ class Accountant:
         return (self.members[0].caps[0] - count) * UNIT
 
     def _example(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
-        """Give a release of `epsilon` on a very fine grid, if there is one."""
+        """Return a release of `epsilon` on a very fine grid, if there is one."""
         steps = 2**40
         if kind == "laplace":
             return Laplace(steps, laplace_scale(steps, epsilon), epsilon)
@@ -442,7 +442,7 @@ class Accountant:
         return Gaussian(steps**2, scale, 1, epsilon, delta)
 
     def describe(self) -> str:
-        """Give the guarantee in one sentence."""
+        """Return the guarantee in one sentence."""
         delta = f" and delta = {float(self.delta):g}" if self.delta else ""
         kind = "(epsilon, delta)-" if self.delta else "epsilon-"
         return (
@@ -452,7 +452,7 @@ class Accountant:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Give a JSON-able description of the terms, caps included, for the ledger's account row."""
+        """Return a JSON-able description of the terms, caps included, for the ledger's account row."""
         return {
             "accounting": self.accounting,
             "epsilon": str(self.epsilon),

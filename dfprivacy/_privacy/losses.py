@@ -40,7 +40,7 @@ class _Loss:
     kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, object]:
-        """Give a JSON-able description; `loss_from_dict` reads it back exactly."""
+        """Return a JSON-able description; `loss_from_dict` reads it back exactly."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"kind": self.kind} | {name: _written(value) for name, value in values.items()}
 

@@ -121,7 +121,7 @@ class Arc:
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def moved(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the messages for true places, each with a number drawn uniformly from 0 to `weight` - 1."""
+        """Return the messages for true places, each with a number drawn uniformly from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)

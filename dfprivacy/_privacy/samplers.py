@@ -71,7 +71,7 @@ class Sampler(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, as releases report it."""
+        """Name of the sampler, as releases report it."""
 
     @property
     def private(self) -> bool:
@@ -102,7 +102,7 @@ class Sampler(Protocol):
         """
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
-        """Tell for one value after the other whether it reaches its threshold, until `most` have.
+        """Return for one value after the other whether it reaches its threshold, until `most` have.
 
         A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
         scale, and one for each value, of the second.
@@ -112,7 +112,7 @@ class Sampler(Protocol):
         """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Tell whether that place is at most `most`, and nothing else."""
+        """Return whether that place is at most `most`, and nothing else."""
 
     def discover(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
@@ -193,7 +193,7 @@ class FromLaplace:
     def sparse_vector(
         self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int
     ) -> NDArray[np.bool_]:
-        """Tell for one value after the other whether it reaches its threshold, until `most` have."""
+        """Return for one value after the other whether it reaches its threshold, until `most` have."""
         moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
         reached = self.laplace(gaps, scales[1]) >= moved
         positives = np.flatnonzero(reached)
@@ -206,7 +206,7 @@ class FromLaplace:
         return 1 + larger + int(self.generator().integers(equal + 1))
 
     def permutation_decision(self: Sampler, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Tell whether that place is at most `most`, and nothing else."""
+        """Return whether that place is at most `most`, and nothing else."""
         return self.permutation_rank(values, scale) <= most
 
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
@@ -228,7 +228,7 @@ def _numbers(counts: Mapping[K, int]) -> NDArray[np.int64]:
 
 
 def _reached(counts: Mapping[K, int], noisy: NDArray[np.int64], threshold: int) -> dict[K, int]:
-    """Give the noisy counts that reach a threshold, with their keys."""
+    """Return the noisy counts that reach a threshold, with their keys."""
     return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
 
 
@@ -373,7 +373,7 @@ _SAMPLER: ContextVar[Sampler] = ContextVar("dfprivacy sampler", default=_OPENDP)
 
 
 def sampler() -> Sampler:
-    """Give the sampler in force: OpenDP, unless a test has put another in its place."""
+    """Return the sampler in force: OpenDP, unless a test has put another in its place."""
     return _SAMPLER.get()
 
 

@@ -129,7 +129,7 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
 
 
 def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Iterator[tuple[Fraction, Fraction]]:
-    """Give bounds of the probabilities of at most 0, 1, 2, ... that reach the threshold."""
+    """Return bounds of the probabilities of at most 0, 1, 2, ... that reach the threshold."""
     down, up = _contexts(digits)
     n, (odds, log) = Decimal(trials), _of_one(scale, threshold, digits)
     least = _lower(down, down.exp(down.multiply(n, log[0])))
@@ -145,7 +145,7 @@ def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Ite
 
 @lru_cache(maxsize=64)  # by public numbers alone: how many zeros there are is private, and comes in afterwards
 def _of_one(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds]:
-    """Give bounds of p / (1 - p) and of ln(1 - p)."""
+    """Return bounds of p / (1 - p) and of ln(1 - p)."""
     down, up = _contexts(digits)
     b = Fraction(scale)
 
@@ -162,10 +162,10 @@ def _of_one(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds
 
 
 def _contexts(digits: int) -> tuple[Context, Context]:
-    """Give arithmetic that rounds down, and up."""
+    """Return arithmetic that rounds down, and up."""
     return Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
 
 
 def _lower(down: Context, rounded: Decimal) -> Decimal:
-    """Give a number below what was rounded, and not below 0."""
+    """Return a number below what was rounded, and not below 0."""
     return max(down.next_minus(rounded), Decimal(0))

@@ -69,7 +69,7 @@ class Batch:
         return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing), each(self._side))
 
     def mark(self, column: Column, code: int) -> None:
-        """Let a column have the same category in every row."""
+        """Set one category for all rows of a column."""
         self._encoded[column] = np.full(self.size, code, dtype=np.intp)
         self._missing[column] = np.zeros(self.size, dtype=np.bool_)
 
@@ -125,20 +125,20 @@ class Batch:
         return codes
 
     def among(self, column: Column, code: int) -> NDArray[np.bool_]:
-        """Tell which rows are in one category of a column, shape (size,). Not to be written to."""
+        """Return which rows are in one category of a column, shape (size,). Not to be written to."""
         if column in self._encoded:
             matches: NDArray[np.bool_] = self._encoded[column] == code
             return matches
         return column.among(self.raw[category(column)], code)
 
     def at_each(self, place: NDArray[np.intp], bins: int) -> list[NDArray[np.bool_]]:
-        """Tell for each of some places which rows are there; for nothing, if the same array was asked for last."""
+        """Return for each of some places which rows are there; free if the same array was asked for last."""
         if self._at[0] is not place or len(self._at[1]) != bins:
             self._at = place, [place == each for each in range(bins)]
         return self._at[1]
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
-        """Tell in which rows the value of a column is missing, whatever it counts as.
+        """Return in which rows the value of a column is missing, whatever it counts as.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Batch:
         return self._missing[column]
 
     def has_missing(self, column: Column) -> bool:
-        """Tell whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
+        """Return whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ def batches(
 
 @cache
 def _keep_freed_memory() -> None:
-    """Let the arrays of a batch take the place of those of the batch before.
+    """Keep the arrays of a batch in the memory of those of the batch before.
 
     The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
     two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see
@@ -273,7 +273,7 @@ def gathered(
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
-    """Let a plugin's function see the rows of a batch; where it fails, each row alone.
+    """Apply a plugin's function to the rows of a batch; where it fails, to each row alone.
 
     Whether it fails may depend on a row and must not be seen, and no row may decide what others count.
 

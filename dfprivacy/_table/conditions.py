@@ -68,7 +68,7 @@ class Between(_OfOne):
         return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Tell which rows it selects."""
+        """Return which rows it selects."""
         values = batch.values(self.column)
         return (values >= self.low) & (values <= self.high) & ~batch.missing(self.column)
 
@@ -89,7 +89,7 @@ class IsIn(_OfOne):
         return (category(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Tell which rows it selects."""
+        """Return which rows it selects."""
         wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
         wanted[self.column.codes(self.categories)] = True
         return wanted[batch.codes(self.column)]
@@ -118,7 +118,7 @@ class Satisfies:
         return tuple(described(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Tell which rows it selects."""
+        """Return which rows it selects."""
         columns: dict[str, list[Any]] = {}
         for column in self.columns:
             if column.bounds is not None:
@@ -146,7 +146,7 @@ class Satisfies:
 
 
 def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
-    """Say which rows are enough, by conditions that all must hold: what an engine may use to read less.
+    """Describe which rows are enough, by conditions that all must hold: what an engine may use to read less.
 
     Every row that is selected is kept, however its value is written and however it is rounded.
     """
@@ -183,7 +183,7 @@ class Is(_OfOne):
     wanted: Presence
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Tell which rows it selects."""
+        """Return which rows it selects."""
         gone = batch.missing(self.column)
         return gone if self.wanted is Presence.MISSING else ~gone
 
@@ -196,7 +196,7 @@ Condition: TypeAlias = Between | IsIn | Is | Satisfies
 
 
 def of_private(condition: Condition) -> Condition:
-    """Give the same condition where neighbouring tables agree on no column."""
+    """Return the same condition where neighbouring tables agree on no column."""
     if isinstance(condition, Satisfies):
         return condition
     return replace(condition, column=replace(condition.column, public=False))
@@ -208,7 +208,7 @@ def condition(schema: Schema, name: str, wanted: object) -> Condition:
     Parameters
     ----------
     schema : Schema
-        What is public about the table.
+        Public facts about the table.
     name : str
         The column.
     wanted : tuple, list, Presence or value

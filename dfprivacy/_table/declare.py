@@ -162,7 +162,7 @@ def declared(
     categories: Mapping[str, Sequence[Category]] | None,
     missing: Mapping[str, Any] | None,
 ) -> Schema:
-    """Say more of some columns of a schema, or something else; what is public and how many rows there are stays.
+    """Declare more about some columns of a schema; what is public and the number of rows stay.
 
     Raises
     ------

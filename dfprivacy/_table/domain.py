@@ -51,7 +51,7 @@ class Domain(ABC):
 
     @abstractmethod
     def key(self, place: int) -> Category:
-        """Give the key at a place, from 0 on."""
+        """Return the key at a place, from 0 on."""
 
     @abstractmethod
     def place(self, key: Category) -> int | None:
@@ -66,7 +66,7 @@ class Domain(ABC):
         return by_place
 
     def keyed(self, counts: Mapping[int, int]) -> dict[Key, int]:
-        """Give the keys at some places."""
+        """Return the keys at some places."""
         return {(self.key(place),): count for place, count in counts.items()}
 
 
@@ -82,7 +82,7 @@ class Listed(Domain):
         return len(self.keys)
 
     def key(self, place: int) -> Category:
-        """Give the key at a place, from 0 on."""
+        """Return the key at a place, from 0 on."""
         return self.keys[place]
 
     def place(self, key: Category) -> int | None:
@@ -103,7 +103,7 @@ class Numbers(Domain):
         return max(0, count + (rest != 0))  # `len` ends at 2^63
 
     def key(self, place: int) -> Category:
-        """Give the key at a place, from 0 on."""
+        """Return the key at a place, from 0 on."""
         return self.numbers[place]
 
     def place(self, key: Category) -> int | None:
@@ -126,7 +126,7 @@ class Texts(Domain):
         return math.prod(map(len, self.alphabets))
 
     def key(self, place: int) -> Category:
-        """Give the key at a place, from 0 on."""
+        """Return the key at a place, from 0 on."""
         signs = []
         for alphabet in reversed(self.alphabets):
             place, at = divmod(place, len(alphabet))
@@ -236,7 +236,7 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
 
 
 def _members(member: re.Match[str], pattern: str, at: int) -> str:
-    """Give the characters that one character of a pattern stands for, or two with a dash between."""
+    """Return the characters that one character of a pattern stands for, or two with a dash between."""
     ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"

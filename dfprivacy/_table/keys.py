@@ -115,7 +115,7 @@ def surveyed(
 
 
 def _numbered(places: NDArray[np.intp]) -> Iterator[tuple[int, int]]:
-    """Give the places that occur, and how often."""
+    """Return the places that occur, and how often."""
     different, counts = np.unique(places, return_counts=True)
     return zip(different.tolist(), counts.tolist(), strict=True)
 
@@ -129,7 +129,7 @@ def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
 
 
 def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
-    """Give places among some values, each there once; -1 for what can be no part of a key."""
+    """Return places among some values, each there once; -1 for what can be no part of a key."""
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
@@ -148,7 +148,7 @@ def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[C
 
 
 def _key(value: object, *, as_written: bool) -> Category | None:
-    """Give the key that a value is, of exactly Python's types; None if it can be none, or is too long a text."""
+    """Return the key that a value is, of exactly Python's types; None if it can be none, or is too long a text."""
     text = plain_text(value)
     number = plain_number(value) if text is None else math.nan if as_written else numeral(text)
     if math.isfinite(number):

@@ -81,7 +81,7 @@ class BoundedFrame(Over):
         self._chosen_by = unit, key, in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
-        """Give the same frame where something else is known of a row."""
+        """Return the same frame where something else is known of a row."""
         other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
         if other._chosen_by == self._chosen_by:
             return self

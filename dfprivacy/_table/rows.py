@@ -46,7 +46,7 @@ class Rows:
     frame : Frame or None
         The whole table as its adapter gives it; None for a copy without rows.
     schema : Schema
-        What is public about the table.
+        Public facts about the table.
     conditions : tuple of Condition
         Which of its rows are asked.
     key : bytes
@@ -118,12 +118,12 @@ class Rows:
         return _restored, (type(self), {**self._state(), **_NO_ROWS})
 
     def _state(self) -> dict[str, Any]:
-        """Give all that it is, without what follows."""
+        """Return all that it is, without what follows."""
         kind = type(self)
         return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _with(self, **changes: Any) -> Self:
-        """Give another one: for verbs alone."""
+        """Return another one: for verbs alone."""
         other = object.__new__(type(self))
         vars(other).update({**self._state(), **changes})
         return other
@@ -158,7 +158,7 @@ class Rows:
         return other._with(_frame=other._made_again())  # noqa: SLF001 - of our own kind
 
     def weakly(self) -> Self:
-        """Give the same rows for as long as somebody else holds the table."""
+        """Return the same rows for as long as somebody else holds the table."""
         source, of = self._source, self._of
         return self._with(
             _frame=None,
@@ -186,7 +186,7 @@ class Rows:
         return PerFrame(frame, self.conditions, unit, self._key, columns)
 
     def where(self, *conditions: Condition) -> Self:
-        """Give the rows for which these conditions hold, too."""
+        """Return the rows for which these conditions hold, too."""
         return self._with(conditions=(*self.conditions, *conditions))
 
     def without(self, condition: Condition) -> Self:
@@ -194,17 +194,17 @@ class Rows:
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
     def select(self, names: Sequence[str]) -> Self:
-        """Give the same rows with these columns only; a person's rows are those that they were."""
+        """Return the same rows with these columns only; a person's rows are those that they were."""
         return self._with(schema=self.schema.select(names))
 
     def declaring(self, columns: Mapping[str, Column]) -> Self:
-        """Give the table with other columns declared: by what is known of them, a person's rows are chosen anew."""
+        """Return the table with other columns declared: by these a person's rows are chosen anew."""
         selected = (column for each in self.conditions for column in each.columns)
         known = in_order({*columns.values(), *selected})
         return self._knowing(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
     def _knowing(self, known: tuple[Column, ...]) -> Self:
-        """Give the same where other columns choose a person's rows, if any has several."""
+        """Return the same where other columns choose a person's rows, if any has several."""
         if not self.known:
             return self
         if isinstance(self._frame, BoundedFrame):
@@ -214,7 +214,7 @@ class Rows:
         return other if self._frame is None else other._with(_frame=other._made_again())  # noqa: SLF001
 
     def per_person(self, columns: tuple[OfPerson, ...]) -> Self:
-        """Give the table of the people among the view's rows, one row each.
+        """Return the table of the people among the view's rows, one row each.
 
         Their number is public where it was said, and the view has no condition.
         """
@@ -237,7 +237,7 @@ class Rows:
         return self._chosen(schema, _made=columns, known=(), conditions=(), _frame=self._people(columns))
 
     def sampled(self, share: Fraction) -> Self:
-        """Give the table of which every question sees another secret sample: docs/explanation/sampling.md.
+        """Return the table of which every question sees another secret sample: docs/explanation/sampling.md.
 
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
@@ -259,7 +259,7 @@ class Rows:
         return self._chosen(schema, sample=sample, conditions=conditions, _frame=SampledFrame(self.rows, sample))
 
     def _chosen(self, schema: Schema, **changes: Any) -> Self:
-        """Give what is made of these rows."""
+        """Return what is made of these rows."""
         return self._with(schema=schema, _source=None, _of=self, **changes)
 
     def drawn(self) -> Self:
@@ -271,7 +271,7 @@ class Rows:
 
     @property
     def _held(self) -> tuple[Read, ...]:
-        """What may be read of a sample: all columns of which something is known."""
+        """Columns that may be read of a sample: all that are declared."""
         selected = (column for condition in self.conditions for column in condition.columns)
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 

@@ -63,7 +63,7 @@ class Sample:
 
     @property
     def sampling(self) -> str:
-        """What sampling adds to errors, in words: to a mean, sd times the root of 1/rows - 1/of."""
+        """Describe what sampling adds to errors: to a mean, sd times the root of 1/rows - 1/of."""
         if self.rows is None or self.of is None:
             add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
         else:
@@ -91,7 +91,7 @@ class SampledFrame(Over):
         self.sample = sample
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Give nothing: there are no rows before a sample is drawn."""
+        """Return nothing: there are no rows before a sample is drawn."""
         raise NotImplementedError(reads, size)
 
     def drawn(self, reads: Sequence[Read], memory: float) -> DrawnFrame:
@@ -166,7 +166,7 @@ class DrawnFrame(SampledFrame):
         self._held |= {read: _joined(column)[self._order] for read, column in parts.items()}
 
     def _chooser(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
-        """Give what says which rows of a part are drawn: where it begins, how many it has, and its columns."""
+        """Return what says which rows of a part are drawn: where it begins, how many it has, and its columns."""
         places, sample = self._places, self.sample
         if places is None and sample.rows is not None and sample.of is not None:
             places = distinct(sample.of, sample.rows)

@@ -169,7 +169,7 @@ class RowFeatures(metaclass=Frozen):
         return None
 
     def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Give the place of each row's coordinate in each of these sets, beyond its end for none."""
+        """Return the place of each row's coordinate in each of these sets, beyond its end for none."""
         raise NotImplementedError
 
     @property
@@ -230,7 +230,7 @@ def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: in
 
 
 def common_unit(numbers: Iterable[float | None]) -> float | None:
-    """Give the largest power of two of which all of some numbers are whole multiples, 0 aside; None if one is None.
+    """Return the largest power of two of which all numbers are whole multiples, 0 aside; None if one is None.
 
     Examples
     --------
@@ -282,12 +282,12 @@ def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
 
 
 def _source(kind: type, name: str) -> type:
-    """Give the class that a class has a method from."""
+    """Return the class that a class has a method from."""
     return next(each for each in kind.__mro__ if name in vars(each))
 
 
 def _about_its_rows(kind: type[RowFeatures]) -> bool:
-    """Whether the diameter of a class is the derived one, or of the same hand as its rows."""
+    """Return whether the diameter of a class is the derived one, or of the same hand as its rows."""
     return _source(kind, "diameter") in {RowFeatures, _source(kind, "rows")}
 
 
@@ -370,7 +370,7 @@ class _Enforced(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """What the rows are cut to whole multiples of, if they claim to be."""
+        """Unit of which all rows are made whole multiples, if they claim to be."""
         return self._unit
 
     @property

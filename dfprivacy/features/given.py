@@ -112,11 +112,11 @@ class Given(RowFeatures):
         return self.of.stacked if self.tally is None else ()
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
-        """Tell which rows of a batch have all the values."""
+        """Return which rows of a batch have all the values."""
         return ~self._gone(batch)
 
     def _is_complete(self, batch: Batch) -> bool:
-        """Tell whether all rows of a batch have all the values."""
+        """Return whether all rows of a batch have all the values."""
         for column in self.given:
             if column.bounds is not None and column in self.of.columns:
                 batch.values(column)  # whose numbers will be needed, and which sees what is missing
@@ -157,7 +157,7 @@ class Given(RowFeatures):
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tallied(self, k: int) -> tuple[float, float] | None:
-        """Give the tally of a row in whole steps."""
+        """Return the tally of a row in whole steps."""
         return None if self.tally is None else (_steps(self.tally[0], k), _steps(self.tally[1], k))
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ Integers: TypeAlias = "list[int] | NDArray[np.int64]"
 
 
 def integers(values: Integers) -> list[int]:
-    """Give them as Python's, with which arithmetic never wraps around."""
+    """Return them as Python's, with which arithmetic never wraps around."""
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 

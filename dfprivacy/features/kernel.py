@@ -263,7 +263,7 @@ def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
 
 
 def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Give A and its defect; see the notes of `Nystrom`. The matrix is overwritten."""
+    """Return A and its defect; see the notes of `Nystrom`. The matrix is overwritten."""
     from scipy.linalg import lapack
 
     F = len(gram)

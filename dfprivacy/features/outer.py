@@ -195,7 +195,7 @@ class Outer(RowFeatures):
         return products[self._upper]
 
     def _centred(self, total: list[Any]) -> list[Any]:
-        """Give the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
+        """Return the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
         rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
         sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
         return sums if self.count else sums[1:]

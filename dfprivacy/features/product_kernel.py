@@ -276,7 +276,7 @@ class ProductKernel(metaclass=Frozen):
         return max(farthest, 1.0 if nowhere else 0.0) + 2 * self.excess
 
     def check(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give public points as an array of rows, or raise `~dfprivacy.ArgumentError`."""
+        """Return public points as an array of rows, or raise `~dfprivacy.ArgumentError`."""
         rows = np.asarray(points, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns) or not len(rows):  # noqa: PLR2004
             raise ArgumentError(

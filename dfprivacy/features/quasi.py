@@ -15,7 +15,7 @@ __all__ = ["sobol"]
 
 @lru_cache(maxsize=8)
 def sobol(dimension: int, n: int) -> NDArray[np.float64]:
-    """Give the first points of the Sobol sequence, unscrambled: as many as the next power of two after n.
+    """Return the first points of the Sobol sequence, unscrambled: as many as the next power of two after n.
 
     Parameters
     ----------

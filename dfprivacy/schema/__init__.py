@@ -236,7 +236,7 @@ class Column:
         return self.cleaned(raw)[0]
 
     def cleaned(self, raw: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
-        """Do the same, and tell whether a value is missing."""
+        """Return the same, and whether a value is missing."""
         low, high = self._bounds
         values = np.asarray(raw, dtype=np.float64).clip(low, high)
         gaps = bool(np.isnan(values.min(initial=low)))
@@ -247,7 +247,7 @@ class Column:
         return values, gaps
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Tell which raw values are missing: no number, or none of the categories, whatever they count as.
+        """Return which raw values are missing: no number, or none of the categories, whatever they count as.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class Column:
         return gone
 
     def among(self, raw: Raw, code: int) -> NDArray[np.bool_]:
-        """Tell which raw values are in one category; the same as, and faster than, asking `encode`.
+        """Return which raw values are in one category; the same as, and faster than, asking `encode`.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ def discover(
     delta: float | str | None = None,
     domain: Sequence[Category] | str | None = None,
 ) -> Discover:
-    """Let the categories of a column be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
+    """Declare that categories are to be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
 
     Parameters
     ----------
@@ -420,7 +420,7 @@ def category_key(value: object) -> object:
 
 @lru_cache(maxsize=128)
 def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
-    """Give the code of each category by what `category_key` makes of it."""
+    """Return the code of each category by what `category_key` makes of it."""
     return {category_key(category): code for code, category in enumerate(categories)}
 
 
@@ -770,7 +770,7 @@ class Schema:
         return {name: value for name, value in facts.items() if value is not None}
 
     def numeric(self, name: object) -> Column:
-        """Look up a column that has bounds; a `SchemaError` says what is missing otherwise."""
+        """Return a column that has bounds; a `SchemaError` says what is missing otherwise."""
         column = self._column(name)
         if column.bounds is None and column.categories is not None:
             raise SchemaError(
@@ -782,7 +782,7 @@ class Schema:
         return column
 
     def categorical(self, name: object) -> Column:
-        """Look up a column that has categories; a `SchemaError` says what is missing otherwise."""
+        """Return a column that has categories; a `SchemaError` says what is missing otherwise."""
         column = self._column(name)
         if column.categories is None:
             raise SchemaError(
@@ -794,16 +794,16 @@ class Schema:
         return column
 
     def described(self, name: object) -> Column:
-        """Look up a column that has bounds or categories."""
+        """Return a column that has bounds or categories."""
         column = self._column(name)
         return self.numeric(name) if column.categories is None else column
 
     def named(self, name: object) -> Column:
-        """Look up a column; it need have neither bounds nor categories."""
+        """Return a column; it need have neither bounds nor categories."""
         return self._column(name)
 
     def public(self, name: object) -> Column:
-        """Look up a column that is public; it need have neither bounds nor categories."""
+        """Return a column that is public; it need have neither bounds nor categories."""
         column = self._column(name)
         if not column.public:
             raise SchemaError(
@@ -918,7 +918,7 @@ def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> 
 
 
 def as_probability(value: object, what: str) -> float:
-    """Give back a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
+    """Return a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ArgumentError(f"{what}{quoted(value)} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
     return float(value)

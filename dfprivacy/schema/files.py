@@ -74,7 +74,7 @@ class SchemaFile:
 
     @property
     def words(self) -> dict[str, Words]:
-        """What columns are called and measured in."""
+        """Labels and units of columns."""
         return {
             name: Words(facts.get("label", ""), facts.get("units", ""))
             for name, facts in self.columns.items()
@@ -83,7 +83,7 @@ class SchemaFile:
 
     @property
     def digest(self) -> str:
-        """What tells this schema from another: of its terms and columns, but for prices and words."""
+        """Digest of terms and columns, but for prices and words."""
         whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
         whose |= {term: self.terms.get(term, usual) for term, usual in _USUAL.items()}
         lines = toml.table(whose)
@@ -97,7 +97,7 @@ class SchemaFile:
 
     @contextmanager
     def erring(self) -> Iterator[None]:
-        """Say of what the file says, and cannot be used, which file it is."""
+        """Add the file's name to an error about what it says."""
         try:
             yield
         except SchemaError as error:
@@ -111,7 +111,7 @@ class SchemaFile:
             raise SchemaError(f"There is no column {strange[0]!r}.", f"The columns are {list(names)!r}.")
 
     def arguments(self) -> dict[str, Any]:
-        """Give what the file says as arguments of `dfprivacy.protect`, those that it says nothing of left out."""
+        """Return what the file says as arguments of `dfprivacy.protect`, those that it says nothing of left out."""
         arguments = {name: value for name, value in self.terms.items() if name != "name"}
         for argument in _BY_COLUMN:
             arguments[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
@@ -297,7 +297,7 @@ _KINDS = {
 
 
 def _same(value: Any, given: Any) -> bool:
-    """Whether an argument says the same as the file: numbers as numbers, lists as lists."""
+    """Return whether an argument says the same as the file: numbers as numbers, lists as lists."""
     given = given.tolist() if isinstance(given, np.ndarray) else given
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):

@@ -80,7 +80,7 @@ class _MadeUp:
 
     @property
     def null(self) -> dict[str, float]:
-        """What makes rows of the null hypothesis."""
+        """Function that makes rows of the null hypothesis."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}
@@ -129,7 +129,7 @@ class _MadeUp:
 
 
 def _of_population(interval: _Interval) -> bool:
-    """Whether an interval is for a population, and not for the table."""
+    """Return whether an interval is for a population, and not for the table."""
     return (interval.covers or "").endswith("population")
 
 
@@ -157,7 +157,7 @@ def _judged(small: list[tuple[bool, float]], covered: dict[tuple[str, float], li
 
 
 def _holds(interval: _Interval, truth: _Interval) -> bool:
-    """Whether an interval holds the middle of one without noise, or for a table, any of it."""
+    """Return whether an interval holds the middle of one without noise, or for a table, any of it."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
     slack = 0.0 if _of_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)

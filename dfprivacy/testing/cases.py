@@ -99,13 +99,13 @@ class Case:
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
-        """What columns of categories can be, the missing ones left out, and which table a row can be of."""
+        """Values of columns of categories, without missing ones, and the table that a row is of."""
         which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
     @property
     def agreed(self) -> tuple[str, ...]:
-        """What neighbouring tables agree on about a row: its public columns, and which table it is of."""
+        """Part of a row that neighbouring tables agree on: its public columns, and the table it is of."""
         return (*self.public, *([self.other] if self.other else []))
 
 
@@ -253,7 +253,7 @@ def shapes(case: Case) -> dict[str, list[Row]]:
 
 
 def _cells(case: Case, rng: np.random.Generator) -> list[Row]:
-    """Give rows with each combination of categories, or with some."""
+    """Return rows with each combination of categories, or with some."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
@@ -423,7 +423,7 @@ _SCALES: list[
 
 
 def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> list[tuple[str, list[Case]]]:
-    """Give the share that one of several cases has in the variants of all.
+    """Return the share that one of several cases has in the variants of all.
 
     Parameters
     ----------
@@ -482,7 +482,7 @@ def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]
 
 
 def _public(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Let each column be public that is private, and private that is public, and all categories be public."""
+    """Make each private column public, each public one private, and all categories public."""
     fixed = replace(case, neighbors="replace_one")
     named = [*case.categories, *(name for name in case.bounds if name not in case.categories)]
     for name in named[:_COLUMNS]:
@@ -541,7 +541,7 @@ def _arguments(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Cas
 
 
 def _others(value: float) -> list[float]:
-    """Give extremes in place of a number; of a whole one, which may count something, only such as are near."""
+    """Return extremes in place of a number; of a whole one, which may count something, only such as are near."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _SMALL else [1]
     else:

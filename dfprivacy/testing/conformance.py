@@ -145,7 +145,7 @@ def check_mechanism(
     expected_failed_checks: Mapping[str, str] | None = None,
     samples: int = SAMPLES,
 ) -> Iterator[Check]:
-    """Give all checks of a mechanism, one at a time.
+    """Return all checks of a mechanism, one at a time.
 
     Parameters
     ----------

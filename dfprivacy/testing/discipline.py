@@ -95,7 +95,7 @@ class Audit:
         return self.stage.trace(self.rows)
 
     def answered(self) -> Recording:
-        """Give the first performance; skip the check if it has no answer."""
+        """Return the first performance; skip the check if it has no answer."""
         if self.first_run.release is None:
             raise Skipped("it does not answer")
         return self.first_run
@@ -114,7 +114,7 @@ class Audit:
         ]
 
     def far_apart(self) -> Iterator[tuple[str, Recording, Recording]]:
-        """Give tables that are far apart under the same noisy sums: small ones, and some of many rows."""
+        """Return tables that are far apart under the same noisy sums: small ones, and some of many rows."""
         yield from ((name, self.first_run, trace) for name, _, trace in self.distant)
         rows = self.rows * -(-_LONG // len(self.rows))
         first = self.stage.trace(rows)
@@ -437,7 +437,7 @@ def _check_libraries(audit: Audit) -> str:
 
 
 def _alike(a: Recording, b: Recording, *, local: bool) -> bool:
-    """Tell whether two calls summed up the same, for noise of the same scale."""
+    """Return whether two calls summed up the same, for noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
         np.array_equal(_unordered(mine, local=local), _unordered(its, local=local))
         and (mine.scale, mine.keys) == (its.scale, its.keys)
@@ -446,14 +446,14 @@ def _alike(a: Recording, b: Recording, *, local: bool) -> bool:
 
 
 def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
-    """Give what was noised, without the order of the rows."""
+    """Return what was noised, without the order of the rows."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
 def _repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
-    """Tell whether a call comes out the same again, under the same noisy sums."""
+    """Return whether a call comes out the same again, under the same noisy sums."""
     again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 

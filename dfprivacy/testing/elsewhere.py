@@ -207,7 +207,7 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
 
 
 def _people(corners: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Give what the one person may have."""
+    """Return what the one person may have."""
     for at, corner in enumerate(corners, 1):
         yield f"as many rows as count, all as row {at}", [corner] * _UNIT.max_rows
     yield "a single row", [corners[-1]]
@@ -224,7 +224,7 @@ def _with(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
 
 
 def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], others: Sequence[Row]) -> None:
-    """Let nobody's rows, however many they are, move nothing."""
+    """Check that rows without a person move nothing, however many they are."""
     hidden = [{**corner, _WHO: None} for corner in corners for _ in range(_MANY)]
     rows = _with([corners[0]] * _UNIT.max_rows, others)
     if base.replayable and distance(stage.measure([*hidden, *rows], base), base):
@@ -287,7 +287,7 @@ def _loss(share: Fraction, one: Recording, other: Recording) -> Loss:
 
 
 def _check_drawn(stage: Harness, rows: Sequence[Row], base: Recording, drawn: list[int]) -> Fraction:
-    """Let each question of a view draw another sample, and be charged what was asked; the share that is drawn."""
+    """Check that each question draws another sample and is charged what was asked; return the share drawn."""
     first, accounts = len(drawn), stage.accounts_of([])
     question = stage.question(stage.views(stage.frames(rows), accounts))
     if base.epsilon != question.epsilon:
@@ -388,7 +388,7 @@ def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) 
 
 
 def _with_parts(case: Case, rows: Sequence[Row]) -> list[Row]:
-    """Give the rows, with a column of parts where the case has one more."""
+    """Return the rows, with a column of parts where the case has one more."""
     more = [name for name in case.columns if name not in rows[0]]
     kinds = {name: list(case.categories[name]) for name in more}
     return [

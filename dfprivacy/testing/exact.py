@@ -136,7 +136,7 @@ class Family:
         return self.stage.measure(with_first(self.rows, row), self.base)
 
     def stand(self, rows: Sequence[Row | None], *, conclude: bool = True) -> None:
-        """Let each of some rows stand in place of the first; without conclusions they are measured."""
+        """Put each of some rows in place of the first, and measure."""
         for row in rows:
             self.take(row, self.trace(row) if conclude else self.measure(row))
 
@@ -158,7 +158,7 @@ class Family:
         return distance(a, b)
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """Give neighbouring tables: those with a row and without, or those that agree on the public columns."""
+        """Return neighbouring tables: those with a row and without, or those that agree on the public columns."""
         return neighboring(self.stage.case, self.members)
 
 
@@ -336,7 +336,7 @@ def _steps(mine: Draw, its: Draw) -> int:
 
 @cache
 def _price(kind: str, scale: float, loss: Fraction | int) -> tuple[Fraction, float]:
-    """Give the loss for each step, of Gaussian noise mu squared for each squared step, exactly and in a float."""
+    """Return the loss for each step, of Gaussian noise mu squared for each squared step, exactly and in a float."""
     exact = Fraction(loss)
     if kind in _SQUARED:
         exact = 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
@@ -346,7 +346,7 @@ def _price(kind: str, scale: float, loss: Fraction | int) -> tuple[Fraction, flo
 
 
 def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Give the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own."""
+    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own."""
     if (apart := _apart(a, b)) is None:
         return None
     totals = [Fraction(0), Fraction(0)]
@@ -372,7 +372,7 @@ def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
 
 
 def _reaches(count: int, draw: Draw) -> Fraction:
-    """Give the probability that a count reaches the threshold once it has noise."""
+    """Return the probability that a count reaches the threshold once it has noise."""
     if draw.kind == SURVEY:
         return Fraction(math.erfc((draw.law - count) / draw.scale / math.sqrt(2)) / 2)
     scale, threshold = draw.law
@@ -380,7 +380,7 @@ def _reaches(count: int, draw: Draw) -> Fraction:
 
 
 def distance(a: Recording, b: Recording) -> float:
-    """Say how far apart two tables are, to climb by, in floating point; infinite if not alike."""
+    """Return how far apart two tables are, to climb by, in floating point; infinite if not alike."""
     apart = _apart(a, b)
     if apart is None or (apart[1] and apart[1] > min(a.delta, b.delta)):
         return math.inf
@@ -391,7 +391,7 @@ def distance(a: Recording, b: Recording) -> float:
 
 
 def _hold_apart(a: Recording, b: Recording) -> bool:
-    """Tell whether each draw is within its own charge, so that all are within their sum by basic composition.
+    """Return whether each draw is within its own charge, so that all are within their sum by basic composition.
 
     At a large epsilon, what discrete noise loses against continuous noise grows with its exponential: at that of
     all draws together, the bound says nothing of noise that was made for a part of it.
@@ -553,7 +553,7 @@ def _as_another(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list
 
 
 def _group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Give all rows of some category the same value in some column."""
+    """Set one value of a column in all rows of a category."""
     like = others[int(rng.integers(len(others)))]
     name = list(like)[int(rng.integers(len(like)))]
     by = list(case.domains)[int(rng.integers(len(case.domains)))] if case.domains else None

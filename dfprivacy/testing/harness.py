@@ -116,7 +116,7 @@ _ends: list[float] = []  # when the check that runs has to end
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Let `in_time` end what runs for too long."""
+    """Set the time after which `in_time` ends a call."""
     _ends.append(time.process_time() + SECONDS)
     try:
         yield
@@ -165,7 +165,7 @@ class MemoryFrame(MadeUpFrame):
         self._raw: dict[Read, Raw] = {}
 
     def names_people(self, name: str) -> bool:
-        """Whether a column can name people: any can."""
+        """Return whether a column can name people: any can."""
         return name in self.columns
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -219,18 +219,18 @@ class RecordingAccount:
         self._log = log
 
     def spent(self) -> Any:
-        """Say that nothing was spent."""
+        """Return that nothing was spent."""
         return self.accountant.nothing
 
     basic_composition = True
     keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
-        """Say what the accountant says where nothing was spent."""
+        """Return what the accountant says where nothing was spent."""
         return self.accountant.largest(self.accountant.nothing, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Say what the accountant says."""
+        """Return what the accountant says."""
         return self.accountant.default_delta(epsilon)
 
     def charge(
@@ -496,7 +496,7 @@ class Recording:
 
     @cached_property
     def outcome(self) -> str:
-        """What the caller sees of it, as text: the result to the last bit, or the error, and what was said."""
+        """Result to the last bit, or error, and warnings, as text."""
         if self.release is None:
             return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
@@ -521,7 +521,7 @@ class Harness:
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
     def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """Give the rows of each table."""
+        """Return the rows of each table."""
         other = self.case.other
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
@@ -540,7 +540,7 @@ class Harness:
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def schema(self, frame: Frame, **promised: Any) -> Schema:
-        """Say what the case makes public of a table."""
+        """Describe what the case makes public of a table."""
         case = self.case
         return read_schema(
             frame,
@@ -754,7 +754,7 @@ def copied(thing: Any) -> Any:
 
 
 def parts(thing: Any) -> list[Any]:
-    """Give a feature, a statistic or labels, and all those that it is made of."""
+    """Return a feature, a statistic or labels, and all those that it is made of."""
     held = vars(thing).values() if hasattr(thing, "__dict__") else ()
     inner = [each for value in held for each in _flat(value) if isinstance(each, _KINDS)]
     return [thing, *(part for each in inner for part in parts(each))]
@@ -766,7 +766,7 @@ def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
 
 
 def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
-    """Give what neighbouring tables agree on about a row."""
+    """Return what neighbouring tables agree on about a row."""
     if row is None or case.neighbors == "add_remove":
         return ()
     return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)

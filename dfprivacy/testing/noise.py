@@ -62,7 +62,7 @@ class Seeded(noise.FromLaplace):
         return int(self._generator.integers(n))
 
     def generator(self) -> np.random.Generator:
-        """Give the generator itself."""
+        """Return the generator itself."""
         return self._generator
 
 

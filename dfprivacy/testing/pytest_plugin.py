@@ -34,7 +34,7 @@ class CheckItem(pytest.Item):
             pytest.skip(outcome.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Say what is wrong, and what the check is for."""
+        """Describe what is wrong, and what the check is for."""
         if isinstance(excinfo.value, Failed):
             return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
         return super().repr_failure(excinfo, style)

@@ -21,7 +21,7 @@ _MARKS = {"passed": "passed", "failed": "FAILED", "skipped": "skipped", "expecte
 
 
 def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Check]:
-    """Give the checks of mechanisms by name, of all that are registered if none is named."""
+    """Return the checks of mechanisms by name, of all that are registered if none is named."""
     known = registry().mechanisms
     for name in names:
         if name not in known:

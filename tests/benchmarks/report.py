@@ -5,7 +5,8 @@
 
 A document says where: what stands between ``<!-- table: NAME -->`` and ``<!-- end -->`` is the table of
 ``results/NAME.json``; ``<!-- numbers -->`` opens the README's paragraph, ``<!-- measured -->`` the list of when
-each table was measured, and with what, ``<!-- peers -->`` the errors of other libraries as multiples of ours. Everything else is prose, and stays as it is.
+each table was measured, and with what, ``<!-- peers -->`` the errors of other libraries as multiples of ours.
+Everything else is prose, and stays as it is.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def peers() -> str:
 
 def multiple(theirs: str, ours: str) -> str:
     """How many times the second error the first is, of cells such as ``0.00092 ± 7e-05, 5.6 ms``."""
-    return theirs if theirs == "–" else f"{float(theirs.split()[0]) / float(ours.split()[0]):.2g}"
+    if theirs == "–":
+        return theirs
+    first, second = (float(cell.partition(" ")[0]) for cell in (theirs, ours))
+    return f"{first / second:.2g}"
 
 
 def numbers() -> str:

@@ -79,7 +79,7 @@ class Frame(Rows, ABC):
 
     @property
     def library(self) -> str:
-        """Whose tables releases make for its owner: "pandas", "polars" or "pyarrow"."""
+        """Library of the tables that releases make: "pandas", "polars" or "pyarrow"."""
         return "pandas"
 
     @property
@@ -117,7 +117,7 @@ class Frame(Rows, ABC):
         raise NotImplementedError(names)
 
     def names_people(self, name: str) -> bool:  # noqa: ARG002
-        """Whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
+        """Return whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
         return False
 
 

@@ -84,7 +84,7 @@ def raw(column: Column, read: Read) -> Raw:
 
 
 def names_people(column: Column) -> bool:
-    """Tell whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
+    """Return whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
     if isinstance(column, Taken):
         return names_people(column.values)
     if isinstance(column, pa.Array):
@@ -111,14 +111,14 @@ def _numbered(indices: pa.Array) -> NDArray[np.intp]:
 
 
 def _in_numpy(column: pa.Array) -> NDArray[Any]:
-    """Give numbers as they lie in memory, whatever where they are null; Arrow's own way imports pandas."""
+    """Return numbers as they lie in memory, whatever where they are null; Arrow's own way imports pandas."""
     kind = column.type.to_pandas_dtype()
     data = column.buffers()[1]
     return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
 
 
 def _there(column: pa.Array) -> NDArray[np.bool_]:
-    """Tell which values are not null."""
+    """Return which values are not null."""
     there: NDArray[np.bool_] = _truth(column.is_valid())
     return there
 
@@ -128,7 +128,7 @@ def _truth(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _in_arrow(values: NDArray[Any]) -> pa.Array:
-    """Give whole numbers as an array of Arrow."""
+    """Return whole numbers as an array of Arrow."""
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -217,7 +217,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Give text, null where bytes are none."""
+    """Return text, null where bytes are none."""
     column = column.cast(_TEXT)
     try:
         column.cast(pa.large_string())  # which checks
@@ -252,7 +252,7 @@ def _others(texts: pa.Array) -> Any:
 
 
 def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
-    """Give values as codes: whatever they are, or of a domain of categories what is one of them."""
+    """Return values as codes: whatever they are, or of a domain of categories what is one of them."""
     values: list[Any]
     if domain is ...:
         every = coded(texts)
@@ -307,7 +307,7 @@ def _names_of(values: list[Any]) -> pa.Array:
 
 
 def _name(value: object) -> str | None:
-    """Give the digits of a whole number, or a text; None for all else, and for what float64 may have rounded."""
+    """Return the digits of a whole number, or a text; None for all else, and for what float64 may have rounded."""
     text = plain_text(value)
     if text is not None or type(value) in {bool, np.bool_}:
         return text
@@ -331,7 +331,7 @@ def _digits(numbers: pa.Array) -> pa.Array:
 
 
 def _alike(names: Sequence[pa.Array]) -> list[pa.Array]:
-    """Give names that are numbers as numbers if all are, else as their digits."""
+    """Return names that are numbers as numbers if all are, else as their digits."""
     if len({each.type for each in names}) < 2:  # noqa: PLR2004
         return [*names]
     return [_digits(each) if types.is_integer(each.type) else each for each in names]

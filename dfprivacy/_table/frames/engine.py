@@ -42,7 +42,7 @@ class EngineFrame(Frame):
 
     @property
     def library(self) -> str:
-        """Whose tables releases make."""
+        """Library of the tables that releases make."""
         return self.engine.library
 
     @property
@@ -57,7 +57,7 @@ class EngineFrame(Frame):
         return tuple(_reader(empty).names(empty))
 
     def names_people(self, name: str) -> bool:
-        """Whether the type of a column can name people."""
+        """Return whether the type of a column can name people."""
         from dfprivacy._table.frames.columns import names_people  # which imports Arrow
 
         empty = self.engine.empty()
@@ -98,7 +98,7 @@ class EngineFrame(Frame):
 
 
 def _fitting(keep: Keep, dtype: Any) -> Keep | None:
-    """Give what a condition says of a column of this type, if anything."""
+    """Return what a condition says of a column of this type, if anything."""
     from pyarrow import types
 
     if keep.texts is not None and (types.is_string(dtype) or types.is_large_string(dtype)):
@@ -211,7 +211,7 @@ class ClusterFrame(EngineFrame):
 
 
 def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
-    """Give the value of an outcome; `ReadError` if there is none that can be added to those of others."""
+    """Return the value of an outcome; `ReadError` if there is none that can be added to those of others."""
     if outcome is None:
         raise unread(
             "A worker has no dfprivacy, or lacks what it needs.",
@@ -283,7 +283,7 @@ def worked(work: bytes, tables: Iterator[object]) -> bytes:
 
 @cache
 def here() -> tuple[str, ...]:
-    """Say what decides the last bits of an answer: package, NumPy, C library and processor; and show some bits."""
+    """Describe what decides the last bits of an answer: package, NumPy, C library, processor and some bits."""
     module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     able = ",".join(sorted(name for name, has in features.items() if has))

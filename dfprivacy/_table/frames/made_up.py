@@ -38,7 +38,7 @@ class MadeUpFrame(Frame):
         return len(next(iter(self._columns.values())))
 
     def names_people(self, name: str) -> bool:
-        """Whether a column can name people."""
+        """Return whether a column can name people."""
         return self._columns[name].dtype.kind in "iuO"
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:

@@ -85,7 +85,7 @@ def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[A
 
 
 def _whole(column: pd.Series[Any]) -> Any:
-    """Give a column as what is soonest cut into parts: as Arrow or NumPy has it, if that is the same memory."""
+    """Return a column as what is soonest cut into parts: as Arrow or NumPy has it, if that is the same memory."""
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return column.to_numpy()
@@ -111,7 +111,7 @@ def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
 
 
 def _column(column: pd.Series[Any]) -> Column:
-    """Give a part of a column as Arrow or NumPy has it, or as the Python objects that it is."""
+    """Return a part of a column as Arrow or NumPy has it, or as the Python objects that it is."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if len(dtype.categories) > len(column):  # not worth looking through

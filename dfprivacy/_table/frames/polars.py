@@ -172,7 +172,7 @@ def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _column(column: pl.Series) -> Column:
-    """Give a column as Arrow has it; Python objects as they are."""
+    """Return a column as Arrow has it; Python objects as they are."""
     if column.dtype == pl.Object:
         return column.to_list()
     if column.dtype in (pl.Int128, pl.UInt128):  # Arrow has none; their digits are exact, and read as numbers

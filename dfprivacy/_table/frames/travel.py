@@ -45,7 +45,7 @@ def packed(work: object) -> bytes:
 
 
 def _defined(thing: Any) -> str:
-    """Give the name of the module that defines an object, or its class."""
+    """Return the name of the module that defines an object, or its class."""
     if isinstance(thing, ModuleType):
         return thing.__name__
     named = thing if isinstance(thing, type) or callable(thing) else type(thing)
@@ -54,7 +54,7 @@ def _defined(thing: Any) -> str:
 
 
 def unpacked(written: bytes) -> tuple[tuple[str, ...], bytes]:
-    """Give the names of packages, and work that is pickled still: where code is missing, that fails."""
+    """Return the names of packages, and work that is pickled still: where code is missing, that fails."""
     names, work = pickle.loads(written)  # noqa: S301 - the driver's
     return names, work
 

@@ -1,0 +1,60 @@
+"""The words of docstrings and messages are the field's: first words, and no pronoun for a subject."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import dfprivacy
+import dfprivacy_eda
+
+ROOTS = (Path(dfprivacy.__file__).parent, Path(dfprivacy_eda.__file__).parent.parent)
+MODULES = sorted(
+    path
+    for root, pattern in zip(ROOTS, ("**/*.py", "dfprivacy_*/**/*.py"), strict=True)
+    for path in root.glob(pattern)
+)
+RIDDLES = {"Give", "Gives", "Tell", "Tells", "Say", "Says", "What", "Who", "Whom", "Whose", "Nobody", "Let", "Note"}
+SUBJECTS = re.compile(r"(?:^|[.:] )(?:What|Who|Whose|Whoever|Nobody) (?!(?:is|are|was|were|do|does)\b[^.]*\?)")
+
+
+def strings(call):
+    """The texts among a call's arguments, of formatted ones the parts that are always there."""
+    for argument in call.args:
+        for node in ast.walk(argument):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def name_of(call):
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_a_docstring_begins_as_those_of_the_field_do(path):
+    """A function returns, computes, tests or estimates; it does not give, tell or say."""
+    found = [
+        f"{node.name}: {text.splitlines()[0]}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node))
+        if text.split(maxsplit=1)[0].strip(".,:`") in RIDDLES
+    ]
+
+    assert not found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_an_error_names_its_subject(path):
+    """The sentences of an error begin with a noun, a verb or a value, and not with a pronoun."""
+    found = [
+        text
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and name_of(node).endswith(("Error", "Exceeded", "Mismatch", "Warning"))
+        for text in strings(node)
+        if SUBJECTS.search(text)
+    ]
+
+    assert not found
