@@ -740,7 +740,7 @@ def test_what_is_paid_jointly_is_not_kept():
 
 def test_what_is_too_large_is_not_kept(monkeypatch):
     """Values beyond a size would fill the ledger."""
-    monkeypatch.setattr("dfprivacy._call.kept.MOST", 1)
+    monkeypatch.setattr("dfprivacy._measure.kept.MOST", 1)
     asked = view()
     for popmean in (0, 1):
         assert asked.ttest("x", epsilon=0.5, popmean=popmean).privacy.epsilon == 0.5

@@ -6,7 +6,8 @@ import uuid
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.kept import Kept
+from dfprivacy._measure.kept import Kept
+from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class CallPayer:
         self.noise: list[MeasurementRecord] = []
         self.looked = False
         self.numbers: set[Column] = set()
-        self.kept = Kept(account, self.id, fresh=fresh)
+        self.kept = Kept(account, registry("").origins, self.id, fresh=fresh)
         self._account = account
         self._mechanism = mechanism
 

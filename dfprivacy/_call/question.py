@@ -19,12 +19,12 @@ from dfprivacy._call.advice import narrowing
 from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.implied import implied_answer
-from dfprivacy._call.kept import Kept
 from dfprivacy._call.payment import CallPayer, Unpaid, delta_of, epsilon_of
 from dfprivacy._call.replay import written
 from dfprivacy._call.target import Target, is_rest
 from dfprivacy._call.two_tables import second_view, together
 from dfprivacy._measure.curator import Curator, Holder, Planner
+from dfprivacy._measure.kept import Kept
 from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
@@ -326,7 +326,7 @@ class Question:
 
     def _explained(self, tables: Sequence[Table]) -> Explanation:
         sample = self.target.table.sample
-        kept = Kept(self.target.payer, fresh=self.fresh) if sample is None else None
+        kept = Kept(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void

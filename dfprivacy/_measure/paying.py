@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
-from dfprivacy._measure.steps import Asked, Part, Steps
+from dfprivacy._measure.steps import Asked, Steps
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Gaussian, Pure
@@ -17,19 +17,15 @@ from dfprivacy.features import Moments, Outer, RowFeatures
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
-    from dfprivacy._measure.description import Origins
     from dfprivacy._measure.evaluate import Table
+    from dfprivacy._measure.kept import Kept
     from dfprivacy._measure.query import Query
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord, Reveal
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["CallBudget", "KeptMeasurements", "Paying"]
+__all__ = ["CallBudget", "Paying"]
 
 T = TypeVar("T")
 _ALL, _NOTHING = Fraction(1), Fraction(0)
@@ -51,47 +47,6 @@ class CallBudget(Protocol):
         ...
 
 
-class KeptMeasurements(Protocol):
-    """What was measured before, as one call may take it in place of measuring."""
-
-    fresh: bool
-    call: str
-
-    @property
-    def used(self) -> bool:
-        """Whether anything is kept at all."""
-        ...
-
-    @property
-    def origins(self) -> Origins:
-        """Distribution and version of each package with plugins."""
-        ...
-
-    def look(self, descriptions: Sequence[str]) -> None:
-        """Look for what is kept of some descriptions, all at once."""
-        ...
-
-    def like(self, description: str, noise: str) -> list[KeptMeasurement]:
-        """Find what is kept of a description with a kind of noise, oldest first."""
-        ...
-
-    def best(self, known: Sequence[Part], wanted: KeptMeasurement) -> Part | None:
-        """Choose the most accurate, if it is at least as accurate as what is wanted, and need not be fresh."""
-        ...
-
-    def take(self, part: Part) -> None:
-        """Record that this call has taken these coordinates, so that it takes none of them twice."""
-        ...
-
-    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
-        """Read its noisy values."""
-        ...
-
-    def add(self, measurement: Measurement) -> None:
-        """Keep what was measured, when the call ends."""
-        ...
-
-
 @dataclass
 class Paying:
     """What a call has, and what is left of its price."""
@@ -99,7 +54,7 @@ class Paying:
     _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
     _table: Table
     _budget: CallBudget
-    _kept: KeptMeasurements | None = None
+    _kept: Kept | None = None
     _steps: Steps | None = None  # default: those of this table alone
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)

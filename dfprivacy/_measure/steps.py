@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._measure.paying import CallBudget, KeptMeasurements
+    from dfprivacy._measure.kept import Kept
+    from dfprivacy._measure.paying import CallBudget
     from dfprivacy._measure.pricing import Price
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features.integers import Integers
@@ -118,7 +119,7 @@ class Steps:
     ----------
     budget : CallBudget
         The account, or the two accounts, that pay.
-    kept : KeptMeasurements, optional
+    kept : Kept, optional
         What the ledger keeps.
     whole : Table, optional
         The table of which the groups are; default: there is one group.
@@ -129,7 +130,7 @@ class Steps:
     def __init__(
         self,
         budget: CallBudget,
-        kept: KeptMeasurements | None = None,
+        kept: Kept | None = None,
         whole: Table | None = None,
         *,
         dry: bool = False,
@@ -279,7 +280,7 @@ class Steps:
             parts += [(described, features.dimension, own)] if described is not None else []
         return parts
 
-    def _recalled(self, kept: KeptMeasurements, part: Part, asked: Asked) -> Taken:
+    def _recalled(self, kept: Kept, part: Part, asked: Asked) -> Taken:
         """Take the values of a measurement that is kept, at no charge."""
         of = part.kept
         record = cast("Price", asked.price).record

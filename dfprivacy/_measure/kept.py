@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfprivacy._ledger.measurements import MOST, digest
 from dfprivacy._measure.description import Origins
-from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,14 +33,19 @@ class Kept:
     ----------
     account : Account or JointAccount
         Whose measurements they are.
+    origins : mapping of str to str
+        Distribution and version of each package with plugins.
     call : str
         The call's number, which tells its measurements from all others; empty for plans.
     fresh : bool
         Whether to measure anew what is kept.
     """
 
-    def __init__(self, account: Account | JointAccount, call: str = "", *, fresh: bool) -> None:
+    def __init__(
+        self, account: Account | JointAccount, origins: Mapping[str, str], call: str = "", *, fresh: bool
+    ) -> None:
         self.call = call
+        self.origins = Origins(origins)
         self.new: list[Measurement] = []
         self._account = account
         self.fresh = fresh
@@ -53,11 +56,6 @@ class Kept:
     def used(self) -> bool:
         """Whether measurements are kept at all."""
         return self._account.keeps_measurements
-
-    @cached_property
-    def origins(self) -> Origins:
-        """Distribution and version of each package with plugins."""
-        return Origins(registry("").origins)
 
     def look(self, descriptions: Sequence[str]) -> None:
         """Look for what is kept of some descriptions, all at once."""
