@@ -12,10 +12,10 @@ import numpy as np
 
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, column_of
+from dfprivacy_kernel.design import Count, Design, Mismatch, check_groups, column_of
 from dfprivacy_kernel.embedding import embed
-from dfprivacy_kernel.sums import ROUNDING, mapped, totals
+from dfprivacy_kernel.groups import Groups, OfGroups
+from dfprivacy_kernel.sums import ROUNDING
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -64,7 +64,7 @@ class KernelLocations(Release):
         return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
 
 
-class Witness(OfRows):
+class Witness(OfGroups):
     """How far the mean kernel values of two groups are apart, at each of some public rows.
 
     Means are sums over complete rows, divided by the number of all. Kernel values are in [0, 1], so one row of a
@@ -72,26 +72,23 @@ class Witness(OfRows):
     """
 
     def __init__(self, groups: Groups, embedding: Embedding) -> None:
-        self.groups, self.embedding = groups, replace(embedding, centre=0.0)
-        self.columns = (groups.by, *embedding.columns)
-        self.shape = (len(embedding.map),)
-        self.rows = groups.rows or groups.sizes or (1, 1)
+        super().__init__(groups, replace(embedding, centre=0.0), (len(embedding.map),))
+        self.rows = groups.rows or groups.counted
         self.error = 2 * ROUNDING
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        members = self.groups.members(rows)
-        sums = totals(rows, self.embedding.steps, lambda part: members[:, part], (2, self.embedding.width))
-        first, second = mapped(self.embedding, sums)
-        apart: Array = np.abs(first / self.rows[0] - second / self.rows[1])
+        samples = self.groups.samples(rows, self.embedding, paired=False)
+        first, second = (sample.total() / size for sample, size in zip(samples, self.rows, strict=True))
+        apart: Array = np.abs(first - second)
         return apart
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves it."""
-        if {column.name for column in self.embedding.columns} <= public:
-            return 0.0
-        if relation == "add_remove" or self.groups.by.name not in public:
+        if not self.groups.stays(relation, public):
             return math.inf
+        if self.agreed(public):
+            return 0.0
         return (1.0 if norm == math.inf else self.dimension ** (1 / norm)) / min(self.rows)
 
     def describe(self) -> str:
@@ -194,7 +191,7 @@ def kernel_locations(
     check_groups(compared, design, "moments", paired=False, variant=None)
     points, chosen = design.points, []
     for step in range(n_locations):
-        embedding = _at(design, points)
+        embedding = embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)
         (best,) = curator.select(Witness(compared, embedding), share=Fraction(1, n_locations))
         chosen.append(points[best])
         (part,) = embedding.parts
@@ -216,8 +213,3 @@ def _(measured: tuple[Design, Array]) -> KernelLocations:
             "Test other rows than these: chosen on the rows that are tested, locations make p-values too small.",
         ),
     )
-
-
-def _at(design: Design, points: Array) -> Embedding:
-    """Make the kernel values at some of the candidates."""
-    return embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)
