@@ -111,14 +111,14 @@ def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Colum
 
 def check_method(
     method: Method,
-    *,
-    paired: bool,
-    pvalue: bool,
-    permutations: int,
     alpha: float,
+    permutations: int,
     variant: Variant | None,
     features: Features | None,
     gamma: float | None,
+    *,
+    paired: bool,
+    pvalue: bool,
 ) -> None:
     """Refuse arguments that a method has no use for."""
     if variant is not None and method != "moments":

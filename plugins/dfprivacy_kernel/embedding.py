@@ -127,7 +127,7 @@ class Embedding:
 
     def diameter(self, public: frozenset[str]) -> float:
         """Largest distance of two rows that agree on the public columns, rounding of the values included."""
-        if self._agree(public):
+        if self.agreed(public):
             return 0.0
         farthest = _length(stretch * span.diameter(2, public) for span, stretch in self.spans)
         return (farthest + 2 * self._grain) * ABOVE
@@ -147,7 +147,7 @@ class Embedding:
         float
             The bound; see `dfprivacy_kernel.embedding.lift`.
         """
-        if self._agree(public):
+        if self.agreed(public):
             return 0.0
         everywhere = self.diameter(frozenset())
         plain = lift(rows * self.diameter(public), everywhere)
@@ -168,7 +168,8 @@ class Embedding:
         rounded = 8 * rounding * (longest + rounding)
         return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
-    def _agree(self, public: frozenset[str]) -> bool:
+    def agreed(self, public: frozenset[str]) -> bool:
+        """Tell whether rows agree on all columns."""
         return all(column.name in public for column in self.columns)
 
     @cached_property
@@ -238,38 +239,31 @@ def embed(
     parts: list[RowFeatures] = []
     maps: list[Array] = []
     spans: list[tuple[RowFeatures, float]] = []
+    part: RowFeatures
+    span: RowFeatures
     for lengthscale in lengthscales:
-        if kind == "scf":
-            lengths = np.array([_in_units(column, lengthscale) for column in columns])
-            part: RowFeatures = features.Fourier(columns, features.gaussian_frequencies(lengths, len(points)))
+        lengths = {c.name: c.half / 3 * lengthscale / math.sqrt(2) for c in columns if c.bounds is not None}
+        kernel = features.ProductKernel(columns, lengths or 1.0, mismatch)
+        scale = weight
+        if kind == "nystrom":
+            span = nystrom = features.Nystrom(kernel, points, _TOLERANCE)
+            part, matrix, kept = features.Kernel(kernel, nystrom.points), nystrom.map, nystrom.points
         else:
-            kernel = kernel_of(columns, lengthscale, mismatch)
-            if kind == "nystrom":
-                nystrom = features.Nystrom(kernel, points, _TOLERANCE)
-                parts.append(features.Kernel(kernel, nystrom.points))
-                maps.append(weight * nystrom.map)
-                spans.append((nystrom, weight))
-                kept = nystrom.points
-                continue
-            part = features.Kernel(kernel, points)
-        scale = weight * min(1.0, math.sqrt(2) / part.diameter(2, frozenset())) if mapped else weight
+            part = span = (
+                features.Fourier(columns, features.gaussian_frequencies(np.array([*lengths.values()]), len(points)))
+                if kind == "scf"
+                else features.Kernel(kernel, points)
+            )
+            matrix = np.eye(part.dimension)
+            if mapped:
+                scale *= min(1.0, math.sqrt(2) / part.diameter(2, frozenset()))
         parts.append(part)
-        maps.append(scale * np.eye(part.dimension))
-        spans.append((part, scale))
+        maps.append(scale * matrix)
+        spans.append((span, scale))
     exact = scipy.linalg.block_diag(*maps)
     rounded = np.ldexp(np.rint(np.ldexp(exact, MAP_STEP)), -MAP_STEP)
     centre = 0.5 if kind == "me" and not mapped else 0.0
     return Embedding(tuple(parts), rounded, tuple(spans), kept, centre, float(np.linalg.norm(rounded - exact)))
-
-
-def kernel_of(columns: Sequence[Column], lengthscale: float, mismatch: float) -> features.ProductKernel:
-    """Make the kernel exp(-|u - u'|²/lengthscale²), u in sixths of the bounds, times that of the categories."""
-    lengths = {column.name: _in_units(column, lengthscale) for column in columns if column.bounds is not None}
-    return features.ProductKernel(columns, lengths or 1.0, mismatch)
-
-
-def _in_units(column: Column, lengthscale: float) -> float:
-    return column.half / 3 * lengthscale / math.sqrt(2)
 
 
 def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:

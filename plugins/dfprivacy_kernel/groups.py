@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Embedding
 
-__all__ = ["Groups", "OfGroups", "given_of"]
+__all__ = ["Groups", "OfGroups", "given_of", "times"]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 
@@ -146,16 +147,39 @@ class Groups:
 
 
 class OfGroups(OfRows):
-    """A statistic of the embedded rows of groups."""
+    """A statistic of the embedded rows of groups, which can move where a row changes its content only.
+
+    Attributes
+    ----------
+    what : str
+        What it is, in words.
+    """
+
+    what: str
 
     def __init__(self, groups: Groups, embedding: Embedding, shape: tuple[int, ...]) -> None:
         self.groups, self.embedding, self.shape = groups, embedding, shape
         self.columns = (*groups.columns, *embedding.columns)
         self.error = groups.most * len(embedding.map) * ROUNDING
 
-    def agreed(self, public: frozenset[str]) -> bool:
-        """Tell whether all that is compared is public."""
-        return {column.name for column in self.embedding.columns} <= public
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it: by anything, where one can come, go or change its group."""
+        if not self.groups.stays(relation, public):
+            return math.inf
+        return 0.0 if self.embedding.agreed(public) else self.moves(norm, public)
+
+    def moves(self, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it, of which not all is public."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Name it in words."""
+        return f"{self.what} ({self.embedding.named})"
+
+
+def times(norm: float, dimension: int) -> float:
+    """How many times larger a vector's norm can be than its largest coordinate."""
+    return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
 def given_of(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,7 +13,7 @@ from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.design import Count, Design, Mismatch, check_groups, column_of
 from dfprivacy_kernel.embedding import embed
-from dfprivacy_kernel.groups import Groups, OfGroups
+from dfprivacy_kernel.groups import Groups, OfGroups, times
 from dfprivacy_kernel.sums import ROUNDING
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ class Witness(OfGroups):
         super().__init__(groups, replace(embedding, centre=0.0), (len(embedding.map),))
         self.rows = groups.rows or groups.counted
         self.error = 2 * ROUNDING
+        self.what = f"the witness function at {self.dimension} public rows"
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
@@ -83,17 +83,9 @@ class Witness(OfGroups):
         apart: Array = np.abs(first - second)
         return apart
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it."""
-        if not self.groups.stays(relation, public):
-            return math.inf
-        if self.agreed(public):
-            return 0.0
-        return (1.0 if norm == math.inf else self.dimension ** (1 / norm)) / min(self.rows)
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the witness function at {self.dimension} public rows ({self.embedding.named})"
+        return times(norm, self.dimension) / min(self.rows)
 
 
 @mechanism(columns={"columns": ["numeric"], "categories": ["category"], "by": "category", "other": "view"})
@@ -111,7 +103,7 @@ def kernel_locations(
     categories: Sequence[Column] | None = None,
     mismatch: Mismatch = 0.5,
     nan_policy: NanPolicy = "omit",
-) -> tuple[Design, Array]:
+) -> KernelLocations:
     r"""Choose where ``kernel_two_sample(method="moments")`` is to look: where two groups differ most, about.
 
     Ask it of rows that are held out, ``view.where(fold=0)`` with a public column, and test the others: chosen on
@@ -198,15 +190,8 @@ def kernel_locations(
         points = points[part.features(points)[:, best] <= _ALIKE]  # type: ignore[attr-defined]
         if not len(points) and step < n_locations - 1:
             break
-    return design, np.array(chosen)
-
-
-@kernel_locations.concludes
-def _(measured: tuple[Design, Array]) -> KernelLocations:
-    """Write them down."""
-    design, chosen = measured
     return KernelLocations(
-        locations=design.located(chosen),
+        locations=design.located(np.array(chosen)),
         columns=tuple(column.name for column in design.columns),
         lengthscale=design.lengthscales[0],
         notes=(

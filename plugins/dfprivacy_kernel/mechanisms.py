@@ -162,24 +162,10 @@ def kernel_two_sample(
     """
     column = column_of(by, other, paired=paired)
     first, second = chosen_groups(column, groups)
-    check_method(
-        method,
-        paired=paired,
-        pvalue=pvalue,
-        permutations=n_permutations,
-        alpha=alpha,
-        variant=variant,
-        features=features,
-        gamma=gamma,
-    )
-    design = Design.read(
-        (*columns, *(categories or ())),
-        features or ("me" if method == "moments" else "nystrom"),
-        lengthscale,
-        mismatch,
-        locations,
-        _LOCATIONS[method] if n_locations is None else n_locations,
-    )
+    check_method(method, alpha, n_permutations, variant, features, gamma, paired=paired, pvalue=pvalue)
+    kind = features or ("me" if method == "moments" else "nystrom")
+    landmarks = n_locations or _LOCATIONS[method]
+    design = Design.read((*columns, *(categories or ())), kind, lengthscale, mismatch, locations, landmarks)
     compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
     check_groups(compared, design, method, paired=paired, variant=variant)
     comparison = Comparison(method, design, compared, alpha, variant)

@@ -207,12 +207,8 @@ class _OfFeatures(OfGroups):
         self.weights = 1 / np.concatenate(spreads)
         super().__init__(groups, embedding, self.weights.shape)
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves it; there is no bound where a row can come, go, or change its group."""
-        if not self.groups.stays(relation, public):
-            return math.inf
-        if self.agreed(public):
-            return 0.0
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far one row, or pair, moves it."""
         stretch = 1.0  # the corners of a cube are on the grid, while rounding may put a row outside of a ball
         if not self.embedding.centre:
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
@@ -232,6 +228,7 @@ class Differences(_OfFeatures):
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         super().__init__(groups, embedding, kind, groups.counted)
+        self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
@@ -252,10 +249,6 @@ class Differences(_OfFeatures):
             return contrast
         return replace(contrast, sizes=tuple(np.maximum(1.0, counts).tolist()), count_noise=sigma * COUNT_NOISE)
 
-    def describe(self) -> str:
-        """Name them in words."""
-        return f"differences at {self.J} locations, and second moments ({self.embedding.named})"
-
 
 class Summary(_OfFeatures):
     """Mean and second moment of the features of all rows, or of half the differences of pairs.
@@ -266,6 +259,8 @@ class Summary(_OfFeatures):
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         super().__init__(groups, embedding, kind, groups.counted[:1])
         self.error = 2 * self.sizes[0] * self.J * ROUNDING
+        of = "differences of pairs at " if groups.paired else ""
+        self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
@@ -280,11 +275,6 @@ class Summary(_OfFeatures):
         (mean,), second, counts, sigma = self._told(measured)
         party = Party(mean, second, self.noise.times(sigma), float(self.sizes[0]), reach=self.reach)
         return party.of_complete(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
-
-    def describe(self) -> str:
-        """Name them in words."""
-        of = "differences of pairs at " if self.groups.paired else ""
-        return f"means of {of}{self.J} features, and second moments ({self.embedding.named})"
 
 
 def symmetric(upper: Array, J: int) -> Array:

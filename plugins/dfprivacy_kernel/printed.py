@@ -77,6 +77,8 @@ class Moment(OfGroups):
         self.weights = np.repeat(self.divisors / reach, width, axis=1)
         super().__init__(groups, embedding, self.weights.shape)
         self.error = sum(rows) * self.J * ROUNDING
+        of = "differences of pairs at " if self.pairs else ""
+        self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
@@ -86,19 +88,9 @@ class Moment(OfGroups):
         value: Array = np.stack(upper) / self.divisors * self.weights
         return value
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row, or pair, moves it."""
-        if not self.groups.stays(relation, public):
-            return math.inf
-        if self.agreed(public):
-            return 0.0
         return math.sqrt(self.dimension) if norm == 1 else 1.0
-
-    def describe(self) -> str:
-        """Name it in words."""
-        what = "means" if self.degree == 1 else "second moments"
-        of = "differences of pairs at " if self.pairs else ""
-        return f"{what} of {of}{self.J} features ({self.embedding.named})"
 
 
 def measure_printed(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
+from dfprivacy.plotting import axes, below, forest, ink, wrapped
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_kernel.law import Measured
@@ -314,23 +314,20 @@ class KernelTest(Release):
             parts = [noise_share(se, math.sqrt(max(se**2 - noise**2, 0.0))) for se in self.standard_errors]
             what = f"witness of {about}: {self.groups[0]} minus {self.groups[1]}"
             return forest(self._places, ends, what, ax, noise=parts, confidence=self.confidence)
-        ax = axes(ax)
-        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
-        title = decided if self.pvalue is None else f"p = {self.pvalue:.3g}"
-        mmd = self.statistic is not None and self.method == "mmd"
-        what = wrapped(f"{'maximum mean discrepancy' if mmd else 'p-value'} of {about}")
-        ax.set(yticks=[], xlabel=what, title=f"{self.groups[0]} and {self.groups[1]}, {title}")
-        if mmd and self.statistic is not None:
+        pair = f"{self.groups[0]} and {self.groups[1]}"
+        if self.method == "mmd" and self.statistic is not None:
             low, high = (self.statistic if end is None else end for end in (self.low, self.high))
-            interval(ax, 0, self.statistic, (low, high))
-            ax.plot(self.statistic, 0, "o", color=ink(ax))
-            explained(ax, self.confidence, [None], "o")
-            return ax
-        if self.pvalue is not None:
-            ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-        ax.axvline(self.alpha, color="grey", ls=":", label="level")
-        ax.set_xlim(-0.02, 1.02)
-        below(ax)
+            what = f"maximum mean discrepancy of {about}"
+            ax = forest([pair], [(self.statistic, low, high)], what, ax, confidence=self.confidence)
+        else:
+            ax = axes(ax)
+            ax.set(yticks=[], xlabel=wrapped(f"p-value of {about}"), xlim=(-0.02, 1.02))
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
+            if self.pvalue is not None:
+                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            below(ax)
+        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
+        ax.set_title(f"{pair}, {decided if self.pvalue is None else f'p = {self.pvalue:.3g}'}")
         return ax
 
     @property

@@ -14,7 +14,7 @@ import scipy
 from dfprivacy.features import Batch, number
 from dfprivacy.statistics import OfPermutations
 from dfprivacy_kernel.embedding import ABOVE
-from dfprivacy_kernel.groups import OfGroups
+from dfprivacy_kernel.groups import OfGroups, times
 from dfprivacy_kernel.sums import ROUNDING, mapped, totals
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Separation(OfGroups):
 
     def __init__(self, groups: Groups, embedding: Embedding, share: tuple[float, float] = (0.0, 1.0)) -> None:
         super().__init__(groups, embedding, (1,))
+        self.what = "the distance of the groups' mean embeddings"
         unit = 1 << SHARE_STEP
         self.share = low, high = math.floor(share[0] * unit), math.ceil(share[1] * unit)
         self.part = 1.0
@@ -103,10 +104,6 @@ class Separation(OfGroups):
         agreed = public if self.groups.settled(relation, public) else frozenset()
         return self.embedding.diameter(agreed) / (1.0 if known else self.part)
 
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the distance of the groups' mean embeddings ({self.embedding.named})"
-
 
 def middle(embedding: Embedding) -> Any:
     """Give the values in whole steps of a public row: the middle of the bounds, the first of the categories."""
@@ -135,6 +132,10 @@ class Spread(OfGroups):
         self.unit = 2.0 if groups.sizes else embedding.lift(frozenset())
         self.weights = np.array([1.0] * groups.counts + [share / self.unit] * 3)
         self.error /= min(self.unit, 1.0)
+        of, rows = ("rows of each group", "embedded rows")
+        if groups.paired:
+            of, rows = ("pairs", "differences of paired rows")
+        self.what = f"the {of}, and the spread of the {rows}" if groups.counts else f"the spread of the {rows}"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
@@ -161,18 +162,11 @@ class Spread(OfGroups):
         fixed = groups.settled(relation, public)
         agreed = fixed
         if self.share < 1:  # a row may be drawn, and not what comes in its place
-            agreed &= self.agreed(public)
+            agreed &= self.embedding.agreed(public)
         stretch = self.embedding.lift(public if agreed else frozenset(), 2 if groups.paired else 1) / self.unit
         if groups.counts and not fixed:
             stretch = max(stretch, 1.0)
-        return stretch * (1.0 if norm == math.inf else self.dimension ** (1 / norm))
-
-    def describe(self) -> str:
-        """Name them in words."""
-        of = "pairs" if self.groups.paired else "rows of each group"
-        counted = f"the {of}, and " if self.groups.counts else ""
-        rows = "differences of paired rows" if self.groups.paired else "embedded rows"
-        return f"{counted}the spread of the {rows} ({self.embedding.named})"
+        return stretch * times(norm, self.dimension)
 
 
 _ROWS, _ROWS_EACH = 1 << 15, 1 << 8
@@ -241,9 +235,9 @@ def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bo
 def _mixed(numbers: Hashes) -> Hashes:
     """Hash whole numbers of 64 bits, one to one; they are overwritten."""
     numbers += _GAMMA
-    for shift, times in _MIX:
+    for shift, factor in _MIX:
         numbers ^= numbers >> shift
-        numbers *= times
+        numbers *= factor
     numbers ^= numbers >> _LAST
     return numbers
 
@@ -264,6 +258,8 @@ class Rearranged(OfGroups, OfPermutations):
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
+
+    what = "the MMD of rearranged rows"
 
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding, (permutations + 1,))
@@ -306,10 +302,6 @@ class Rearranged(OfGroups, OfPermutations):
             return self.embedding.diameter(public) / min(self.groups.sizes)
         return self.embedding.diameter(frozenset()) * self._unit
 
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the MMD of rearranged rows ({self.embedding.named})"
-
 
 def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draw n of some rows, every choice equally likely: each row on its own, and then the number is evened out."""
@@ -343,6 +335,8 @@ class Whitened(Rearranged):
     so the statistics of all relabellings are exchangeable.
     """
 
+    what = "the whitened MMD of rearranged rows"
+
     def __init__(
         self, groups: Groups, embedding: Embedding, permutations: int, epsilon: float, gamma: float | None = None
     ) -> None:
@@ -374,10 +368,6 @@ class Whitened(Rearranged):
             return whitened_sensitivity(n, m, moved, lifted, self.gamma, CLIP)
         moved, lifted = self.embedding.diameter(frozenset()), self.embedding.lift(frozenset())
         return whitened_move((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the whitened MMD of rearranged rows ({self.embedding.named})"
 
 
 def ridge(total: int, diameter: float, part: float) -> float:
@@ -430,7 +420,7 @@ def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> f
 class PairedSeparation(OfGroups):
     """The length of the sum of the differences z of pairs, which one pair moves by twice the diameter."""
 
-    part = 1.0
+    what, part = "the mean difference of paired rows", 1.0
 
     def __init__(self, groups: Groups, embedding: Embedding) -> None:
         super().__init__(groups, embedding, (1,))
@@ -449,13 +439,11 @@ class PairedSeparation(OfGroups):
             return moved
         return max(moved, self.embedding.diameter(frozenset()))
 
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the mean difference of paired rows ({self.embedding.named})"
-
 
 class Flipped(PairedSeparation, OfPermutations):
     """T, and T after the signs of the differences are drawn anew, B times."""
+
+    what = "the mean difference, and those of exchanged pairs, of paired rows"
 
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding)
@@ -476,7 +464,3 @@ class Flipped(PairedSeparation, OfPermutations):
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one pair moves each of them."""
         return super().sensitivity(relation, norm, public) / self.groups.counted[0]
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the mean difference, and those of exchanged pairs, of paired rows ({self.embedding.named})"
