@@ -38,7 +38,7 @@ _STRETCH = 1.06
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KME(WeightedPoints):
     """A private kernel mean embedding: a noisy mean feature, and weighted points that stand for it.
 
@@ -349,7 +349,7 @@ class KME(WeightedPoints):
         if mass < _MASSES * self.noise_standard_error:
             notes = ("Hardly any weight has the given values: what is said of the others is noise.",)
         kept = [i for i, name in enumerate(names) if name not in given]
-        return self._restricted(kept, np.where(chosen, share, 0.0)[chosen] / mass, notes, chosen)
+        return self._restricted(kept, self.locations[chosen], share[chosen] / mass, notes)
 
 
 def interval_of(column: Column, value: object) -> tuple[float, float]:
