@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array
-    from dfprivacy_kernel.groups import Groups
 
 __all__ = ["SHARE", "Measured", "Moments", "Null", "cube", "cube_noise", "share_interval"]
 

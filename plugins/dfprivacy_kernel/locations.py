@@ -11,10 +11,9 @@ import numpy as np
 
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy_kernel.design import Count, Design, Mismatch, check_groups, column_of
-from dfprivacy_kernel.embedding import embed
-from dfprivacy_kernel.groups import Groups, OfGroups, times
-from dfprivacy_kernel.sums import ROUNDING
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, column_of
+from dfprivacy_kernel.embedding import ROUNDING, embed
+from dfprivacy_kernel.statistics import OfGroups, times
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -180,7 +179,7 @@ def kernel_locations(
     pair = chosen_groups(column, groups)
     design = Design.read((*columns, *(categories or ())), "me", lengthscale, mismatch, locations, n_candidates)
     compared = Groups.of(curator, column, (pair[0], pair[1]), design.columns, nan_policy)
-    check_groups(compared, design, "moments", paired=False, variant=None)
+    check_groups(compared, design, "moments")
     points, chosen = design.points, []
     for step in range(n_locations):
         embedding = embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy_kernel.design import Count, Design, Mismatch, check_groups, check_method, column_of
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, column_of
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.law import SHARE, Measured, share_interval
 from dfprivacy_kernel.moments import Contrast, Differences, Summary
 from dfprivacy_kernel.printed import Variant, measure_printed
@@ -167,7 +166,7 @@ def kernel_two_sample(
     landmarks = n_locations or _LOCATIONS[method]
     design = Design.read((*columns, *(categories or ())), kind, lengthscale, mismatch, locations, landmarks)
     compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
-    check_groups(compared, design, method, paired=paired, variant=variant)
+    check_groups(compared, design, method, variant)
     comparison = Comparison(method, design, compared, alpha, variant)
     embedding = design.embedding(mapped=method != "moments")
     if method == "moments":

@@ -12,9 +12,8 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
-from dfprivacy_kernel.design import Count, Design, Mismatch
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_of
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.groups import Groups, given_of
 from dfprivacy_kernel.moments import Party, Scales, Summary, reach_of
 from dfprivacy_kernel.printed import measure_printed
 from dfprivacy_kernel.results import KernelTest, conclude_parties

@@ -15,16 +15,16 @@ import numpy as np
 from scipy.special import chdtrc
 
 from dfprivacy.schema import UNDECLARED
-from dfprivacy_kernel.groups import OfGroups
-from dfprivacy_kernel.sums import ROUNDING
+from dfprivacy_kernel.embedding import ROUNDING
+from dfprivacy_kernel.statistics import OfGroups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy import NoisyValue
     from dfprivacy.features import Batch
+    from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.groups import Groups
 
 __all__ = [
     "COUNT_NOISE",

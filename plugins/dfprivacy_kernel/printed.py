@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from dfprivacy.features import Given, OneHot
-from dfprivacy_kernel.groups import OfGroups
+from dfprivacy_kernel.embedding import ROUNDING
 from dfprivacy_kernel.moments import Conclusion, Party, Scales, reach_of, symmetric
-from dfprivacy_kernel.sums import ROUNDING
+from dfprivacy_kernel.statistics import OfGroups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy import Curator
     from dfprivacy.features import Batch
+    from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.groups import Groups
 
 __all__ = ["Moment", "Variant", "conclude_printed", "measure_printed", "weighted_chi_squared"]
 

@@ -20,8 +20,7 @@ from dfprivacy_kernel.printed import conclude_printed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy_kernel.design import Design
-    from dfprivacy_kernel.groups import Groups
+    from dfprivacy_kernel.design import Design, Groups
     from dfprivacy_kernel.printed import Variant
 
 __all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclude_test"]

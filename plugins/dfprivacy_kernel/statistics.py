@@ -12,10 +12,8 @@ import numpy as np
 import scipy
 
 from dfprivacy.features import Batch, number
-from dfprivacy.statistics import OfPermutations
-from dfprivacy_kernel.embedding import ABOVE
-from dfprivacy_kernel.groups import OfGroups, times
-from dfprivacy_kernel.sums import ROUNDING, mapped, totals
+from dfprivacy.statistics import OfPermutations, OfRows
+from dfprivacy_kernel.embedding import ABOVE, ROUNDING, mapped, totals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy_kernel.embedding import Array, Embedding
-    from dfprivacy_kernel.groups import Groups
-    from dfprivacy_kernel.sums import Sample
+    from dfprivacy_kernel.design import Groups
+    from dfprivacy_kernel.embedding import Array, Embedding, Sample
 
     Hashes = NDArray[np.uint64]
 
@@ -33,6 +30,7 @@ __all__ = [
     "CLIP",
     "SHARE_STEP",
     "Flipped",
+    "OfGroups",
     "PairedSeparation",
     "Rearranged",
     "Separation",
@@ -42,12 +40,49 @@ __all__ = [
     "ridge",
     "share_of",
     "subset",
+    "times",
     "whitened_move",
     "whitened_sensitivity",
 ]
 
 SHARE_STEP = 20
 """The ends of the interval for the share of the first group are whole multiples of 2^-20."""
+
+
+class OfGroups(OfRows):
+    """A statistic of the embedded rows of groups, which can move where a row changes its content only.
+
+    Attributes
+    ----------
+    what : str
+        What it is, in words.
+    """
+
+    what: str
+
+    def __init__(self, groups: Groups, embedding: Embedding, shape: tuple[int, ...]) -> None:
+        self.groups, self.embedding, self.shape = groups, embedding, shape
+        self.columns = (*groups.columns, *embedding.columns)
+        self.error = groups.most * len(embedding.map) * ROUNDING
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it: by anything, where one can come, go or change its group."""
+        if not self.groups.stays(relation, public):
+            return math.inf
+        return 0.0 if self.embedding.agreed(public) else self.moves(norm, public)
+
+    def moves(self, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it, of which not all is public."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Name it in words."""
+        return f"{self.what} ({self.embedding.named})"
+
+
+def times(norm: float, dimension: int) -> float:
+    """How many times larger a vector's norm can be than its largest coordinate."""
+    return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
 class Separation(OfGroups):
@@ -80,23 +115,16 @@ class Separation(OfGroups):
         """Compute it."""
         sample, members = self.groups.pooled(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
-        first, rest, unit = self._parts(n, m)
+        low, high = ((n + m) * end for end in self.share)
+        whole = (n + m) << SHARE_STEP
+        first = min(max(n << SHARE_STEP, low), high)  # the share of the first group, held within the interval
+        rest = whole - first
         sums = totals(sample, lambda at: members[:, at].astype(np.float64), 2)
         apart = rest * sums[0] - first * sums[1]
         surplus = rest * n - first * m  # 0 but where the share lies outside of the interval
         if surplus:
             apart = apart - surplus * middle(self.embedding)
-        return np.array([float(np.linalg.norm(mapped(self.embedding, apart[None]))) / unit / self.part])
-
-    def _parts(self, n: int, m: int) -> tuple[int, int, int]:
-        """Give the share of the first group, that of the second, and their sum: whole numbers."""
-        low, high = self.share
-        unit = 1 << SHARE_STEP
-        if n * unit < low * (n + m):
-            return low, unit - low, unit
-        if n * unit > high * (n + m):
-            return high, unit - high, unit
-        return n, m, max(n + m, 1)
+        return np.array([float(np.linalg.norm(mapped(self.embedding, apart[None]))) / max(whole, 1) / self.part])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it."""
@@ -264,6 +292,7 @@ class Rearranged(OfGroups, OfPermutations):
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding, (permutations + 1,))
         self._n, self._m = groups.counted
+        self._unit = (self._n + self._m) / (self._n * self._m)  # what turns G into T
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
@@ -283,11 +312,6 @@ class Rearranged(OfGroups, OfPermutations):
         sums = totals(sample, coefficients, self.dimension + 1)
         apart = mapped(self.embedding, (n + m) * sums[:-1] - n * sums[-1])  # m S_X - n S_Y
         return self.lengths(apart / max(n + m, 1) * self._unit, sample)
-
-    @property
-    def _unit(self) -> float:
-        """What turns G into T."""
-        return (self._n + self._m) / (self._n * self._m)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
         """Give T of each difference of means, shape (B + 1, F)."""
@@ -363,10 +387,10 @@ class Whitened(Rearranged):
         if plain in {0.0, math.inf}:
             return plain
         n, m = self._n, self._m
-        if self.groups.sizes is not None:
-            moved, lifted = self.embedding.diameter(public), self.embedding.lift(public)
+        agreed = public if self.groups.sizes else frozenset()
+        moved, lifted = self.embedding.diameter(agreed), self.embedding.lift(agreed)
+        if self.groups.sizes:
             return whitened_sensitivity(n, m, moved, lifted, self.gamma, CLIP)
-        moved, lifted = self.embedding.diameter(frozenset()), self.embedding.lift(frozenset())
         return whitened_move((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
 
 

@@ -297,7 +297,9 @@ class KME(WeightedPoints):
         if isinstance(other, Release):
             raise ArgumentError("These points have no noise law.", "Compare with the release they came from.")
         rows = self._read(other)
-        return self._sample(np.eye(self.dimension)), Sample.of_rows(rows, space.features(rows)), space
+        points, counts = np.unique(rows, axis=0, return_counts=True)  # equal rows are one point
+        public = Sample(space.features(rows).mean(axis=0), float(len(rows)), points, counts / len(rows))
+        return self._sample(np.eye(self.dimension)), public, space
 
     def _sample(self, to_common: NDArray[np.float64]) -> Sample:
         share = np.maximum(self.weights, 0)
@@ -420,12 +422,6 @@ class Sample:
     noise: float = 0.0
     count_noise: float = 0.0
     laplace: bool = False
-
-    @classmethod
-    def of_rows(cls, rows: NDArray[np.float64], psi: NDArray[np.float64]) -> Sample:
-        """Embed public rows, equal ones as one point."""
-        points, counts = np.unique(rows, axis=0, return_counts=True)
-        return cls(psi.mean(axis=0), float(len(rows)), points, counts / len(rows))
 
     @property
     def squared_noise(self) -> float:

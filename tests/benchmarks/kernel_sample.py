@@ -24,8 +24,7 @@ from results import recorded
 from dfprivacy import Column
 from dfprivacy._table.batch import Batch
 from dfprivacy_kernel import law
-from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.design import Design, Groups
 from dfprivacy_kernel.statistics import Spread, share_of
 
 ROWS, NOISES = 1 << 16, 40

@@ -29,7 +29,7 @@ from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design as Kernel
-from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.design import Groups
 from dfprivacy_kernel.law import SHARE, Measured, share_interval
 from dfprivacy_kernel.moments import COUNT_NOISE, Contrast, Differences, conclude
 from dfprivacy_kernel.statistics import Spread

@@ -12,9 +12,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
-from dfprivacy_kernel import sums
-from dfprivacy_kernel.embedding import embed, points_of
-from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.design import Groups
+from dfprivacy_kernel.embedding import embed, points_of, products_of
 from dfprivacy_kernel.statistics import Spread, _copies, drawn, share_of
 
 BY = Column("g", categories=("a", "b"), public=True)
@@ -200,7 +199,7 @@ def test_sums_of_products_are_exact(kind, n):
     chosen = rng.random(n) < 0.8
     plain = values[chosen].astype(object)
 
-    found = sums.products_of(np.array_split(values[chosen].astype(float), 3), 7)
+    found = products_of(np.array_split(values[chosen].astype(float), 3), 7)
 
     assert plain.sum(axis=0).tolist() == found[0].tolist() or not chosen.any()
     assert (plain.T.dot(plain) if chosen.any() else np.zeros((7, 7), dtype=object)).tolist() == found[1].tolist()

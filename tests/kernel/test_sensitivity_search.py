@@ -17,8 +17,8 @@ import pytest
 
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
+from dfprivacy_kernel.design import Groups
 from dfprivacy_kernel.embedding import embed, points_of
-from dfprivacy_kernel.groups import Groups
 from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.printed import Moment

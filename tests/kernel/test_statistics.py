@@ -12,8 +12,8 @@ from scipy import stats
 from dfprivacy import features
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
-from dfprivacy_kernel.embedding import STEP, Embedding, embed, points_of
-from dfprivacy_kernel.groups import Groups
+from dfprivacy_kernel.design import Groups
+from dfprivacy_kernel.embedding import STEP, Embedding, Sample, embed, mapped, points_of, totals
 from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.statistics import (
     Flipped,
@@ -25,7 +25,6 @@ from dfprivacy_kernel.statistics import (
     subset,
     whitened_sensitivity,
 )
-from dfprivacy_kernel.sums import Sample, mapped, totals
 
 BY = Column("g", categories=("a", "b"), public=True)
 LINE = (Column("x", bounds=(-1.0, 5.0), fill=2.0),)  # a sixth of the width is 1
