@@ -14,9 +14,9 @@ from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_of
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.moments import Party, Scales, Summary, reach_of
-from dfprivacy_kernel.printed import measure_printed
-from dfprivacy_kernel.results import KernelTest, conclude_parties
+from dfprivacy_kernel.moments import Party, Scales, Summary, conclude_apart, reach_of
+from dfprivacy_kernel.printed import conclude_printed, measure_printed
+from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -97,12 +97,11 @@ class KernelMessage(Release):
                 "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
         variant = self.design.get("variant")
-        conclusion, notes = conclude_parties((self._party(), other._party()), variant)
-        fields = conclusion.fields(alpha)
+        test = conclude_apart if variant is None else conclude_printed
         gone = [each.missing for each in (self, other) if each.missing is not None]
         errors = [each.missing_standard_error or 0.0 for each in (self, other)]
         return KernelTest(
-            **{**fields, "notes": (*fields["notes"], *notes)},
+            **test((self._party(), other._party())).fields(alpha),
             variant=variant,
             columns=tuple(self.design["columns"]),
             by="party",

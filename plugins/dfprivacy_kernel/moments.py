@@ -303,6 +303,8 @@ class Conclusion:
         Of the differences, from sampling and noise together.
     informative : bool
         Whether numbers of complete rows stand out of their noise; if not, the p-value is 1.
+    notes : tuple of str
+        What to know before trusting it.
     """
 
     differences: Array
@@ -311,6 +313,7 @@ class Conclusion:
     pvalue: float
     covariance: Array
     informative: bool = True
+    notes: tuple[str, ...] = ()
 
     def fields(self, alpha: float) -> dict[str, Any]:
         """Say it as fields of the result."""
@@ -323,7 +326,7 @@ class Conclusion:
             "differences": tuple(self.differences.tolist()),
             "standard_errors": tuple(np.sqrt(np.diag(self.covariance)).tolist()),
             "noise_standard_error": self.noise,
-            "notes": () if self.informative else (FEW,),
+            "notes": self.notes if self.informative else (FEW, *self.notes),
         }
 
 
@@ -347,7 +350,7 @@ def conclude(contrast: Contrast) -> Conclusion:
     return _test(d, V, math.sqrt(variance), grain, informative=min(n, m) > _TOLD * contrast.count_noise)
 
 
-def conclude_apart(*parties: Party) -> Conclusion:
+def conclude_apart(parties: Sequence[Party]) -> Conclusion:
     """Test the difference of two parties' means, each with its own second moment; or the mean difference of pairs.
 
     Of pairs, the halves of the differences were measured, whose mean is 0 under the hypothesis: so noise in the

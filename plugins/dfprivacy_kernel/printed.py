@@ -35,6 +35,10 @@ Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
 _FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values can be had again
+_PRINTED = (
+    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
+    "method='moments' without a variant is not."
+)
 _COUNTED = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
@@ -151,7 +155,7 @@ def conclude_printed(parties: Sequence[Party]) -> Conclusion:
     weights = np.linalg.eigvalsh(scale * white.T @ V @ white)
     informative = all(each.informative for each in parties)
     pvalue = weighted_chi_squared(weights, statistic) if informative else 1.0
-    return Conclusion(d, noise, statistic, pvalue, V, informative)
+    return Conclusion(d, noise, statistic, pvalue, V, informative, (_PRINTED,))
 
 
 def _positive(S: Array) -> Array:

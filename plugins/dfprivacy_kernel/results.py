@@ -14,7 +14,7 @@ from dfprivacy.plotting import axes, below, forest, ink, wrapped
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import noise_share, number, sure
 from dfprivacy_kernel.law import Measured
-from dfprivacy_kernel.moments import FEW, Conclusion, Contrast, Party, conclude, conclude_apart
+from dfprivacy_kernel.moments import FEW, Contrast, Party, conclude, conclude_apart
 from dfprivacy_kernel.printed import conclude_printed
 
 if TYPE_CHECKING:
@@ -122,30 +122,19 @@ def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float)
 def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
     """Give the fields of the moments test. TCMC does not measure how many pairs are complete."""
     groups, variant = comparison.groups, comparison.variant
-    notes: tuple[str, ...] = ()
     if isinstance(evidence, Contrast):
         conclusion, sizes, count_noise = conclude(evidence), evidence.sizes, evidence.count_noise
     else:
-        conclusion, notes = conclude_parties(evidence, variant)
+        conclusion = (conclude_apart if variant is None else conclude_printed)(evidence)
         sizes = tuple(each.size for each in evidence)
         count_noise = math.hypot(*(each.count_noise for each in evidence)) / math.sqrt(len(evidence))
-    fields = conclusion.fields(comparison.alpha)
-    told = {} if variant == "tcmc" else _missing(groups, sizes, count_noise)
     return {
-        **fields,
-        "notes": (*fields["notes"], *notes),
+        **conclusion.fields(comparison.alpha),
         "variant": variant,
         "sizes": sizes if len(sizes) > 1 else sizes * 2,
         "locations": comparison.locations,
-        **told,
+        **({} if variant == "tcmc" else _missing(groups, sizes, count_noise)),
     }
-
-
-def conclude_parties(parties: Sequence[Party], variant: Variant | None) -> tuple[Conclusion, tuple[str, ...]]:
-    """Compare two parties, or the differences of pairs with 0, and say what to know of the test."""
-    if variant is None:
-        return conclude_apart(*parties), ()
-    return conclude_printed(parties), (_PRINTED,)
 
 
 def _missing(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
@@ -163,10 +152,6 @@ _UNEQUAL, _SMALL = 10.0, 0.01
 _RARE = (
     "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be several times too small. That of method='permutation' is exact."
-)
-_PRINTED = (
-    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
-    "method='moments' without a variant is not."
 )
 
 

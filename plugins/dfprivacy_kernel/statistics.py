@@ -261,13 +261,11 @@ def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bo
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """Hash whole numbers of 64 bits, one to one; they are overwritten."""
-    numbers += _GAMMA
+    """Hash whole numbers of 64 bits, one to one."""
+    numbers = numbers + _GAMMA
     for shift, factor in _MIX:
-        numbers ^= numbers >> shift
-        numbers *= factor
-    numbers ^= numbers >> _LAST
-    return numbers
+        numbers = (numbers ^ (numbers >> shift)) * factor
+    return numbers ^ (numbers >> _LAST)
 
 
 def _copies(values: Sequence[Array]) -> Hashes:

@@ -140,7 +140,7 @@ class Cell:
         ]
         return {
             "moments": conclude(Contrast(d, u, S, noise, (n, n), (n, n))).pvalue,
-            "local moments": conclude_apart(*parties).pvalue,
+            "local moments": conclude_apart(parties).pvalue,
         }
 
 

@@ -93,7 +93,7 @@ def test_any_noisy_numbers():
 
     found = [
         conclude(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
-        conclude_apart(Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)).pvalue,
+        conclude_apart([Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]).pvalue,
     ]
 
     assert all(0 <= p <= 1 for p in found)
