@@ -1,4 +1,4 @@
-"""Which rows are compared: those of two groups in which no value is missing."""
+"""What is compared, and which arguments fit together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Range
 from dfprivacy.features import Given, OneHot
-from dfprivacy_kernel.embedding import embed, lengthscales_of, points_of
+from dfprivacy_kernel.embedding import Sample, embed, lengthscales_of, points_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,17 +23,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.printed import Variant
     from dfprivacy_kernel.results import Method
 
-__all__ = [
-    "Count",
-    "Design",
-    "Groups",
-    "Mismatch",
-    "can_be_missing",
-    "check_groups",
-    "check_method",
-    "column_of",
-    "complete",
-]
+__all__ = ["Count", "Design", "Groups", "Mismatch", "check_groups", "check_method", "column_of", "given_of"]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 
@@ -44,8 +34,8 @@ class Groups:
 
     Attributes
     ----------
-    by : Column
-        The column of the groups.
+    by : Column or None
+        The column of the groups; None of one table that is no group of any.
     pair : tuple
         The two categories.
     sizes : tuple of int or None
@@ -54,13 +44,16 @@ class Groups:
         Columns in which a row must have a value, or it is in neither group.
     rows : tuple of int or None
         Rows of each group, complete or not, None where that is private.
+    paired : bool
+        Whether the i-th rows of both groups are compared with each other, and one person's.
     """
 
-    by: Column
-    pair: tuple[Any, Any]
-    sizes: tuple[int, int] | None
+    by: Column | None
+    pair: tuple[Any, ...]
+    sizes: tuple[int, ...] | None
     given: tuple[Column, ...] = ()
-    rows: tuple[int, int] | None = None
+    rows: tuple[int, ...] | None = None
+    paired: bool = False
 
     @classmethod
     def of(
@@ -74,12 +67,9 @@ class Groups:
         paired: bool = False,
     ) -> Groups:
         """Find out what is public about two groups, which is free."""
-        given = can_be_missing(columns) if nan_policy == "omit" else ()
-        if nan_policy == "raise":
-            curator.refuse_missing(*can_be_missing(columns))
+        given = given_of(curator, columns, nan_policy)
         counts = curator.sizes(by, pair)
-        rows = None if counts is None else (int(counts[0]), int(counts[1]))
-        sizes = rows
+        rows = sizes = None if counts is None else (int(counts[0]), int(counts[1]))
         if given and rows is not None:
             sizes = None
             if all(column.public for column in given) and not paired:
@@ -88,37 +78,84 @@ class Groups:
         smallest = min(sizes or rows or (2, 2))
         if smallest < 2:  # noqa: PLR2004
             raise ArgumentError(f"A group has {smallest} rows.", "The test needs at least two rows in every group.")
-        return cls(by, pair, sizes, given, rows)
+        return cls(by, pair, sizes, given, rows, paired)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The column of the groups, if there is one."""
+        return () if self.by is None else (self.by,)
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Rows of each group that sums are divided by: those compared, or all, as far as is public."""
+        return self.sizes or self.rows or (1, 1)
+
+    @property
+    def counts(self) -> int:
+        """How many private numbers of complete rows, or pairs, there are."""
+        if self.sizes is not None:
+            return 0
+        return 2 if self.pair and not self.paired else 1
 
     @property
     def most(self) -> float:
         """The most rows there can be, for which rounding is charged."""
         return float(sum(self.rows or self.sizes or (_ROWS_MAX,)))
 
-    def members(self, rows: Batch) -> Array:
-        """Tell of each row whether it is in the first group, and in the second; shape (2, rows)."""
+    def stays(self, relation: str, public: frozenset[str]) -> bool:
+        """Tell whether a row can change its content only, and neither come, go, nor change its group."""
+        return relation == "replace_one" and {column.name for column in self.columns} <= public
+
+    def settled(self, relation: str, public: frozenset[str]) -> bool:
+        """Tell whether which rows are compared is public."""
+        known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
+        return known and self.stays(relation, public)
+
+    def complete(self, rows: Batch) -> NDArray[np.bool_]:
+        """Tell in which rows no value is missing, shape (rows,)."""
+        missing = np.zeros(rows.size, dtype=np.bool_)
+        for column in self.given:
+            missing |= rows.missing(column)
+        return ~missing
+
+    def members(self, rows: Batch) -> NDArray[np.bool_]:
+        """Tell of each row whether it is compared, in the first group and in the second; shape (groups, rows)."""
+        complete = self.complete(rows)
+        if self.by is None:
+            return complete[None]
         codes = rows.codes(self.by)
-        members = np.array([codes == self.by.code(value) for value in self.pair])
-        if self.given:
-            members &= complete(rows, self.given)
-        return members.astype(np.float64)
+        return np.array([complete & (codes == self.by.code(value)) for value in self.pair])
 
-    def chosen(self, rows: Batch) -> NDArray[np.bool_]:
-        """Tell of each row whether it is in either group."""
-        return np.asarray(self.members(rows).any(axis=0), dtype=np.bool_)
+    def pooled(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
+        """Give the rows that are compared, and whether they are in the first group and in the second."""
+        members = self.members(rows)
+        places = np.flatnonzero(members.any(axis=0))
+        return Sample(embedding, rows, places), members[:, places]
+
+    def pairs(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
+        """Give the differences of all pairs, and which pairs are complete."""
+        assert self.by is not None  # noqa: S101 - pairs are of two groups
+        codes, complete = rows.codes(self.by), self.complete(rows)
+        first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
+        return Sample(embedding, rows, first, second), complete[first] & complete[second]
+
+    def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
+        """Give the complete pairs, or else the complete rows of each group."""
+        if paired:
+            every, complete = self.pairs(rows, embedding)
+            return [every.of(complete)]
+        return [Sample(embedding, rows, np.flatnonzero(each)) for each in self.members(rows)]
 
 
-def can_be_missing(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Give the columns of which a value can be missing: not those where somebody said what that counts as."""
-    return tuple(column for column in columns if not column.filled)
+def given_of(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
+    """Give the columns in which a row must have a value, by the policy on those that can be missing.
 
-
-def complete(rows: Batch, columns: Sequence[Column]) -> NDArray[np.bool_]:
-    """Tell in which rows no value is missing, shape (rows,)."""
-    missing = np.zeros(rows.size, dtype=np.bool_)
-    for column in columns:
-        missing |= rows.missing(column)
-    return ~missing
+    A value cannot be missing of a column of which somebody said what that counts as.
+    """
+    gaps = tuple(column for column in columns if not column.filled)
+    if nan_policy == "raise":
+        curator.refuse_missing(*gaps)
+    return gaps if nan_policy == "omit" else ()
 
 
 Count: TypeAlias = Annotated[int, Range(1, 2**12)]
@@ -205,14 +242,14 @@ def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Colum
 
 def check_method(
     method: Method,
-    *,
-    paired: bool,
-    pvalue: bool,
-    permutations: int,
     alpha: float,
+    permutations: int,
     variant: Variant | None,
     features: Features | None,
     gamma: float | None,
+    *,
+    paired: bool,
+    pvalue: bool,
 ) -> None:
     """Refuse arguments that a method has no use for."""
     if variant is not None and method != "moments":
@@ -234,23 +271,26 @@ def check_method(
         )
 
 
-def check_groups(groups: Groups, design: Design, method: Method, *, paired: bool, variant: Variant | None) -> None:
+def check_groups(groups: Groups, design: Design, method: Method, variant: Variant | None = None) -> None:
     """Refuse groups that a method cannot compare."""
-    if groups.by.name in {column.name for column in design.columns}:
-        raise ArgumentError(f"by={groups.by.name!r} is among what is compared.", "Name the column of the groups.")
-    if groups.rows is None and (method != "mmd" or paired):
+    (by,) = groups.columns
+    if by.name in {column.name for column in design.columns}:
+        raise ArgumentError(f"by={by.name!r} is among what is compared.", "Name the column of the groups.")
+    if groups.rows is None:
+        if method == "mmd" and not groups.paired:
+            return
         raise ArgumentError(
             f"method={method!r} needs groups whose sizes are public.",
             'Use method="mmd", protect the table with public=[...], or select rows by public columns only.',
         )
-    if paired and groups.rows and groups.rows[0] != groups.rows[1]:
-        raise ArgumentError(
-            f"{groups.rows[0]} and {groups.rows[1]} rows are no pairs.", "Pairs need as many rows in both tables."
-        )
-    if variant == "tcmc" and groups.rows and groups.rows[0] != groups.rows[1]:
-        raise ArgumentError(
-            f"TCMC pairs rows by their order, and {groups.rows[0]} and {groups.rows[1]} rows are no pairs.",
-            'Use variant="nte", or method="moments" without a variant.',
-        )
-    if paired and method == "moments" and design.features == "nystrom":
+    if len({*groups.rows}) > 1:
+        no_pairs = f"{groups.rows[0]} and {groups.rows[1]} rows are no pairs"
+        if groups.paired:
+            raise ArgumentError(f"{no_pairs}.", "Pairs need as many rows in both tables.")
+        if variant == "tcmc":
+            raise ArgumentError(
+                f"TCMC pairs rows by their order, and {no_pairs}.",
+                'Use variant="nte", or method="moments" without a variant.',
+            )
+    if groups.paired and method == "moments" and design.features == "nystrom":
         raise ArgumentError("Moments of pairs need locations.", 'Use features="me" or "scf".')

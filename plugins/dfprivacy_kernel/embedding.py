@@ -1,13 +1,13 @@
-"""How far one row can move what is not linear in the rows; docs/explanation/kernel_two_sample.md has the proofs.
+"""What becomes of a row, how far apart two rows can be, and exact sums of rows.
 
-Every bound is computed without cancellation, so that rounding changes it by some 2^-50 of itself; it is raised by
-2^-30.
+docs/explanation/kernel_two_sample.md has the proofs. Every bound is computed without cancellation, so that rounding
+changes it by some 2^-50 of itself; it is raised by 2^-30.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,28 +19,30 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.schema import as_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy.features import RowFeatures
+    from dfprivacy.features import Batch, RowFeatures
 
     Array = NDArray[np.float64]
+    Integers = NDArray[Any]  # int64, or Python integers of any size
 
 __all__ = [
     "ABOVE",
-    "MAP_STEP",
+    "ROUNDING",
     "STEP",
     "Embedding",
     "Features",
+    "Sample",
     "embed",
     "lengthscales_of",
     "lift",
+    "mapped",
     "points_of",
-    "ridge",
-    "whitened_move",
-    "whitened_sensitivity",
+    "products_of",
+    "totals",
 ]
 
 ABOVE = 1 + 2.0**-30
@@ -69,53 +71,6 @@ def lift(moved: float, longest: float, traced: float = math.inf) -> float:
     trace = min(traced, moved * (2 * longest - moved))
     # The root is that of (2 longest - moved)² or more: nothing cancels.
     return (trace + moved * math.sqrt(4 * longest**2 - 2 * trace - moved**2)) / 2 * ABOVE
-
-
-def ridge(total: int, diameter: float, part: float) -> float:
-    """Give the γ at which the diameter is a part of √(N²γ/(N-1))."""
-    return diameter**2 * (total - 1) / (total**2 * part**2)
-
-
-def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: float, clip: float) -> float:
-    """Bound how far one row's features move min(T, clip), whatever the labels are.
-
-    Parameters
-    ----------
-    n, m : int
-        Rows in each group.
-    moved, lifted : float
-        How far the row's features move, and its outer product about the mean of the others; see `lift`.
-    gamma : float
-        The ridge.
-    clip : float
-        The largest T.
-    """
-    total = n + m
-    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
-    return whitened_move(math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most)
-
-
-def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
-    """Bound how far min(√(g'W⁻¹g), most) moves.
-
-    Parameters
-    ----------
-    shifted : float
-        At least the length by which g moves.
-    lifted : float
-        At least the largest eigenvalue of what is added to W, or taken from it.
-    ridge : float
-        At most the least eigenvalue of either W.
-    most : float
-        The largest value.
-    """
-    root = math.sqrt(1 + lifted / ridge)
-    shift = shifted / math.sqrt(ridge)
-    if shift >= most:
-        return most * ABOVE
-    # most - (most - shift)/root, where nothing cancels
-    grown = lifted / ridge / (1 + root)
-    return (most * grown + shift) / root * ABOVE
 
 
 Features = Literal["nystrom", "me", "scf"]
@@ -177,7 +132,7 @@ class Embedding:
 
     def diameter(self, public: frozenset[str]) -> float:
         """Largest distance of two rows that agree on the public columns, rounding of the values included."""
-        if self._agree(public):
+        if self.agreed(public):
             return 0.0
         farthest = _length(stretch * span.diameter(2, public) for span, stretch in self.spans)
         return (farthest + 2 * self._grain) * ABOVE
@@ -197,7 +152,7 @@ class Embedding:
         float
             The bound; see `dfprivacy_kernel.embedding.lift`.
         """
-        if self._agree(public):
+        if self.agreed(public):
             return 0.0
         everywhere = self.diameter(frozenset())
         plain = lift(rows * self.diameter(public), everywhere)
@@ -218,7 +173,8 @@ class Embedding:
         rounded = 8 * rounding * (longest + rounding)
         return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
-    def _agree(self, public: frozenset[str]) -> bool:
+    def agreed(self, public: frozenset[str]) -> bool:
+        """Tell whether rows agree on all columns."""
         return all(column.name in public for column in self.columns)
 
     @cached_property
@@ -288,38 +244,31 @@ def embed(
     parts: list[RowFeatures] = []
     maps: list[Array] = []
     spans: list[tuple[RowFeatures, float]] = []
+    part: RowFeatures
+    span: RowFeatures
     for lengthscale in lengthscales:
-        if kind == "scf":
-            lengths = np.array([_in_units(column, lengthscale) for column in columns])
-            part: RowFeatures = features.Fourier(columns, features.gaussian_frequencies(lengths, len(points)))
+        lengths = {c.name: c.half / 3 * lengthscale / math.sqrt(2) for c in columns if c.bounds is not None}
+        kernel = features.ProductKernel(columns, lengths or 1.0, mismatch)
+        scale = weight
+        if kind == "nystrom":
+            span = nystrom = features.Nystrom(kernel, points, _TOLERANCE)
+            part, matrix, kept = features.Kernel(kernel, nystrom.points), nystrom.map, nystrom.points
         else:
-            kernel = kernel_of(columns, lengthscale, mismatch)
-            if kind == "nystrom":
-                nystrom = features.Nystrom(kernel, points, _TOLERANCE)
-                parts.append(features.Kernel(kernel, nystrom.points))
-                maps.append(weight * nystrom.map)
-                spans.append((nystrom, weight))
-                kept = nystrom.points
-                continue
-            part = features.Kernel(kernel, points)
-        scale = weight * min(1.0, math.sqrt(2) / part.diameter(2, frozenset())) if mapped else weight
+            part = span = (
+                features.Fourier(columns, features.gaussian_frequencies(np.array([*lengths.values()]), len(points)))
+                if kind == "scf"
+                else features.Kernel(kernel, points)
+            )
+            matrix = np.eye(part.dimension)
+            if mapped:
+                scale *= min(1.0, math.sqrt(2) / part.diameter(2, frozenset()))
         parts.append(part)
-        maps.append(scale * np.eye(part.dimension))
-        spans.append((part, scale))
+        maps.append(scale * matrix)
+        spans.append((span, scale))
     exact = scipy.linalg.block_diag(*maps)
     rounded = np.ldexp(np.rint(np.ldexp(exact, MAP_STEP)), -MAP_STEP)
     centre = 0.5 if kind == "me" and not mapped else 0.0
     return Embedding(tuple(parts), rounded, tuple(spans), kept, centre, float(np.linalg.norm(rounded - exact)))
-
-
-def kernel_of(columns: Sequence[Column], lengthscale: float, mismatch: float) -> features.ProductKernel:
-    """Make the kernel exp(-|u - u'|²/lengthscale²), u in sixths of the bounds, times that of the categories."""
-    lengths = {column.name: _in_units(column, lengthscale) for column in columns if column.bounds is not None}
-    return features.ProductKernel(columns, lengths or 1.0, mismatch)
-
-
-def _in_units(column: Column, lengthscale: float) -> float:
-    return column.half / 3 * lengthscale / math.sqrt(2)
 
 
 def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:
@@ -370,3 +319,145 @@ def _read(columns: Sequence[Column], locations: object) -> Array:
         for j, (value, column) in enumerate(zip(values, columns, strict=True)):
             points[i, j] = as_number(value, "locations") if column.bounds is not None else column.code(value)
     return points
+
+
+_ROWS = 1 << 10  # rows at a time: their values fit the cache
+_HALF = 13  # bits of the lower half of a value: products of halves add up exactly
+_DIGIT = 20  # bits of a digit: products of two, added over 2^13 places, are at most 2^53
+
+ROUNDING = 2.0**-48
+"""Relative error, for each dimension, of what floating-point arithmetic makes of exact sums."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows, at these places of a batch, or the differences of some from others, as an embedding has them."""
+
+    embedding: Embedding
+    batch: Batch
+    first: NDArray[np.intp]
+    second: NDArray[np.intp] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return len(self.first)
+
+    def of(self, chosen: NDArray[Any]) -> Sample:
+        """Give some of them."""
+        second = None if self.second is None else self.second[chosen]
+        return replace(self, first=self.first[chosen], second=second)
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Go through them: which they are, and their values in whole steps, shape (rows, M)."""
+        for start in range(0, self.size, _ROWS):
+            at = slice(start, min(start + _ROWS, self.size))
+            steps = self.embedding.steps(self.batch.take(self.first[at]))
+            if self.second is not None:
+                steps -= self.embedding.steps(self.batch.take(self.second[at]))
+            yield at, steps
+
+    def total(self) -> Array:
+        """Sum the embedded values, shape (F,), exactly."""
+        ones = np.ones((1, _ROWS))
+        total: Array = mapped(self.embedding, totals(self, lambda at: ones[:, : at.stop - at.start], 1))[0]
+        return total
+
+    def moments(self) -> tuple[Array, Array]:
+        """Sum the embedded values, shape (F,), and their outer products with themselves, exactly."""
+        sums, products = products_of((steps for _, steps in self.blocks()), self.embedding.width)
+        steps = _map_steps(self.embedding)
+        image = _product(_product(steps, products), steps.T)
+        return mapped(self.embedding, sums[None])[0], _rounded(image, 2 * (STEP + MAP_STEP))
+
+
+def totals(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
+    """Sum values of rows with small whole coefficients, exactly.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    coefficients : callable
+        Given a slice of rows, returns their coefficients, shape (sums, rows).
+    count : int
+        How many sums.
+
+    Returns
+    -------
+    ndarray of int, shape (sums, M)
+        The sums, in steps: Python integers, which arithmetic never wraps around.
+    """
+    total = np.zeros((count, sample.embedding.width), dtype=np.int64)
+    for at, steps in sample.blocks():
+        total += (coefficients(at) @ steps).astype(np.int64)
+    return total.astype(object)
+
+
+def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers]:
+    """Sum values of rows, and their outer products with themselves, exactly.
+
+    Values are at most 2^27 in size. Each is a multiple of 2^13 and a rest: a product of two halves is at most 2^28,
+    and a thousand of them add up exactly in float64.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray
+        Values of some rows in whole steps, shape (rows, M), of 2^24 rows at most.
+    width : int
+        M.
+
+    Returns
+    -------
+    ndarray of int, shape (M,)
+        The sums, in steps.
+    ndarray of int, shape (M, M)
+        Those of the products, in squared steps.
+    """
+    total, products = np.zeros(width, dtype=np.int64), np.zeros((2 * width, 2 * width), dtype=np.int64)
+    for steps in blocks:
+        total += steps.sum(axis=0).astype(np.int64)
+        high = np.rint(steps * 2.0**-_HALF)
+        halves = np.hstack([high, steps - high * 2.0**_HALF])
+        products += (halves.T @ halves).astype(np.int64)  # of a matrix with itself: BLAS does half the work
+    whole = products.astype(object)
+    crossed = whole[:width, width:]
+    return total.astype(object), (
+        (whole[:width, :width] << 2 * _HALF) + ((crossed + crossed.T) << _HALF) + whole[width:, width:]
+    )
+
+
+def mapped(embedding: Embedding, sums: Integers) -> Array:
+    """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
+    return _rounded(_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
+
+
+def _rounded(numbers: Integers, bits: int) -> Array:
+    """Give whole numbers of steps of 2^-bits in float64."""
+    rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
+    return rounded
+
+
+def _map_steps(embedding: Embedding) -> Integers:
+    """Give the map of an embedding in whole steps."""
+    steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
+    return steps
+
+
+def _product(left: Integers, right: Integers) -> Integers:
+    """Multiply matrices of whole numbers of any size, digit by digit, each product exact in float64."""
+    ones, others = _digits(left), _digits(right)
+    total: Integers = np.zeros((left.shape[0], right.shape[1]), dtype=object)
+    for place in reversed(range(len(ones) + len(others) - 1)):
+        pairs = [(one, others[place - i]) for i, one in enumerate(ones) if 0 <= place - i < len(others)]
+        total = (total << _DIGIT) + sum((one @ other).astype(np.int64) for one, other in pairs)
+    return total
+
+
+def _digits(numbers: Integers) -> list[Array]:
+    """Give the digits of whole numbers, the lowest first; the highest has the sign, the others are none below 0."""
+    digits = []
+    while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT:
+        digits.append((numbers & ((1 << _DIGIT) - 1)).astype(np.float64))
+        numbers = numbers >> _DIGIT
+    return [*digits, numbers.astype(np.float64)]

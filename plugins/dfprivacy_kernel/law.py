@@ -22,12 +22,14 @@ from dfprivacy.inference.draws import points, quantile
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array
 
-__all__ = ["SHARE", "Measured", "MeasuredPairs", "Moments", "Null", "cube", "cube_noise", "share_interval"]
+__all__ = ["SHARE", "Measured", "Moments", "Null", "cube", "cube_noise", "share_interval"]
 
 _POINTS = 2**14  # of the quadrature; more move single p-values by 2e-3 at most
 _FEW = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
@@ -115,14 +117,9 @@ def cube(dimension: int) -> NoiseLaw:
     return NoiseLaw(1.0, kind="cube", dimension=dimension)
 
 
-def no_noise(dimension: int) -> tuple[Array, Array]:
-    """Give the one point in the middle of the noise."""
-    return np.zeros((dimension, 1)), np.full(1, 0.5)
-
-
 @dataclass(frozen=True)
 class Null:
-    """The law of the statistic under the null hypothesis, √(h (tr - k l + l χ²_k)), for draws of what is unknown.
+    """The law of the separation under the null hypothesis, √(h (tr - k l + l χ²_k)), for draws of what is unknown.
 
     Attributes
     ----------
@@ -139,50 +136,13 @@ class Null:
     uniform: Array
 
     @classmethod
-    def of_public_sizes(cls, noisy: Array, scale: float, n: int, m: int, noise: tuple[Array, Array]) -> Null:
-        """Draw (tr, F, l) for two samples of n and m rows."""
-        cube, uniform = noise
-        moments = Moments(*(noisy[:, None] + scale * cube))
-        rows = np.full_like(uniform, n + m)
-        part = (1 / n**3 + 1 / m**3) / (2 * (1 / n + 1 / m) ** 2)
-        h = (1 / n + 1 / m) * rows / (rows - 1)
-        return cls._settled(moments, h, 1 - 1 / rows, part + 0 * rows, uniform, rows > 0)
-
-    @classmethod
-    def of_pairs(cls, noisy: Array, scale: float, n: int, noise: tuple[Array, Array]) -> Null:
-        """Draw (tr, F, l) of the second moment of the differences of n pairs, whose signs are exchangeable."""
-        cube, uniform = noise
-        moments = Moments(*(noisy[:, None] + scale * cube))
-        factor, none = np.full_like(uniform, 1 / n), np.zeros_like(uniform)
-        return cls._settled(moments, factor, none + _CAP_OF_PAIRS, none, uniform, uniform >= 0)
-
-    @classmethod
-    def of_private_sizes(
-        cls, noisy: Array, scales: Array, most: tuple[float, float] | None, noise: tuple[Array, Array]
-    ) -> Null:
-        """Draw (n, m, N tr, N F, N l) of n and m rows, of which there are so many at most."""
-        cube, uniform = noise
-        n, m, *moments = noisy[:, None] + scales[:, None] * cube
-        most_n, most_m = most or (np.inf, np.inf)
-        allowed = (n >= 1) & (m >= 1)
-        n, m = np.clip(n, 1, most_n), np.clip(m, 1, most_m)  # as a rule, nothing or little is missing
-        rows = n + m
-        pq = n * m / rows**2
-        part = (1 / pq - 3) / (2 * rows)
-        return cls._settled(
-            Moments(*(each / rows for each in moments)),
-            pq * rows**2 / (rows - 1),
-            1 - 1 / rows,
-            part,
-            uniform,
-            allowed,
-        )
-
-    @classmethod
-    def _settled(
+    def of(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> Null:
-        """Keep the draws that are possible; where there are hardly any, move all to the nearest possible ones."""
+        """Keep the draws that are possible, with a trace up to `cap`.
+
+        Where there are hardly any, all are moved to the nearest possible ones.
+        """
         moments = moments.repaired()
         kept = allowed & moments.possible(cap)
         if kept.sum() < min(_FEW, len(kept)):
@@ -227,103 +187,126 @@ class Measured:
     Attributes
     ----------
     separation : float
-        Noisy G = (nm/N) T.
+        Noisy G = (nm/N) T; of pairs n T, with T the length of the mean difference.
     scale : float
         Scale of its Laplace noise.
     spread : ndarray
-        Noisy N tr C, N ‖C‖, N λ; where the sizes are private, n and m before them.
+        Noisy N tr C, N ‖C‖, N λ, of pairs n times those of the second moment of the differences; where the sizes
+        are private, n and m before them, or the number of complete pairs. Incomplete pairs have a difference of 0,
+        so the test need not know which they are.
     spread_scales : ndarray
         Scales of its noise of the cube.
     sizes : tuple of int or None
         Rows of each group that are compared, None where that is private.
     rows : tuple of int or None
         Rows of each group, complete or not, None where that is private.
+    paired : bool
+        Whether it is of pairs.
     """
 
     separation: float
     scale: float
     spread: Array
     spread_scales: Array
-    sizes: tuple[int, int] | None
-    rows: tuple[int, int] | None = None
+    sizes: tuple[int, ...] | None
+    rows: tuple[int, ...] | None = None
+    paired: bool = False
+
+    @property
+    def most(self) -> Array:
+        """The most rows there can be in each group."""
+        return np.array(self.sizes or self.rows or (math.inf, math.inf), dtype=np.float64)
 
     @property
     def noisy_sizes(self) -> tuple[float, float]:
         """Rows of each group that are compared, as far as is known."""
-        if self.sizes:
-            return float(self.sizes[0]), float(self.sizes[1])
-        most = self.rows or (math.inf, math.inf)
-        n, m = (min(max(1.0, float(noisy)), top) for noisy, top in zip(self.spread[:2], most, strict=True))
-        return n, m
+        n, m = self.most if self.sizes else np.clip(self.spread[:-3], 1.0, self.most)
+        return float(n), float(m)
 
     @property
-    def moments(self) -> Array:
-        """Noisy N tr C, N ‖C‖, N λ."""
-        return self.spread[-3:]
+    def count_noise(self) -> float:
+        """Standard deviation of the noise in a number of rows."""
+        return 0.0 if self.sizes else float(self.spread_scales[0]) * cube(len(self.spread)).standard_deviation
 
     @property
     def informative(self) -> bool:
         """Whether the numbers of rows stand out of their noise."""
         return bool(self.sizes) or min(self.noisy_sizes) > _TOLD * float(self.spread_scales[0])
 
-    @property
-    def factor(self) -> float:
-        """What turns G into T where the sizes are public, else 1: then the test is of G itself."""
-        return sum(self.sizes) / math.prod(self.sizes) if self.sizes else 1.0
+    def of_means(self, sizes: Sequence[float]) -> float:
+        """Tell what turns the separation into T, the distance of the mean embeddings, of groups of these sizes."""
+        return 1 / sizes[0] if self.paired else sum(sizes) / math.prod(sizes)
 
     @property
     def statistic(self) -> float:
-        """Estimate of T, which is the distance of the mean embeddings."""
-        return self.separation * sum(self.noisy_sizes) / math.prod(self.noisy_sizes)
+        """Estimate of T."""
+        return self.separation * self.of_means(self.noisy_sizes)
+
+    def noise_of(self, sizes: Sequence[float]) -> float:
+        """Give the standard deviation of the noise in T, of groups of these sizes."""
+        return math.sqrt(2) * self.scale * self.of_means(sizes)
 
     def null(self, *, still: bool = False) -> Null:
-        """Give the law under the null hypothesis: for draws of the moments, or, if still, for the noisy ones."""
-        noise = (no_noise if still else cube_noise)(len(self.spread))
-        if self.sizes is None:
-            return Null.of_private_sizes(self.spread, self.spread_scales, self.rows, noise)
-        total = sum(self.sizes)
-        return Null.of_public_sizes(self.spread / total, float(self.spread_scales[0]) / total, *self.sizes, noise)
+        """Give the law under the null hypothesis, of pairs that under random signs.
+
+        It is for draws of what is unknown or, if still, for the noisy numbers.
+        """
+        d = len(self.spread)
+        noise, uniform = (np.zeros((d, 1)), np.full(1, 0.5)) if still else cube_noise(d)
+        drawn = self.spread[:, None] + self.spread_scales[:, None] * noise
+        if self.paired:
+            pairs = self.most[0] + 0 * uniform
+            cap, every = np.full_like(uniform, _CAP_OF_PAIRS), uniform >= 0
+            return Null.of(Moments(*drawn[-3:] / pairs), pairs, cap, 0 * uniform, uniform, every)
+        sizes = self.most[:, None] + 0 * uniform if self.sizes else drawn[:2]
+        n, m = np.clip(sizes, 1, self.most[:, None])  # as a rule, nothing or little is missing
+        rows = n + m
+        pq = n * m / rows**2
+        return Null.of(
+            Moments(*drawn[-3:] / rows),
+            pq * rows**2 / (rows - 1),
+            1 - 1 / rows,
+            (1 / pq - 3) / (2 * rows),
+            uniform,
+            np.asarray((sizes >= 1).all(axis=0)),
+        )
 
     @property
     def pvalue(self) -> float:
         """Probability of a separation at least as large under the null hypothesis, all noise included."""
-        return self.null().pvalue(self.factor * self.separation, self.factor * self.scale)
-
-    def noise_of(self, sizes: tuple[float, float]) -> float:
-        """Give the standard deviation of the noise in T, of groups of these sizes."""
-        return math.sqrt(2) * self.scale * sum(sizes) / math.prod(sizes)
+        return self.null().pvalue(self.separation, self.scale)
 
     @property
     def squared(self) -> float:
-        """Estimate of MMD², unbiased for groups of equal size (or equal spread); it can be below 0."""
+        """Estimate of MMD²; it can be below 0.
+
+        Unbiased of pairs, and for groups of equal size (or equal spread).
+        """
         n, m = self.noisy_sizes
+        square = (self.separation**2 - 2 * self.scale**2) * self.of_means((n, m)) ** 2
+        if self.paired:
+            pairs = max(2.0, n)
+            return float((pairs * square - self.spread[-3] / pairs) / (pairs - 1))
         rows = max(3.0, n + m)
-        labels, trace = n * m / (n + m), float(self.moments[0]) / rows
-        square = (self.separation**2 - 2 * self.scale**2) / labels**2
+        labels, trace = n * m / (n + m), float(self.spread[-3]) / rows
         within = rows / (labels * (rows - 1)) * ((rows - 1) * trace - labels * square) / (rows - 2)
         return square - within
 
-    def _factors(self, tail: float) -> tuple[float, float]:
+    def _factors(self, tail: float) -> list[float]:
         """Bound N/nm: at most `tail` of the noise of private sizes lies beyond either end."""
         doubt = 0.0
         if not self.sizes:
             doubt = float(self.spread_scales[0]) * cube(len(self.spread)).reach(1 - tail)
-        most = self.rows or (math.inf, math.inf)
-        ends = []
-        for side in (1, -1):
-            n, m = (
-                min(max(1.0, size + side * doubt), top) for size, top in zip(self.noisy_sizes, most, strict=True)
-            )
-            ends.append(1 / n + 1 / m)
-        return ends[0], ends[1]
+        sizes = np.array(self.noisy_sizes)
+        return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.most))) for side in (1, -1)]
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Interval for the MMD of the populations: approximate."""
+        """Interval for the MMD of the populations, of groups: approximate."""
         n, m = self.noisy_sizes
         alpha, total = 1 - confidence, n + m
         h = (1 / n + 1 / m) * total / max(1.0, total - 1)
         moments = self.null(still=True).moments
-        frobenius, largest, trace = (*moments.frobenius, *moments.largest, self.moments[0] / total)
+        frobenius, largest, trace = (*moments.frobenius, *moments.largest, self.spread[-3] / total)
         doubt = h * float(self.spread_scales[-1]) / total * cube(len(self.spread)).reach(1 - alpha / 2)
         reach, z = self.scale * math.log(2 / alpha), float(ndtri(1 - alpha / 4))
         ends = []
@@ -331,61 +314,8 @@ class Measured:
             t = max(0.0, factor * (self.separation + side * reach))
             v = t**2 - h * trace + side * doubt
             sd = math.sqrt(4 * max(v, 0.0) * total / min(n, m) ** 2 * largest + 2 * h**2 * frobenius**2)
-            ends.append(math.sqrt(max(0.0, v + side * z * sd)))
-        return _within(*ends)
-
-
-@dataclass(frozen=True)
-class MeasuredPairs(Measured):
-    """What was measured of pairs: n T, T the length of the mean difference, and n times its second moments.
-
-    Where pairs can be incomplete, `sizes` is None, `rows` says how many there are, and their noisy number comes
-    first in the spread. Incomplete ones have a difference of 0, so the test need not know which they are.
-    """
-
-    @property
-    def noisy_sizes(self) -> tuple[float, float]:
-        """Complete pairs, twice."""
-        pairs = self._pairs if self.sizes else min(max(1.0, float(self.spread[0])), self._pairs)
-        return float(pairs), float(pairs)
-
-    @property
-    def factor(self) -> float:
-        """What turns n T into T, of all pairs."""
-        return 1 / self._pairs
-
-    @property
-    def _pairs(self) -> int:
-        known = self.sizes or self.rows
-        assert known is not None  # noqa: S101 - pairs are counted in public, complete or not
-        return known[0]
-
-    @property
-    def statistic(self) -> float:
-        """Estimate of T."""
-        return self.separation / self.noisy_sizes[0]
-
-    def noise_of(self, sizes: tuple[float, float]) -> float:
-        """Give the standard deviation of the noise in T, of so many pairs."""
-        return math.sqrt(2) * self.scale / sizes[0]
-
-    def null(self, *, still: bool = False) -> Null:
-        """Give the law under random signs."""
-        noisy, scale = self.moments / self._pairs, float(self.spread_scales[-1]) / self._pairs
-        cube, uniform = (no_noise if still else cube_noise)(len(self.spread))
-        return Null.of_pairs(noisy, scale, self._pairs, (cube[-3:], uniform))
-
-    @property
-    def squared(self) -> float:
-        """Unbiased estimate of MMD²; it can be below 0."""
-        pairs = max(2.0, self.noisy_sizes[0])
-        square = (self.separation**2 - 2 * self.scale**2) / pairs**2
-        return (pairs * square - float(self.moments[0]) / pairs) / (pairs - 1)
-
-
-def _within(low: float, high: float) -> tuple[float, float]:
-    """Keep an interval for a distance of two means to what it can be."""
-    return min(max(low, 0.0), _FARTHEST), min(max(high, 0.0), _FARTHEST)
+            ends.append(min(math.sqrt(max(0.0, v + side * z * sd)), _FARTHEST))
+        return ends[0], ends[1]
 
 
 def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float, float]:
@@ -393,15 +323,10 @@ def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float,
     if groups.sizes:
         n, m = groups.sizes
         return n / (n + m), n / (n + m)
-    most = groups.rows or (math.inf, math.inf)
-    noisy = tuple(float(size) for size in spread[:2])
-    if groups.rows and noisy == (0.0, 0.0):  # a plan knows no more than that few rows are incomplete
-        noisy = (float(groups.rows[0]), float(groups.rows[1]))
+    most = np.array(groups.rows or (math.inf, math.inf))
+    noisy = spread[:2]
+    if groups.rows and not noisy.any():  # a plan knows no more than that few rows are incomplete
+        noisy = most
     doubt = float(scales[0]) * cube(len(spread)).reach(1 - 2 * _NEGLIGIBLE)
-    (n_low, n_high), (m_low, m_high) = (
-        (min(max(0.0, size - doubt), top), min(max(0.0, size + doubt), top))
-        for size, top in zip(noisy, most, strict=True)
-    )
-    low = n_low / (n_low + m_high) if n_low else 0.0
-    high = n_high / (n_high + m_low) if m_low else 1.0
-    return low, high
+    (n_low, m_low), (n_high, m_high) = (np.clip(noisy + side * doubt, 0.0, most).tolist() for side in (-1, 1))
+    return n_low / (n_low + m_high) if n_low else 0.0, n_high / (n_high + m_low) if m_low else 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -12,10 +11,9 @@ import numpy as np
 
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy.statistics import OfRows
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, column_of
-from dfprivacy_kernel.embedding import embed
-from dfprivacy_kernel.sums import ROUNDING, mapped, totals
+from dfprivacy_kernel.embedding import ROUNDING, embed
+from dfprivacy_kernel.statistics import OfGroups, times
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -64,7 +62,7 @@ class KernelLocations(Release):
         return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
 
 
-class Witness(OfRows):
+class Witness(OfGroups):
     """How far the mean kernel values of two groups are apart, at each of some public rows.
 
     Means are sums over complete rows, divided by the number of all. Kernel values are in [0, 1], so one row of a
@@ -72,31 +70,21 @@ class Witness(OfRows):
     """
 
     def __init__(self, groups: Groups, embedding: Embedding) -> None:
-        self.groups, self.embedding = groups, replace(embedding, centre=0.0)
-        self.columns = (groups.by, *embedding.columns)
-        self.shape = (len(embedding.map),)
-        self.rows = groups.rows or groups.sizes or (1, 1)
+        super().__init__(groups, replace(embedding, centre=0.0), (len(embedding.map),))
+        self.rows = groups.rows or groups.counted
         self.error = 2 * ROUNDING
+        self.what = f"the witness function at {self.dimension} public rows"
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        members = self.groups.members(rows)
-        sums = totals(rows, self.embedding.steps, lambda part: members[:, part], (2, self.embedding.width))
-        first, second = mapped(self.embedding, sums)
-        apart: Array = np.abs(first / self.rows[0] - second / self.rows[1])
+        samples = self.groups.samples(rows, self.embedding, paired=False)
+        first, second = (sample.total() / size for sample, size in zip(samples, self.rows, strict=True))
+        apart: Array = np.abs(first - second)
         return apart
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it."""
-        if {column.name for column in self.embedding.columns} <= public:
-            return 0.0
-        if relation == "add_remove" or self.groups.by.name not in public:
-            return math.inf
-        return (1.0 if norm == math.inf else self.dimension ** (1 / norm)) / min(self.rows)
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the witness function at {self.dimension} public rows ({self.embedding.named})"
+        return times(norm, self.dimension) / min(self.rows)
 
 
 @mechanism(columns={"columns": ["numeric"], "categories": ["category"], "by": "category", "other": "view"})
@@ -114,7 +102,7 @@ def kernel_locations(
     categories: Sequence[Column] | None = None,
     mismatch: Mismatch = 0.5,
     nan_policy: NanPolicy = "omit",
-) -> tuple[Design, Array]:
+) -> KernelLocations:
     r"""Choose where ``kernel_two_sample(method="moments")`` is to look: where two groups differ most, about.
 
     Ask it of rows that are held out, ``view.where(fold=0)`` with a public column, and test the others: chosen on
@@ -191,33 +179,21 @@ def kernel_locations(
     pair = chosen_groups(column, groups)
     design = Design.read((*columns, *(categories or ())), "me", lengthscale, mismatch, locations, n_candidates)
     compared = Groups.of(curator, column, (pair[0], pair[1]), design.columns, nan_policy)
-    check_groups(compared, design, "moments", paired=False, variant=None)
+    check_groups(compared, design, "moments")
     points, chosen = design.points, []
     for step in range(n_locations):
-        embedding = _at(design, points)
+        embedding = embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)
         (best,) = curator.select(Witness(compared, embedding), share=Fraction(1, n_locations))
         chosen.append(points[best])
         (part,) = embedding.parts
         points = points[part.features(points)[:, best] <= _ALIKE]  # type: ignore[attr-defined]
         if not len(points) and step < n_locations - 1:
             break
-    return design, np.array(chosen)
-
-
-@kernel_locations.concludes
-def _(measured: tuple[Design, Array]) -> KernelLocations:
-    """Write them down."""
-    design, chosen = measured
     return KernelLocations(
-        locations=design.located(chosen),
+        locations=design.located(np.array(chosen)),
         columns=tuple(column.name for column in design.columns),
         lengthscale=design.lengthscales[0],
         notes=(
             "Test other rows than these: chosen on the rows that are tested, locations make p-values too small.",
         ),
     )
-
-
-def _at(design: Design, points: Array) -> Embedding:
-    """Make the kernel values at some of the candidates."""
-    return embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)

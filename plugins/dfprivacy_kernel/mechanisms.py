@@ -11,14 +11,13 @@ from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, column_of
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.law import SHARE, Measured, MeasuredPairs, share_interval
-from dfprivacy_kernel.moments import Contrast, Differences, Party, Summary
-from dfprivacy_kernel.printed import Printed, Variant, measure_printed
+from dfprivacy_kernel.law import SHARE, Measured, share_interval
+from dfprivacy_kernel.moments import Contrast, Differences, Summary
+from dfprivacy_kernel.printed import Variant, measure_printed
 from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, Method, conclude_test
 from dfprivacy_kernel.statistics import (
     Flipped,
     PairedSeparation,
-    PairedSpread,
     Rearranged,
     Separation,
     Spread,
@@ -162,42 +161,28 @@ def kernel_two_sample(
     """
     column = column_of(by, other, paired=paired)
     first, second = chosen_groups(column, groups)
-    check_method(
-        method,
-        paired=paired,
-        pvalue=pvalue,
-        permutations=n_permutations,
-        alpha=alpha,
-        variant=variant,
-        features=features,
-        gamma=gamma,
-    )
-    design = Design.read(
-        (*columns, *(categories or ())),
-        features or ("me" if method == "moments" else "nystrom"),
-        lengthscale,
-        mismatch,
-        locations,
-        _LOCATIONS[method] if n_locations is None else n_locations,
-    )
+    check_method(method, alpha, n_permutations, variant, features, gamma, paired=paired, pvalue=pvalue)
+    kind = features or ("me" if method == "moments" else "nystrom")
+    landmarks = n_locations or _LOCATIONS[method]
+    design = Design.read((*columns, *(categories or ())), kind, lengthscale, mismatch, locations, landmarks)
     compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
-    check_groups(compared, design, method, paired=paired, variant=variant)
-    comparison, embedding = Comparison(design, compared, alpha), design.embedding(mapped=method != "moments")
+    check_groups(compared, design, method, variant)
+    comparison = Comparison(method, design, compared, alpha, variant)
+    embedding = design.embedding(mapped=method != "moments")
     if method == "moments":
-        return _moments(curator, comparison, embedding, paired=paired, variant=variant)
+        return _moments(curator, comparison, embedding)
     if method == "mmd":
-        return comparison, _mmd(curator, compared, embedding, paired=paired)
+        return comparison, _mmd(curator, compared, embedding)
     statistic: Rearranged | Flipped
     if paired:
-        rows, _ = compared.rows or (0, 0)
-        statistic = Flipped(column, embedding, rows, n_permutations, compared.given)
+        statistic = Flipped(compared, embedding, n_permutations)
     elif method == "whitened":
         statistic = Whitened(compared, embedding, n_permutations, curator.epsilon, gamma)
     else:
         statistic = Rearranged(compared, embedding, n_permutations)
     p = curator.permutation_test(statistic) if pvalue else None
     rejected = curator.permutation_test(statistic, alpha=alpha) if p is None else p <= alpha
-    return comparison, Decision(method == "whitened", bool(rejected), p)
+    return comparison, Decision(bool(rejected), p)
 
 
 @kernel_two_sample.concludes
@@ -206,45 +191,40 @@ def _(measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95) 
     return conclude_test(*measured, confidence)
 
 
-def _mmd(curator: Curator, groups: Groups, embedding: Embedding, *, paired: bool) -> Measured:
+def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
     """Measure the spread, then the separation."""
-    of_pairs = groups.by, embedding, (groups.rows or (0, 0))[0], groups.given
-    share = 1.0 if paired else share_of(groups, embedding, curator.epsilon)
-    spread = PairedSpread(*of_pairs) if paired else Spread(groups, embedding, share)
-    moments, unit = curator.measure(spread, noise="cube", share=Fraction(SHARE)), 1.0
-    if paired:
-        apart = curator.measure(PairedSeparation(*of_pairs))
-    else:
-        separation = Separation(groups, embedding, share_interval(moments.values, moments.scales, groups))
-        apart, unit = curator.measure(separation), separation.part
-    return (MeasuredPairs if paired else Measured)(
-        float(apart.values[0]) * unit,
-        float(apart.scales[0]) * unit,
+    spread = Spread(groups, embedding, share_of(groups, embedding, curator.epsilon))
+    moments = curator.measure(spread, noise="cube", share=Fraction(SHARE))
+    separation = (
+        PairedSeparation(groups, embedding)
+        if groups.paired
+        else Separation(groups, embedding, share_interval(moments.values, moments.scales, groups))
+    )
+    apart = curator.measure(separation)
+    return Measured(
+        float(apart.values[0]) * separation.part,
+        float(apart.scales[0]) * separation.part,
         moments.values,
         moments.scales,
         groups.sizes,
         groups.rows,
+        groups.paired,
     )
 
 
-def _moments(
-    curator: Curator, comparison: Comparison, embedding: Embedding, *, paired: bool, variant: Variant | None
-) -> tuple[Comparison, Contrast | Printed | Party]:
+def _moments(curator: Curator, comparison: Comparison, embedding: Embedding) -> tuple[Comparison, Evidence]:
     """Measure differences at the locations with their second moment."""
-    design, groups = comparison.design, comparison.groups
-    kind, rows = design.features, groups.rows or groups.sizes or (1, 1)
-    evidence: Contrast | Printed | Party
-    if variant is not None:
-        of = rows[:1] if variant == "tcmc" else rows
-        evidence = measure_printed(curator, variant, groups, embedding, kind, of, paired=paired, given=groups.given)
+    design, groups, kind = comparison.design, comparison.groups, comparison.design.features
+    evidence: Evidence
+    if comparison.variant is not None:
+        evidence = measure_printed(curator, comparison.variant, groups, embedding, kind)
+    elif groups.paired:
+        summary = Summary(groups, embedding, kind)
+        evidence = (summary.read(curator.measure(summary, noise="gaussian")),)
     else:
-        statistic = (
-            Summary(embedding, kind, rows[0], groups.given, groups.by)
-            if paired
-            else Differences(groups, embedding, kind)
-        )
-        evidence = statistic.read(curator.measure(statistic, noise="gaussian"))
-    loud = curator.delta > 1 / sum(rows)
+        differences = Differences(groups, embedding, kind)
+        evidence = differences.read(curator.measure(differences, noise="gaussian"))
+    loud = curator.delta > 1 / sum(groups.rows or groups.counted)
     notes = ("delta is larger than one over the number of rows: take a smaller one.",) if loud else ()
     locations = design.located(embedding.points) if kind != "scf" else ()
     return replace(comparison, locations=locations, notes=notes), evidence

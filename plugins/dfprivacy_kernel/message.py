@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,11 +12,11 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
-from dfprivacy_kernel.design import Count, Design, Mismatch, can_be_missing
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_of
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.moments import Party, Scales, Summary, conclude_apart, reach_of
-from dfprivacy_kernel.printed import Printed, measure_printed
-from dfprivacy_kernel.results import KernelTest, fields_of, printed_fields_of
+from dfprivacy_kernel.printed import conclude_printed, measure_printed
+from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -95,22 +96,20 @@ class KernelMessage(Release):
                 f"The messages differ in {', '.join(differ)}.",
                 "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
-        first, second = self._party(), other._party()
-        if self.design.get("variant") == "nte":
-            fields = printed_fields_of(Printed("nte", (first, second)), alpha)
-        else:
-            fields = fields_of(conclude_apart(first, second), alpha)
+        variant = self.design.get("variant")
+        test = conclude_apart if variant is None else conclude_printed
+        gone = [each.missing for each in (self, other) if each.missing is not None]
+        errors = [each.missing_standard_error or 0.0 for each in (self, other)]
         return KernelTest(
-            **fields,
+            **test((self._party(), other._party())).fields(alpha),
+            variant=variant,
             columns=tuple(self.design["columns"]),
             by="party",
             groups=("first", "second"),
             lengthscales=tuple(self.design["lengthscales"]),
             sizes=(self.size, other.size),
-            missing=None if self.missing is None or other.missing is None else self.missing + other.missing,
-            missing_standard_error=None
-            if self.missing_standard_error is None or other.missing_standard_error is None
-            else float(np.hypot(self.missing_standard_error, other.missing_standard_error)),
+            missing=sum(gone) if gone else None,
+            missing_standard_error=math.hypot(*errors) if gone else None,
             locations=tuple(tuple(row) for row in self.design["locations"]),
         )
 
@@ -207,15 +206,13 @@ def kernel_message(
         raise ArgumentError(f"variant={variant!r} knows no Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
         raise ArgumentError("One row is no sample.", "The test needs at least two.")
-    given = can_be_missing(design.columns) if nan_policy == "omit" else ()
-    if nan_policy == "raise":
-        curator.refuse_missing(*can_be_missing(design.columns))
-    embedding = design.embedding(mapped=False)
+    given = given_of(curator, design.columns, nan_policy)
+    table, embedding = Groups(None, (), None if given else (size,), given, (size,)), design.embedding(mapped=False)
     if variant == "nte":
-        (party,) = measure_printed(curator, variant, None, embedding, features, [size], given=given).parties
-        return design, party, size, nan_policy
-    summary = Summary(embedding, features, size, given)
-    party = summary.read(curator.measure(summary, noise="gaussian"))
+        (party,) = measure_printed(curator, variant, table, embedding, features)
+    else:
+        summary = Summary(table, embedding, features)
+        party = summary.read(curator.measure(summary, noise="gaussian"))
     return design, party, size, nan_policy
 
 

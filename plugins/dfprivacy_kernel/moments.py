@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import chdtrc
 
-from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.design import complete
-from dfprivacy_kernel.sums import ROUNDING, differences, mapped, moments_of, totals
+from dfprivacy.schema import UNDECLARED
+from dfprivacy_kernel.embedding import ROUNDING
+from dfprivacy_kernel.statistics import OfGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from dfprivacy import Column, NoisyValue
+    from dfprivacy import NoisyValue
     from dfprivacy.features import Batch
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
 __all__ = [
     "COUNT_NOISE",
+    "FEW",
     "Conclusion",
     "Contrast",
     "Differences",
@@ -36,15 +37,10 @@ __all__ = [
     "Summary",
     "conclude",
     "conclude_apart",
-    "conclude_paired",
-    "domain_of",
     "reach_of",
     "scales",
-    "scales_apart",
     "symmetric",
 ]
-
-Domain = Literal["cube", "ball", "kernel"]
 
 _TOLD = 5.0  # standard deviations by which a noisy number of rows must exceed 0
 _RATIO = 2.0  # of the noise of the pooled mean to that of the difference
@@ -52,22 +48,18 @@ COUNT_NOISE = math.sqrt(2)
 """Of a number of complete rows, for noise of standard deviation 1 at an L2 sensitivity of 1."""
 
 _PART = 0.5  # of the squared budget, for the means, where the second moments are not free
+FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"
+"""A note on what is not informative."""
 
 
-def domain_of(kind: Features, J: int) -> tuple[Domain, float]:
-    """Tell in what set J features lie, and its diameter, but for rounding."""
-    domains: dict[Features, tuple[Domain, float]] = {
-        "me": ("cube", math.sqrt(J)),
-        "scf": ("ball", 2.0),
-        "nystrom": ("kernel", math.sqrt(2)),
-    }
-    return domains[kind]
+def diameter_of(kind: Features, J: int) -> float:
+    """Give the diameter of the set in which J features lie, but for rounding: of the cube, for kernel values."""
+    return {"me": math.sqrt(J), "scf": 2.0, "nystrom": math.sqrt(2)}[kind]
 
 
 def reach_of(kind: Features, J: int) -> float:
     """Tell how far apart two rows can be in one of J features."""
-    reaches: dict[Features, float] = {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}
-    return reaches[kind]
+    return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
 
 @dataclass(frozen=True)
@@ -97,40 +89,31 @@ class Scales:
         return np.where(rows == columns, self.diagonal, self.beside)
 
 
-def scales(domain: Domain, J: int, diameter: float, n: int, m: int) -> Scales:
-    """Give the noise of a curator's release of difference, pooled mean and pooled second moment.
+def scales(kind: Features, J: int, *sizes: int) -> Scales:
+    """Give the noise of a release of difference, pooled mean and pooled second moment.
 
     Parameters
     ----------
-    domain : {"cube", "ball", "kernel"}
-        Where the J features lie: in [-1/2, 1/2]^J; in a ball of this diameter; in a set of this diameter.
+    kind : {"me", "scf", "nystrom"}
+        What the J features are: they lie in [-1/2, 1/2]^J, in a ball, or in a set of known diameter.
     J : int
         Number of features.
-    diameter : float
-        Their L2 diameter; √J of the cube.
-    n, m : int
-        Rows in each group.
+    *sizes : int
+        Rows in each group; of one party alone, the difference is its own mean.
     """
-    part = _PART if domain == "kernel" else 1.0
-    smaller, total = min(n, m), n + m
-    difference = diameter / (smaller * math.sqrt(part)) * math.hypot(1, smaller / (total * _RATIO))
-    return Scales(difference, _RATIO * difference, *_second(domain, J, diameter, total))
-
-
-def scales_apart(domain: Domain, J: int, diameter: float, n: int) -> Scales:
-    """Give the noise of one party's release of its own mean (under `difference`) and second moment."""
-    part = _PART if domain == "kernel" else 1.0
-    return Scales(diameter / (n * math.sqrt(part)), math.inf, *_second(domain, J, diameter, n))
-
-
-def _second(domain: Domain, J: int, diameter: float, rows: int) -> tuple[float, float]:
-    if domain == "cube":
-        return J / (2 * rows), J / (2 * rows)
-    if domain == "ball":
+    part = _PART if kind == "nystrom" else 1.0
+    diameter, smaller, rows = diameter_of(kind, J), min(sizes), sum(sizes)
+    difference, pooled = diameter / (smaller * math.sqrt(part)), math.inf
+    if len(sizes) > 1:
+        difference *= math.hypot(1, smaller / (rows * _RATIO))
+        pooled = _RATIO * difference
+    if kind == "me":
+        return Scales(difference, pooled, J / (2 * rows), J / (2 * rows))
+    if kind == "scf":
         diagonal = math.sqrt(2) * diameter**2 / (2 * rows)  # 2√2 B² at B = half the diameter
     else:
         diagonal = diameter / (rows * math.sqrt(1 - _PART))
-    return diagonal, diagonal / math.sqrt(2)
+    return Scales(difference, pooled, diagonal, diagonal / math.sqrt(2))
 
 
 @dataclass(frozen=True)
@@ -203,138 +186,95 @@ class Contrast:
     pooled: Array
     second: Array
     noise: Scales
-    rows: tuple[float, float]
-    sizes: tuple[float, float]
+    rows: tuple[float, ...]
+    sizes: tuple[float, ...]
     count_noise: float = 0.0
     reach: float = 1.0
 
-    @property
-    def informative(self) -> bool:
-        """Whether the numbers of complete rows stand out of their noise."""
-        return min(self.sizes) > _TOLD * self.count_noise
 
+class _OfFeatures(OfGroups):
+    """Means and second moments of features, each divided by the noise it is to have: one row moves all by 1.
 
-class _OfFeatures(OfRows):
-    """Means and second moments of features, each divided by the noise it is to have: one row moves all by 1."""
+    After them, where a value can be missing, come the numbers of complete rows, or pairs.
+    """
 
-    embedding: Embedding
-    diameter: float  # of the set that the noise is for
-    given: tuple[Column, ...] = ()
+    def __init__(self, groups: Groups, embedding: Embedding, kind: Features, sizes: Sequence[int]) -> None:
+        J = len(embedding.map)
+        self.J, self.reach, self.diameter = J, reach_of(kind, J), diameter_of(kind, J)
+        self.sizes, self.noise = sizes, scales(kind, J, *sizes)
+        means = [self.noise.difference, self.noise.pooled][: len(sizes)]
+        spreads = [np.repeat(means, J), self.noise.of_second(J), np.full(groups.counts, COUNT_NOISE)]
+        self.weights = 1 / np.concatenate(spreads)
+        super().__init__(groups, embedding, self.weights.shape)
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves it; there is no bound where a row can come, go, or change its group."""
-        features = {column.name for column in self.embedding.columns}
-        if features <= public:
-            return 0.0
-        if relation == "add_remove" or any(c.name not in public | features for c in self.columns):
-            return math.inf
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far one row, or pair, moves it."""
         stretch = 1.0  # the corners of a cube are on the grid, while rounding may put a row outside of a ball
         if not self.embedding.centre:
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
-    @property
-    def J(self) -> int:  # noqa: N802 - the paper's symbol
-        """Number of features."""
-        return len(self.embedding.map)
+    def _told(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
+        """Give the means, the second moment, the numbers of complete rows, and how large the noise is."""
+        *means, upper, counts = np.split(
+            measured.values,
+            np.cumsum([*[self.J] * len(self.sizes), self.J * (self.J + 1) // 2]),
+        )
+        return means, symmetric(upper, self.J), counts, float(measured.scales[0]) / self.noise.difference
 
 
 class Differences(_OfFeatures):
     """Difference of two groups' mean features, pooled mean and second moment; then complete rows of each."""
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
-        domain, self.diameter = domain_of(kind, len(embedding.map))
-        self.rows = groups.sizes or groups.rows or (1, 1)
-        self.noise = noise = scales(domain, len(embedding.map), self.diameter, *self.rows)
-        self.groups, self.embedding = groups, embedding
-        self.columns = (groups.by, *embedding.columns)
-        J, self.reach = self.J, reach_of(kind, self.J)
-        spreads = [np.full(J, noise.difference), np.full(J, noise.pooled), noise.of_second(J)]
-        if groups.sizes is None:
-            spreads.append(np.full(2, COUNT_NOISE))
-        self.weights = 1 / np.concatenate(spreads)
-        self.shape = self.weights.shape
-        self.error = groups.most * J * ROUNDING
+        super().__init__(groups, embedding, kind, groups.counted)
+        self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        members = self.groups.members(rows)
-        sums = totals(rows, self.embedding.steps, lambda part: members[:, part], (2, self.embedding.width))
-        n, m = self.rows
-        first, second = mapped(self.embedding, sums)
-        _, second_moment = moments_of(rows, self.embedding.steps, self.embedding, self.groups.chosen(rows))
-        moment = second_moment[np.triu_indices(self.J)]
-        counts = [] if self.groups.sizes else [*members.sum(axis=1)]
+        samples = self.groups.samples(rows, self.embedding, paired=False)
+        (first, products), (second, others) = (sample.moments() for sample in samples)
+        n, m = self.sizes
+        moment = (products + others)[np.triu_indices(self.J)]
+        counts = np.array([sample.size for sample in samples][: self.groups.counts])
         means = [first / n - second / m, (first + second) / (n + m), moment / (n + m), counts]
         return np.concatenate(means) * self.weights
 
     def read(self, measured: NoisyValue) -> Contrast:
         """Give what a measurement says."""
-        J = self.J
-        d, u, upper, counts = np.split(measured.values, [J, 2 * J, 2 * J + J * (J + 1) // 2])
-        sigma = float(measured.scales[0]) / self.noise.difference
-        second, noise = symmetric(upper, J), self.noise.times(sigma)
-        contrast = Contrast(d, u, second, noise, self.rows, self.rows, reach=self.reach)
+        (d, u), second, counts, sigma = self._told(measured)
+        sizes = tuple(map(float, self.sizes))
+        contrast = Contrast(d, u, second, self.noise.times(sigma), sizes, sizes, reach=self.reach)
         if self.groups.sizes:
             return contrast
-        n, m = (max(1.0, float(count)) for count in counts)
-        return replace(contrast, sizes=(n, m), count_noise=sigma * COUNT_NOISE)
-
-    def describe(self) -> str:
-        """Name them in words."""
-        return f"differences at {self.J} locations, and second moments ({self.embedding.named})"
+        return replace(contrast, sizes=tuple(np.maximum(1.0, counts).tolist()), count_noise=sigma * COUNT_NOISE)
 
 
 class Summary(_OfFeatures):
     """Mean and second moment of the features of all rows, or of half the differences of pairs.
 
-    Such a half lies where features do. After them, where a value can be missing, comes the number of complete rows,
-    or pairs.
+    Such a half lies where features do.
     """
 
-    def __init__(
-        self,
-        embedding: Embedding,
-        kind: Features,
-        rows: int,
-        given: Sequence[Column] = (),
-        by: Column | None = None,
-    ) -> None:
-        domain, self.diameter = domain_of(kind, len(embedding.map))
-        self.noise = scales_apart(domain, len(embedding.map), self.diameter, rows)
-        self.embedding, self.rows, self.given, self.by = embedding, rows, tuple(given), by
-        self.reach = reach_of(kind, self.J)
-        self.columns = (*((by,) if by else ()), *embedding.columns)
-        counts = np.full(1 if given else 0, COUNT_NOISE / rows)
-        self.weights = 1 / np.concatenate(
-            [np.full(self.J, self.noise.difference), self.noise.of_second(self.J), counts]
-        )
-        self.shape = self.weights.shape
-        self.error = 2 * rows * self.J * ROUNDING
+    def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
+        super().__init__(groups, embedding, kind, groups.counted[:1])
+        self.error = 2 * self.sizes[0] * self.J * ROUNDING
+        of = "differences of pairs at " if groups.paired else ""
+        self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        present, half = complete(rows, self.given), 0.5 if self.by else 1.0
-        of: tuple[Any, Callable[[Any], Array]] = rows, self.embedding.steps
-        if self.by:
-            present = np.asarray(present.reshape(2, -1).all(axis=0))
-            of = differences(rows, self.embedding, present)
-        mean, second = moments_of(*of, self.embedding, present)
-        counts = [present.sum()] if self.given else []
-        sums: Array = np.concatenate([half * mean, half**2 * second[np.triu_indices(self.J)], counts])
-        return sums / self.rows * self.weights
+        (sample,) = self.groups.samples(rows, self.embedding, paired=self.groups.paired)
+        half = 0.5 if self.groups.paired else 1.0
+        mean, second = sample.moments()
+        sums = np.concatenate([half * mean, half**2 * second[np.triu_indices(self.J)]]) / self.sizes[0]
+        return np.append(sums, [sample.size][: self.groups.counts]) * self.weights
 
     def read(self, measured: NoisyValue) -> Party:
         """Give what a measurement says."""
-        mean, upper, share = np.split(measured.values, [self.J, self.dimension - bool(self.given)])
-        sigma = float(measured.scales[0]) / self.noise.difference
-        party = Party(mean, symmetric(upper, self.J), self.noise.times(sigma), float(self.rows), reach=self.reach)
-        return party.of_complete(float(share[0]), sigma * COUNT_NOISE) if self.given else party
-
-    def describe(self) -> str:
-        """Name them in words."""
-        of = "differences of pairs at " if self.by else ""
-        return f"means of {of}{self.J} features, and second moments ({self.embedding.named})"
+        (mean,), second, counts, sigma = self._told(measured)
+        party = Party(mean, second, self.noise.times(sigma), float(self.sizes[0]), reach=self.reach)
+        return party.of_complete(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
 
 
 def symmetric(upper: Array, J: int) -> Array:
@@ -363,6 +303,8 @@ class Conclusion:
         Of the differences, from sampling and noise together.
     informative : bool
         Whether numbers of complete rows stand out of their noise; if not, the p-value is 1.
+    notes : tuple of str
+        What to know before trusting it.
     """
 
     differences: Array
@@ -371,12 +313,21 @@ class Conclusion:
     pvalue: float
     covariance: Array
     informative: bool = True
+    notes: tuple[str, ...] = ()
 
-    @property
-    def standard_errors(self) -> Array:
-        """Of the differences."""
-        errors: Array = np.sqrt(np.diag(self.covariance))
-        return errors
+    def fields(self, alpha: float) -> dict[str, Any]:
+        """Say it as fields of the result."""
+        return {
+            "method": "moments",
+            "alpha": alpha,
+            "rejected": self.pvalue <= alpha,
+            "pvalue": self.pvalue,
+            "statistic": self.statistic,
+            "differences": tuple(self.differences.tolist()),
+            "standard_errors": tuple(np.sqrt(np.diag(self.covariance)).tolist()),
+            "noise_standard_error": self.noise,
+            "notes": self.notes if self.informative else (FEW, *self.notes),
+        }
 
 
 def conclude(contrast: Contrast) -> Conclusion:
@@ -396,35 +347,27 @@ def conclude(contrast: Contrast) -> Conclusion:
     counted = contrast.count_noise**2 * (1 / n**2 + 1 / m**2) * np.outer(u, u)
     V = h * C + counted + (variance + margin) * eye
     grain = contrast.reach / min(n, m)
-    return _test(d, V, math.sqrt(variance), grain, informative=contrast.informative)
+    return _test(d, V, math.sqrt(variance), grain, informative=min(n, m) > _TOLD * contrast.count_noise)
 
 
-def conclude_apart(first: Party, second: Party) -> Conclusion:
-    """Test the difference of two parties' means, each with its own second moment."""
-    J = len(first.mean)
-    parties = first, second
-    eye, floor = np.eye(J), sum(each.noise.difference**2 for each in parties)
+def conclude_apart(parties: Sequence[Party]) -> Conclusion:
+    """Test the difference of two parties' means, each with its own second moment; or the mean difference of pairs.
+
+    Of pairs, the halves of the differences were measured, whose mean is 0 under the hypothesis: so noise in the
+    number of pairs adds nothing to its variance.
+    """
+    eye, floor = np.eye(len(parties[0].mean)), sum(each.noise.difference**2 for each in parties)
     V = floor * eye
     for each in parties:
         V += (each.second - np.outer(each.mean, each.mean) + each.noise.difference**2 * eye) / each.size
-        V += (each.count_noise / each.size) ** 2 * np.outer(each.mean, each.mean)
-    V += math.sqrt(J) * math.hypot(*(each.noise.diagonal / each.size for each in parties)) * eye
+        if len(parties) > 1:
+            V += (each.count_noise / each.size) ** 2 * np.outer(each.mean, each.mean)
+    V += math.sqrt(len(eye)) * math.hypot(*(each.noise.diagonal / each.size for each in parties)) * eye
     informative = all(each.informative for each in parties)
-    grain = max(each.reach / each.size for each in parties)
-    return _test(first.mean - second.mean, V, math.sqrt(floor), grain, informative=informative)
-
-
-def conclude_paired(party: Party) -> Conclusion:
-    """Test the mean of pairs' differences, of which the halves were measured."""
-    eye, floor = np.eye(len(party.mean)), party.noise.difference**2
-    C = party.second - np.outer(party.mean, party.mean) + floor * eye
-    margin = math.sqrt(len(party.mean)) * party.noise.diagonal / party.size
-    V = C / party.size + (floor + margin) * eye
-    grain = party.reach / party.size
-    half = _test(party.mean, V, party.noise.difference, grain, informative=party.informative)
-    return Conclusion(
-        2 * half.differences, 2 * half.noise, half.statistic, half.pvalue, 4 * half.covariance, half.informative
-    )
+    d, noise, grain = parties[0].mean, math.sqrt(floor), max(each.reach / each.size for each in parties)
+    if len(parties) == 1:
+        return _test(2 * d, 4 * V, 2 * noise, 2 * grain, informative=informative)
+    return _test(d - parties[1].mean, V, noise, grain, informative=informative)
 
 
 def _test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) -> Conclusion:

@@ -9,44 +9,37 @@ wrong.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from dfprivacy.features import Given, OneHot
-from dfprivacy.statistics import OfRows
-from dfprivacy_kernel.design import complete
+from dfprivacy_kernel.embedding import ROUNDING
 from dfprivacy_kernel.moments import Conclusion, Party, Scales, reach_of, symmetric
-from dfprivacy_kernel.sums import ROUNDING, Part, moments_of
+from dfprivacy_kernel.statistics import OfGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from dfprivacy import Column, Curator
+    from dfprivacy import Curator
     from dfprivacy.features import Batch
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Moment", "Printed", "Variant", "conclude_printed", "measure_printed", "weighted_chi_squared"]
+__all__ = ["Moment", "Variant", "conclude_printed", "measure_printed", "weighted_chi_squared"]
 
 Variant: TypeAlias = Literal["tcmc", "nte"]
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
 _FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values can be had again
+_PRINTED = (
+    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
+    "method='moments' without a variant is not."
+)
 _COUNTED = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What a variant measured: of pairs, or of two parties."""
-
-    variant: Variant
-    parties: tuple[Party, ...]
 
 
 def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
@@ -69,147 +62,100 @@ def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[fl
     return 2 * (longest if changes == "pair" else radius), math.sqrt(2) * longest**2
 
 
-class Moment(OfRows):
+class Moment(OfGroups):
     """w, or the upper triangle of Λ: of pairs of rows, of each of two groups, or of all rows.
 
     Each is divided by what one row moves it by. A row with a missing value counts as 0, and so does its pair.
     """
 
     def __init__(
-        self,
-        degree: Literal[1, 2],
-        groups: Groups | None,
-        embedding: Embedding,
-        kind: Features,
-        rows: Sequence[int],
-        changes: Changes,
-        given: Sequence[Column] = (),
+        self, degree: Literal[1, 2], groups: Groups, embedding: Embedding, kind: Features, changes: Changes
     ) -> None:
-        self.degree, self.groups, self.embedding, self.rows = degree, groups, embedding, rows
-        self.given = tuple(given)
-        self.pairs = changes != "row"
-        self.columns = (*((groups.by,) if groups else ()), *embedding.columns)
-        self.J = J = len(embedding.map)
+        self.degree, self.pairs, self.J = degree, changes != "row", len(embedding.map)
+        rows = (groups.rows or groups.counted)[: 1 if self.pairs else None]
         radius = 1.0 if kind == "me" else max(1.0, embedding.radius)
-        reach = reaches(kind, J, radius, changes)[degree - 1]
+        reach = reaches(kind, self.J, radius, changes)[degree - 1]
         # Divided by the noise that it is to have: reach/n of w, reach/(n - 1) of Λ.
-        self.noise = np.array([reach / (size - (degree - 1)) for size in rows])
-        self.weights = np.repeat(1 / self.noise[:, None], J if degree == 1 else J * (J + 1) // 2, axis=1)
-        self.shape = self.weights.shape
-        self.error = sum(rows) * J * ROUNDING
-
-    def samples(self, rows: Batch) -> list[tuple[Callable[[Any], Array], NDArray[np.bool_]]]:
-        """Give of each sample what makes values of rows, and which rows count."""
-        present, steps = complete(rows, self.given), self.embedding.steps
-        if self.groups is None:
-            return [(steps, present)]
-        codes = rows.codes(self.groups.by)
-        members = [codes == self.groups.by.code(value) for value in self.groups.pair]
-        if not self.pairs:
-            return [(steps, present & each) for each in members]
-        other = np.zeros(rows.size, dtype=np.intp)
-        other[members[0]] = np.flatnonzero(members[1])
-
-        def apart(part: Part) -> Array:
-            z: Array = steps(part) - steps(Part(rows, other[part.rows]))
-            return z
-
-        return [(apart, members[0] & present & present[other])]
+        self.divisors = np.array(rows)[:, None] - (degree - 1)
+        width = self.J if degree == 1 else self.J * (self.J + 1) // 2
+        self.weights = np.repeat(self.divisors / reach, width, axis=1)
+        super().__init__(groups, embedding, self.weights.shape)
+        self.error = sum(rows) * self.J * ROUNDING
+        of = "differences of pairs at " if self.pairs else ""
+        self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        of_samples = []
-        for values, chosen in self.samples(rows):
-            mean, second = moments_of(rows, values, self.embedding, chosen)
-            of_samples.append(mean if self.degree == 1 else second[np.triu_indices(self.J)])
-        counts = np.array([size - (self.degree - 1) for size in self.rows])[:, None]
-        moments: Array = np.stack(of_samples) / counts * self.weights
-        return moments
+        samples = self.groups.samples(rows, self.embedding, paired=self.pairs)
+        moments = [sample.moments()[self.degree - 1] for sample in samples]
+        upper = [each if self.degree == 1 else each[np.triu_indices(self.J)] for each in moments]
+        value: Array = np.stack(upper) / self.divisors * self.weights
+        return value
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row, or pair, moves it."""
-        features = {column.name for column in self.embedding.columns}
-        if features <= public:
-            return 0.0
-        if relation == "add_remove" or (self.groups is not None and self.groups.by.name not in public):
-            return math.inf
         return math.sqrt(self.dimension) if norm == 1 else 1.0
-
-    def describe(self) -> str:
-        """Name it in words."""
-        what = "means" if self.degree == 1 else "second moments"
-        of = "differences of pairs at " if self.pairs else ""
-        return f"{what} of {of}{self.J} features ({self.embedding.named})"
 
 
 def measure_printed(
-    curator: Curator,
-    variant: Variant,
-    groups: Groups | None,
-    embedding: Embedding,
-    kind: Features,
-    rows: Sequence[int],
-    *,
-    paired: bool = False,
-    given: Sequence[Column] = (),
-) -> Printed:
-    """Measure w, then Λ; where a value can be missing, NTE measures how many rows are complete before."""
+    curator: Curator, variant: Variant, groups: Groups, embedding: Embedding, kind: Features
+) -> tuple[Party, ...]:
+    """Measure w, then Λ: of pairs, or of each party.
+
+    Where a value can be missing, NTE measures how many rows are complete before.
+    """
     embedding = replace(embedding, centre=0.0)  # kernel values as they are
-    sizes, count_noise, left = [float(size) for size in rows], 0.0, Fraction(1)
-    told = bool(given) and variant == "nte"
-    if told:
-        present = Given(*given)
-        counted = present if groups is None else OneHot(groups.by, groups=list(groups.pair)) * present
+    left, sizes, count_noise = Fraction(1), None, 0.0
+    if groups.given and variant == "nte":
+        present = Given(*groups.given)
+        counted = present if groups.by is None else OneHot(groups.by, groups=list(groups.pair)) * present
         counts = curator.sum(counted, noise="gaussian", share=_COUNTED, then="gaussian")
-        sizes = [max(2.0, float(count)) for count in counts.values.ravel()]
-        count_noise = float(counts.scales.max())
+        sizes, count_noise = np.maximum(2.0, counts.values.ravel()), float(counts.scales.max())
         left -= _COUNTED if count_noise else 0
-    changes: Changes = "row" if variant == "nte" else "pair" if paired else "row of a pair"
-    arguments = groups, embedding, kind, rows, changes, given
-    first, second = Moment(1, *arguments), Moment(2, *arguments)
+    changes: Changes = "row" if variant == "nte" else "pair" if groups.paired else "row of a pair"
+    first, second = (Moment(degree, groups, embedding, kind, changes) for degree in (1, 2))
     w = curator.measure(first, noise="gaussian", share=left / 2, then="gaussian")
     upper = curator.measure(second, noise="gaussian")
     parties = []
-    for i, size in enumerate(rows):
+    for i, size in enumerate(first.divisors.ravel().tolist()):
         means, moments = (float(of.scales[i, 0]) for of in (w, upper))
         noise = Scales(means, math.inf, moments, moments)
         party = Party(
             w.values[i], symmetric(upper.values[i], first.J), noise, float(size), reach=reach_of(kind, first.J)
         )
-        parties.append(party.of_complete(sizes[i] / size, count_noise) if told else party)
-    return Printed(variant, tuple(parties))
+        parties.append(party if sizes is None else party.of_complete(float(sizes[i]) / size, count_noise))
+    return tuple(parties)
 
 
-def conclude_printed(printed: Printed) -> Conclusion:
+def conclude_printed(parties: Sequence[Party]) -> Conclusion:
     """Compare the statistic with its printed null law, a weighted sum of chi-squared variables.
 
-    The weights know the noise of w, but not that of Λ: the p-value is too small where the latter is large.
+    One party is of pairs (TCMC), two are NTE's. The weights know the noise of w, but not that of Λ: the p-value is
+    too small where the latter is large.
     """
-    covariances, noises, means = [], [], []
-    for party in printed.parties:
-        n, mean = party.size, party.mean
-        covariances.append(_positive(party.second - n / (n - 1) * np.outer(mean, mean)))
-        noises.append(party.noise.difference)
-        means.append(mean)
-    if printed.variant == "tcmc":
-        (S,), (noise,), (d,) = covariances, noises, means
-        scale = printed.parties[0].size
-        own = S / scale
+    covariances = [
+        _positive(each.second - each.size / (each.size - 1) * np.outer(each.mean, each.mean)) for each in parties
+    ]
+    if len(parties) == 1:
+        (S,), (party,) = covariances, parties
+        d, noise, scale, own = party.mean, party.noise.difference, party.size, S / party.size
     else:
-        n, m = (party.size for party in printed.parties)
-        d, noise, scale = means[0] - means[1], math.hypot(*noises), n * m / (n + m)
+        first, second = parties
+        n, m = first.size, second.size
+        d, scale = first.mean - second.mean, n * m / (n + m)
+        noise = math.hypot(first.noise.difference, second.noise.difference)
         S = ((n - 1) * covariances[0] + (m - 1) * covariances[1]) / (n + m - 2)
         own = covariances[0] / n + covariances[1] / m
-        for party in printed.parties:
-            own = own + (party.count_noise / party.size) ** 2 * np.outer(party.mean, party.mean)
+        for each in parties:
+            own = own + (each.count_noise / each.size) ** 2 * np.outer(each.mean, each.mean)
     values, vectors = np.linalg.eigh(S)
     white = vectors / np.sqrt(values)  # its square is the inverse of S
     V = own + noise**2 * np.eye(len(d))
     statistic = float(scale * np.sum((white.T @ d) ** 2))
     weights = np.linalg.eigvalsh(scale * white.T @ V @ white)
-    informative = all(party.informative for party in printed.parties)
+    informative = all(each.informative for each in parties)
     pvalue = weighted_chi_squared(weights, statistic) if informative else 1.0
-    return Conclusion(d, noise, statistic, pvalue, V, informative)
+    return Conclusion(d, noise, statistic, pvalue, V, informative, (_PRINTED,))
 
 
 def _positive(S: Array) -> Array:

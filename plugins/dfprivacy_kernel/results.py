@@ -10,15 +10,18 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, below, explained, forest, ink, interval, wrapped
-from dfprivacy.schema import UNDECLARED, as_probability
+from dfprivacy.plotting import axes, below, forest, ink, wrapped
+from dfprivacy.schema import as_probability
 from dfprivacy.wording import noise_share, number, sure
-from dfprivacy_kernel.law import Measured, MeasuredPairs, cube
-from dfprivacy_kernel.moments import Conclusion, Contrast, Party, conclude, conclude_paired
-from dfprivacy_kernel.printed import Printed, conclude_printed
+from dfprivacy_kernel.law import Measured
+from dfprivacy_kernel.moments import FEW, Contrast, Party, conclude, conclude_apart
+from dfprivacy_kernel.printed import conclude_printed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfprivacy_kernel.design import Design, Groups
+    from dfprivacy_kernel.printed import Variant
 
 __all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclude_test"]
 
@@ -29,19 +32,25 @@ class Comparison:
 
     Attributes
     ----------
+    method : str
+        How it is done.
     design : Design
         What is compared.
     groups : Groups
         Which rows.
     alpha : float
         Level of the decision.
+    variant : {"tcmc", "nte"}, optional
+        Of the moments test.
     locations : tuple of tuples
         Where the moments test looks.
     """
 
+    method: Method
     design: Design
     groups: Groups
     alpha: float
+    variant: Variant | None = None
     locations: tuple[tuple[Any, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -50,61 +59,47 @@ class Comparison:
 class Decision:
     """What a permutation test says, and its p-value where that was paid for."""
 
-    whitened: bool
     rejected: bool
     pvalue: float | None
 
 
-Evidence: TypeAlias = Measured | Decision | Contrast | Printed | Party
-"""What was measured; a party is of pairs."""
+Evidence: TypeAlias = Measured | Decision | Contrast | tuple[Party, ...]
+"""What was measured; one party is of pairs."""
 
 
 def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float) -> KernelTest:
     """Compare what was measured with what one distribution would give."""
     design, groups = comparison.design, comparison.groups
-    about: dict[str, Any] = {
+    if isinstance(evidence, Measured):
+        result = _of_mmd(groups, comparison.alpha, evidence, confidence)
+    elif isinstance(evidence, Decision):
+        notes = () if evidence.pvalue is not None else ("Only the decision was paid for: there is no p-value.",)
+        result = {"rejected": evidence.rejected, "pvalue": evidence.pvalue, "notes": notes}
+    else:
+        result = _of_moments(comparison, evidence)
+    about = {
+        "method": comparison.method,
         "columns": tuple(column.name for column in design.columns),
-        "by": groups.by.name,
+        "by": groups.columns[0].name,
         "groups": groups.pair,
         "lengthscales": design.lengthscales,
         "alpha": comparison.alpha,
         "confidence": confidence,
         "sizes": None if groups.sizes is None else tuple(map(float, groups.sizes)),
     }
-    if isinstance(evidence, Measured):
-        result = _of_mmd(comparison, evidence, confidence)
-    elif isinstance(evidence, Decision):
-        notes = () if evidence.pvalue is not None else ("Only the decision was paid for: there is no p-value.",)
-        result = {
-            "method": "whitened" if evidence.whitened else "permutation",
-            "rejected": evidence.rejected,
-            "pvalue": evidence.pvalue,
-            "notes": notes,
-        }
-    else:
-        result = _of_moments(comparison, evidence)
     return KernelTest(**{**about, **result, "notes": (*comparison.notes, *result["notes"])})
 
 
-def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> dict[str, Any]:
+def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float) -> dict[str, Any]:
     """Give the fields of the one-release test."""
-    informative = measured.informative
-    pvalue = measured.pvalue if informative else 1.0
-    paired = isinstance(measured, MeasuredPairs)
-    doubtful = pvalue < _SMALL and max(measured.noisy_sizes) > _UNEQUAL * min(measured.noisy_sizes)
-    low, high = measured.interval(confidence) if informative and not paired else (None, None)
-    return {
-        "method": "mmd",
-        "rejected": pvalue <= comparison.alpha,
+    sizes = measured.noisy_sizes
+    pvalue = measured.pvalue if measured.informative else 1.0
+    doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
+    found = {
+        "rejected": pvalue <= alpha,
         "pvalue": pvalue,
-        "statistic": measured.statistic if informative else None,
-        "mmd2": measured.squared if informative else None,
-        "low": low,
-        "high": high,
-        "covers": None if low is None else "limited population",
-        "noise_standard_error": measured.noise_of(measured.noisy_sizes) if informative else None,
-        "sizes": measured.noisy_sizes,
-        "notes": (_FEW,) if not informative else (_RARE,) if doubtful else (),
+        "sizes": sizes,
+        "notes": (FEW,) if not measured.informative else (_RARE,) if doubtful else (),
         "released": (
             measured.separation,
             measured.scale,
@@ -113,73 +108,44 @@ def _of_mmd(comparison: Comparison, measured: Measured, confidence: float) -> di
             measured.sizes,
             measured.rows,
         ),
-        **_missing(comparison.groups, measured.noisy_sizes, _count_noise(measured), paired=paired),
+        **_missing(groups, sizes, measured.count_noise),
     }
+    if measured.informative:
+        found["statistic"], found["mmd2"] = measured.statistic, measured.squared
+        found["noise_standard_error"] = measured.noise_of(sizes)
+    if measured.informative and not measured.paired:
+        found["low"], found["high"] = measured.interval(confidence)
+        found["covers"] = "limited population"
+    return found
 
 
-def _of_moments(comparison: Comparison, evidence: Contrast | Printed | Party) -> dict[str, Any]:
-    """Give the fields of the moments test."""
-    if isinstance(evidence, Printed):
-        return _of_printed(comparison, evidence)
-    paired = isinstance(evidence, Party)
-    conclusion = conclude_paired(evidence) if isinstance(evidence, Party) else conclude(evidence)
-    sizes = (evidence.size, evidence.size) if isinstance(evidence, Party) else evidence.sizes
+def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
+    """Give the fields of the moments test. TCMC does not measure how many pairs are complete."""
+    groups, variant = comparison.groups, comparison.variant
+    if isinstance(evidence, Contrast):
+        conclusion, sizes, count_noise = conclude(evidence), evidence.sizes, evidence.count_noise
+    else:
+        conclusion = (conclude_apart if variant is None else conclude_printed)(evidence)
+        sizes = tuple(each.size for each in evidence)
+        count_noise = math.hypot(*(each.count_noise for each in evidence)) / math.sqrt(len(evidence))
     return {
-        **fields_of(conclusion, comparison.alpha),
-        "sizes": sizes,
+        **conclusion.fields(comparison.alpha),
+        "variant": variant,
+        "sizes": sizes if len(sizes) > 1 else sizes * 2,
         "locations": comparison.locations,
-        **_missing(comparison.groups, sizes, evidence.count_noise, paired=paired),
+        **({} if variant == "tcmc" else _missing(groups, sizes, count_noise)),
     }
 
 
-def _of_printed(comparison: Comparison, evidence: Printed) -> dict[str, Any]:
-    """Give the fields of a variant as printed. TCMC does not measure how many pairs are complete."""
-    fields = printed_fields_of(evidence, comparison.alpha)
-    if evidence.variant == "tcmc":
-        rows = comparison.groups.rows
-        return {**fields, "sizes": rows and tuple(map(float, rows)), "locations": comparison.locations}
-    first, second = evidence.parties
-    noise = math.hypot(first.count_noise, second.count_noise) / math.sqrt(2)
-    sizes = first.size, second.size
-    missing = _missing(comparison.groups, sizes, noise, paired=False)
-    return {**fields, "sizes": sizes, "locations": comparison.locations, **missing}
-
-
-def printed_fields_of(evidence: Printed, alpha: float) -> dict[str, Any]:
-    """Give what a variant says, as fields of the result."""
-    fields = fields_of(conclude_printed(evidence), alpha)
-    return {**fields, "variant": evidence.variant, "notes": (*fields["notes"], _PRINTED)}
-
-
-def fields_of(conclusion: Conclusion, alpha: float) -> dict[str, Any]:
-    """Give what a moments test says, as fields of the result."""
-    return {
-        "method": "moments",
-        "alpha": alpha,
-        "rejected": conclusion.pvalue <= alpha,
-        "pvalue": conclusion.pvalue,
-        "statistic": conclusion.statistic,
-        "differences": tuple(conclusion.differences.tolist()),
-        "standard_errors": tuple(conclusion.standard_errors.tolist()),
-        "noise_standard_error": conclusion.noise,
-        "notes": () if conclusion.informative else (_FEW,),
-    }
-
-
-def _missing(groups: Groups, sizes: tuple[float, float], count_noise: float, *, paired: bool) -> dict[str, Any]:
+def _missing(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
     """Say how many rows, or pairs, were left out."""
     if not groups.given or groups.rows is None:
         return {}
-    if paired:
-        return {"missing": groups.rows[0] - sizes[0], "missing_standard_error": count_noise}
-    return {"missing": sum(groups.rows) - sum(sizes), "missing_standard_error": math.sqrt(2) * count_noise}
-
-
-def _count_noise(measured: Measured) -> float:
-    """Give the standard deviation of the noise in a number of rows."""
-    if measured.sizes:
-        return 0.0
-    return float(measured.spread_scales[0]) * cube(len(measured.spread)).standard_deviation
+    told = 1 if groups.paired else len(sizes)
+    return {
+        "missing": sum(groups.rows[:told]) - sum(sizes[:told]),
+        "missing_standard_error": math.sqrt(told) * count_noise,
+    }
 
 
 _UNEQUAL, _SMALL = 10.0, 0.01
@@ -187,11 +153,6 @@ _RARE = (
     "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be several times too small. That of method='permutation' is exact."
 )
-_PRINTED = (
-    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
-    "method='moments' without a variant is not."
-)
-_FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"
 
 
 Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
@@ -337,23 +298,20 @@ class KernelTest(Release):
             parts = [noise_share(se, math.sqrt(max(se**2 - noise**2, 0.0))) for se in self.standard_errors]
             what = f"witness of {about}: {self.groups[0]} minus {self.groups[1]}"
             return forest(self._places, ends, what, ax, noise=parts, confidence=self.confidence)
-        ax = axes(ax)
-        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
-        title = decided if self.pvalue is None else f"p = {self.pvalue:.3g}"
-        mmd = self.statistic is not None and self.method == "mmd"
-        what = wrapped(f"{'maximum mean discrepancy' if mmd else 'p-value'} of {about}")
-        ax.set(yticks=[], xlabel=what, title=f"{self.groups[0]} and {self.groups[1]}, {title}")
-        if mmd and self.statistic is not None:
+        pair = f"{self.groups[0]} and {self.groups[1]}"
+        if self.method == "mmd" and self.statistic is not None:
             low, high = (self.statistic if end is None else end for end in (self.low, self.high))
-            interval(ax, 0, self.statistic, (low, high))
-            ax.plot(self.statistic, 0, "o", color=ink(ax))
-            explained(ax, self.confidence, [None], "o")
-            return ax
-        if self.pvalue is not None:
-            ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-        ax.axvline(self.alpha, color="grey", ls=":", label="level")
-        ax.set_xlim(-0.02, 1.02)
-        below(ax)
+            what = f"maximum mean discrepancy of {about}"
+            ax = forest([pair], [(self.statistic, low, high)], what, ax, confidence=self.confidence)
+        else:
+            ax = axes(ax)
+            ax.set(yticks=[], xlabel=wrapped(f"p-value of {about}"), xlim=(-0.02, 1.02))
+            ax.axvline(self.alpha, color="grey", ls=":", label="level")
+            if self.pvalue is not None:
+                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
+            below(ax)
+        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
+        ax.set_title(f"{pair}, {decided if self.pvalue is None else f'p = {self.pvalue:.3g}'}")
         return ax
 
     @property

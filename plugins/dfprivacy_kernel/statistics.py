@@ -1,4 +1,7 @@
-"""What the one-release test measures; docs/explanation/kernel_two_sample.md proves the sensitivities."""
+"""What the test of one release and those of permutations measure.
+
+docs/explanation/kernel_two_sample.md proves the sensitivities.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from dfprivacy.features import Batch, number
 from dfprivacy.statistics import OfPermutations, OfRows
-from dfprivacy_kernel.design import complete
-from dfprivacy_kernel.embedding import ridge, whitened_move, whitened_sensitivity
-from dfprivacy_kernel.sums import ROUNDING, differences, mapped, middle, moments_of, totals
+from dfprivacy_kernel.embedding import ABOVE, ROUNDING, mapped, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy import Column
-    from dfprivacy.features import Batch
     from dfprivacy_kernel.design import Groups
-    from dfprivacy_kernel.embedding import Array, Embedding
+    from dfprivacy_kernel.embedding import Array, Embedding, Sample
 
     Hashes = NDArray[np.uint64]
 
@@ -29,20 +30,54 @@ __all__ = [
     "CLIP",
     "SHARE_STEP",
     "Flipped",
+    "OfGroups",
     "PairedSeparation",
-    "PairedSpread",
     "Rearranged",
     "Separation",
     "Spread",
     "Whitened",
     "drawn",
+    "ridge",
     "share_of",
     "subset",
     "times",
+    "whitened_move",
+    "whitened_sensitivity",
 ]
 
 SHARE_STEP = 20
 """The ends of the interval for the share of the first group are whole multiples of 2^-20."""
+
+
+class OfGroups(OfRows):
+    """A statistic of the embedded rows of groups, which can move where a row changes its content only.
+
+    Attributes
+    ----------
+    what : str
+        What it is, in words.
+    """
+
+    what: str
+
+    def __init__(self, groups: Groups, embedding: Embedding, shape: tuple[int, ...]) -> None:
+        self.groups, self.embedding, self.shape = groups, embedding, shape
+        self.columns = (*groups.columns, *embedding.columns)
+        self.error = groups.most * len(embedding.map) * ROUNDING
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it: by anything, where one can come, go or change its group."""
+        if not self.groups.stays(relation, public):
+            return math.inf
+        return 0.0 if self.embedding.agreed(public) else self.moves(norm, public)
+
+    def moves(self, norm: float, public: frozenset[str]) -> float:
+        """Bound how far one row, or pair, moves it, of which not all is public."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """Name it in words."""
+        return f"{self.what} ({self.embedding.named})"
 
 
 def times(norm: float, dimension: int) -> float:
@@ -50,7 +85,7 @@ def times(norm: float, dimension: int) -> float:
     return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
-class Separation(OfRows):
+class Separation(OfGroups):
     r"""How far the two groups are apart: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
 
     In units of the largest part of a row's features that moves it, so that the price does not depend on the sizes.
@@ -65,62 +100,53 @@ class Separation(OfRows):
         The interval, in which the share of the first group lies with all but a negligible probability.
     """
 
-    shape = (1,)
-
-    def __init__(
-        self,
-        groups: Groups,
-        embedding: Embedding,
-        share: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        self.groups, self.embedding = groups, embedding
+    def __init__(self, groups: Groups, embedding: Embedding, share: tuple[float, float] = (0.0, 1.0)) -> None:
+        super().__init__(groups, embedding, (1,))
+        self.what = "the distance of the groups' mean embeddings"
         unit = 1 << SHARE_STEP
         self.share = low, high = math.floor(share[0] * unit), math.ceil(share[1] * unit)
         self.part = 1.0
-        if groups.by.public:
+        if all(column.public for column in groups.columns):
             self.part = max(groups.sizes) / sum(groups.sizes) if groups.sizes else max(high, unit - low) / unit
-        self.columns = (groups.by, *embedding.columns)
         # A part is a half or more, and the price must be the same whatever it is.
-        self.error = 2 * groups.most * len(embedding.map) * ROUNDING
+        self.error *= 2
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        members = self.groups.members(rows)
+        sample, members = self.groups.pooled(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
-        first, rest, unit = self._parts(n, m)
-        each = self.embedding
-        sums = totals(rows, each.steps, lambda part: members[:, part], (2, each.width)).astype(object)
+        low, high = ((n + m) * end for end in self.share)
+        whole = (n + m) << SHARE_STEP
+        first = min(max(n << SHARE_STEP, low), high)  # the share of the first group, held within the interval
+        rest = whole - first
+        sums = totals(sample, lambda at: members[:, at].astype(np.float64), 2)
         apart = rest * sums[0] - first * sums[1]
         surplus = rest * n - first * m  # 0 but where the share lies outside of the interval
         if surplus:
-            apart = apart - surplus * middle(each)
-        return np.array([float(np.linalg.norm(mapped(each, apart[None]))) / unit / self.part])
-
-    def _parts(self, n: int, m: int) -> tuple[int, int, int]:
-        """Give the share of the first group, that of the second, and their sum: whole numbers."""
-        low, high = self.share
-        unit = 1 << SHARE_STEP
-        if n * unit < low * (n + m):
-            return low, unit - low, unit
-        if n * unit > high * (n + m):
-            return high, unit - high, unit
-        return n, m, max(n + m, 1)
+            apart = apart - surplus * middle(self.embedding)
+        return np.array([float(np.linalg.norm(mapped(self.embedding, apart[None]))) / max(whole, 1) / self.part])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it."""
-        known = self.groups.by.name in public
-        fixed = known and self.groups.sizes is not None and relation == "replace_one"
-        return self.embedding.diameter(public if fixed else frozenset()) / (1.0 if known else self.part)
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the distance of the groups' mean embeddings ({self.embedding.named})"
+        known = {column.name for column in self.groups.columns} <= public
+        agreed = public if self.groups.settled(relation, public) else frozenset()
+        return self.embedding.diameter(agreed) / (1.0 if known else self.part)
 
 
-class Spread(OfRows):
+def middle(embedding: Embedding) -> Any:
+    """Give the values in whole steps of a public row: the middle of the bounds, the first of the categories."""
+    row = Batch(1, {number(c): np.array([c.mid]) for c in embedding.columns if c.bounds is not None})
+    for column in embedding.columns:
+        if column.bounds is None:
+            row.mark(column, 0)
+    return embedding.steps(row)[0].astype(np.int64).astype(object)
+
+
+class Spread(OfGroups):
     r"""Moments of the pooled covariance C, N tr C, N ‖C‖, N λ; of private sizes n and m before them.
 
-    Each is in units of the most that one row moves it by; of public sizes, of 2.
+    Of pairs, moments of the sum of zz', z their differences, and before them how many are complete where a value
+    can be missing. Each is in units of the most that one row, or pair, moves it by; of public sizes, of 2.
 
     Parameters
     ----------
@@ -129,37 +155,46 @@ class Spread(OfRows):
     """
 
     def __init__(self, groups: Groups, embedding: Embedding, share: float = 1.0) -> None:
-        self.groups, self.embedding, self.share = groups, embedding, share
-        self.columns = (groups.by, *embedding.columns)
-        counts = 0 if groups.sizes else 2
-        self.unit = unit = 2.0 if groups.sizes else embedding.lift(frozenset())
-        self.weights = np.array([1.0] * counts + [share / unit] * 3)
-        self.shape = self.weights.shape
-        self.error = groups.most * len(embedding.map) * ROUNDING / min(unit, 1.0)
+        super().__init__(groups, embedding, (groups.counts + 3,))
+        self.share = share
+        self.unit = 2.0 if groups.sizes else embedding.lift(frozenset())
+        self.weights = np.array([1.0] * groups.counts + [share / self.unit] * 3)
+        self.error /= min(self.unit, 1.0)
+        of, rows = ("rows of each group", "embedded rows")
+        if groups.paired:
+            of, rows = ("pairs", "differences of paired rows")
+        self.what = f"the {of}, and the spread of the {rows}" if groups.counts else f"the spread of the {rows}"
 
     def value(self, rows: Batch) -> Array:
         """Compute them."""
-        counts = [] if self.groups.sizes else [*self.groups.members(rows).sum(axis=1)]
-        chosen = drawn(rows, self.embedding.columns, self.groups.chosen(rows), self.share)
-        total, products = moments_of(rows, self.embedding.steps, self.embedding, chosen)
-        scatter = products - np.outer(total, total) / max(chosen.sum(), 1)
+        groups = self.groups
+        if groups.paired:
+            (sample,) = groups.samples(rows, self.embedding, paired=True)
+            counts = [sample.size]
+        else:
+            sample, members = groups.pooled(rows, self.embedding)
+            counts = members.sum(axis=1).tolist()
+            if self.share < 1:
+                sample = sample.of(drawn(rows.take(sample.first), self.embedding.columns, self.share))
+        total, scatter = sample.moments()
+        if not groups.paired:
+            scatter = scatter - np.outer(total, total) / max(sample.size, 1)
         moments = np.array([np.trace(scatter), np.linalg.norm(scatter), np.linalg.eigvalsh(scatter)[-1]])
-        return np.array([*counts, *(moments / self.share)]) * self.weights
+        return np.array([*counts[: groups.counts], *(moments / self.share)]) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves them."""
-        fixed = self.groups.sizes is not None and relation == "replace_one" and self.groups.by.name in public
+        """Bound how far one row, or pair, moves them."""
+        groups = self.groups
+        if groups.paired and not groups.stays(relation, public):
+            return math.inf
+        fixed = groups.settled(relation, public)
+        agreed = fixed
         if self.share < 1:  # a row may be drawn, and not what comes in its place
-            fixed &= {column.name for column in self.columns} <= public
-        stretch = self.embedding.lift(public if fixed else frozenset()) / self.unit
-        if self.groups.sizes is None:
+            agreed &= self.embedding.agreed(public)
+        stretch = self.embedding.lift(public if agreed else frozenset(), 2 if groups.paired else 1) / self.unit
+        if groups.counts and not fixed:
             stretch = max(stretch, 1.0)
         return stretch * times(norm, self.dimension)
-
-    def describe(self) -> str:
-        """Name them in words."""
-        counted = "" if self.groups.sizes else "the rows of each group, and "
-        return f"{counted}the spread of the embedded rows ({self.embedding.named})"
 
 
 _ROWS, _ROWS_EACH = 1 << 15, 1 << 8
@@ -187,16 +222,16 @@ def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
     -------
     float
         1 up to 2^15 rows, or 256 for each landmark if that is more, and 1/epsilon times as many for an epsilon
-        below 1. Of more rows, what leaves as many. 1 where the number of rows is private.
+        below 1. Of more rows, what leaves as many. 1 of pairs, and where the number of rows is private.
     """
-    if groups.rows is None:
+    if groups.rows is None or groups.paired:
         return 1.0
     enough = max(_ROWS, _ROWS_EACH * embedding.width) / min(1.0, epsilon)
     return min(1.0, -(-(enough * 2.0**_FINEST) // sum(groups.rows)) * 2.0**-_FINEST)
 
 
-def drawn(rows: Batch, columns: Sequence[Column], chosen: NDArray[np.bool_], share: float) -> NDArray[np.bool_]:
-    """Draw a share of the chosen rows, by their values in some columns.
+def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bool_]:
+    """Draw a share of some rows, by their values in some columns.
 
     Parameters
     ----------
@@ -204,8 +239,6 @@ def drawn(rows: Batch, columns: Sequence[Column], chosen: NDArray[np.bool_], sha
         The rows.
     columns : sequence of Column
         Those by whose values a row is drawn.
-    chosen : ndarray of bool, shape (rows,)
-        The rows of which to draw.
     share : float
         Chance of a row, a whole multiple of 2^-32.
 
@@ -214,115 +247,82 @@ def drawn(rows: Batch, columns: Sequence[Column], chosen: NDArray[np.bool_], sha
     ndarray of bool, shape (rows,)
         The rows that are drawn.
     """
-    if share >= 1:
-        return chosen
-    places = np.flatnonzero(chosen)
-    values = [(rows.values(c) if c.bounds is not None else rows.codes(c))[places] for c in columns]
-    hashes = np.zeros(len(places), dtype=np.uint64)
+    read = [rows.values(c) if c.bounds is not None else rows.codes(c) for c in columns]
+    values = [each.astype(np.float64) + 0.0 for each in read]  # -0 is 0
+    hashes = np.zeros(rows.size, dtype=np.uint64)
     for each in values:
-        hashes = _mixed(hashes + (each + 0.0).view(np.uint64))  # -0 is 0
-    lots = _mixed(hashes + _copies(hashes, values)) >> np.uint64(64 - _FINEST)
-    found = np.zeros(rows.size, dtype=np.bool_)
-    found[places[lots < np.uint64(share * 2.0**_FINEST)]] = True
-    return found
+        hashes = _mixed(hashes + each.view(np.uint64))
+    ordered = np.sort(hashes)
+    again = np.flatnonzero(np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))
+    copies = np.zeros(rows.size, dtype=np.uint64)
+    copies[again] = _copies([each[again] for each in values])
+    lots = _mixed(hashes + copies) >> np.uint64(64 - _FINEST)
+    return np.asarray(lots < np.uint64(share * 2.0**_FINEST))
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """Hash whole numbers of 64 bits, one to one; they are overwritten."""
-    numbers += _GAMMA
-    for shift, times in _MIX:
-        numbers ^= numbers >> shift
-        numbers *= times
-    numbers ^= numbers >> _LAST
-    return numbers
+    """Hash whole numbers of 64 bits, one to one."""
+    numbers = numbers + _GAMMA
+    for shift, factor in _MIX:
+        numbers = (numbers ^ (numbers >> shift)) * factor
+    return numbers ^ (numbers >> _LAST)
 
 
-def _copies(hashes: Hashes, values: Sequence[NDArray[Any]]) -> Hashes:
-    """Count for each row how many before it have the same values; other rows of the same hash do not matter."""
-    copies = np.zeros(len(hashes), dtype=np.uint64)
-    ordered = np.sort(hashes)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not twice.size:
-        return copies
-    near = np.minimum(np.searchsorted(twice, hashes), len(twice) - 1)
-    places = np.flatnonzero(twice[near] == hashes)
-    alike = [each[places] for each in values]
-    order = np.lexsort(alike)
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = np.any([each[order][1:] != each[order][:-1] for each in alike], axis=0)
+def _copies(values: Sequence[Array]) -> Hashes:
+    """Count for each row how many before it have the same values."""
+    order = np.lexsort(values)
+    ordered = np.array(values)[:, order]
+    first = np.r_[True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)]
     starts = np.flatnonzero(first)
-    since = np.arange(len(order)) - starts[np.cumsum(first) - 1]
-    copies[places[order]] = since.astype(np.uint64)
+    copies = np.zeros(len(order), dtype=np.uint64)
+    copies[order] = np.arange(len(order)) - starts[np.cumsum(first[: len(order)]) - 1]
     return copies
 
 
-CLIP = 8.0
-"""The largest whitened statistic: far above what chance gives a few dimensions."""
-
-_FEW_PART, _MANY_PART, _MOST = 0.05, 0.02, 0.1  # of the diameter over √(N γ): the first two in parts of epsilon
-_FEW_DIMENSIONS = 30
-
-
-class Rearranged(OfPermutations):
+class Rearranged(OfGroups, OfPermutations):
     """T, and T after each of B random relabellings of the rows: one matrix product for each part of the rows.
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
 
+    what = "the MMD of rearranged rows"
+
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
-        self.groups, self.embedding = groups, embedding
-        self.columns = (groups.by, *embedding.columns)
-        self.shape = (permutations + 1,)
-        self._n, self._m = groups.sizes or groups.rows or (1, 1)
+        super().__init__(groups, embedding, (permutations + 1,))
+        self._n, self._m = groups.counted
+        self._unit = (self._n + self._m) / (self._n * self._m)  # what turns G into T
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
         """Compute them."""
-        members = self.groups.members(rows).astype(np.bool_)
-        chosen: NDArray[np.bool_] = np.asarray(members.any(axis=0))
+        sample, members = self.groups.pooled(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
-        firsts = np.zeros((self.dimension, -(-rows.size // 8)), dtype=np.uint8)  # one bit a row
+        firsts = np.zeros((self.dimension, -(-sample.size // 8)), dtype=np.uint8)  # one bit a row
         firsts[0] = np.packbits(members[0])
-        places = np.flatnonzero(chosen)
         for row in firsts[1:]:
-            drawn = np.zeros(rows.size, dtype=np.bool_)
-            drawn[places] = subset(n, n + m, rng) if self.groups.sizes else lowest(n, rng.random(rows.size)[places])
+            drawn = subset(n, n + m, rng) if self.groups.sizes else lowest(n, rng.random(rows.size)[sample.first])
             row[:] = np.packbits(drawn)
 
-        def coefficients(part: slice) -> Array:
-            bits = np.unpackbits(firsts[:, part.start // 8 : -(-part.stop // 8)], axis=1)
-            labels = np.empty((self.dimension + 1, part.stop - part.start))
-            labels[:-1] = bits[:, : part.stop - part.start]
-            labels[-1] = chosen[part]
-            return labels
+        def coefficients(at: slice) -> Array:
+            bits = np.unpackbits(firsts[:, at.start // 8 : -(-at.stop // 8)], axis=1)[:, : at.stop - at.start]
+            return np.vstack([bits, np.ones(bits.shape[1])])
 
-        sums = totals(rows, self.embedding.steps, coefficients, (self.dimension + 1, self.embedding.width))
-        apart = (n + m) * sums[:-1].astype(object) - n * sums[-1].astype(object)  # m S_X - n S_Y
-        return self.lengths(mapped(self.embedding, apart) / max(n + m, 1) * self._unit, rows, chosen)
+        sums = totals(sample, coefficients, self.dimension + 1)
+        apart = mapped(self.embedding, (n + m) * sums[:-1] - n * sums[-1])  # m S_X - n S_Y
+        return self.lengths(apart / max(n + m, 1) * self._unit, sample)
 
-    @property
-    def _unit(self) -> float:
-        """What turns G into T."""
-        return (self._n + self._m) / (self._n * self._m)
-
-    def lengths(self, differences: Array, rows: Batch, chosen: NDArray[np.bool_]) -> Array:  # noqa: ARG002
+    def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
         """Give T of each difference of means, shape (B + 1, F)."""
         length: Array = np.linalg.norm(differences, axis=1)
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves each of them."""
-        if relation == "add_remove" or self.groups.by.name not in public:
+        if not self.groups.stays(relation, public) or not (self.groups.sizes or self.groups.rows):
             return math.inf
         if self.groups.sizes is not None:
             return self.embedding.diameter(public) / min(self.groups.sizes)
-        if self.groups.rows is None:
-            return math.inf
         return self.embedding.diameter(frozenset()) * self._unit
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the MMD of rearranged rows ({self.embedding.named})"
 
 
 def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -343,12 +343,21 @@ def lowest(n: int, keys: Array) -> NDArray[np.bool_]:
     return drawn
 
 
+CLIP = 8.0
+"""The largest whitened statistic: far above what chance gives a few dimensions."""
+
+_FEW_PART, _MANY_PART, _MOST = 0.05, 0.02, 0.1  # of the diameter over √(N γ): the first two in parts of epsilon
+_FEW_DIMENSIONS = 30
+
+
 class Whitened(Rearranged):
     r"""The same with :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
 
     Whitening makes directions in which rows hardly vary count as much as others. S does not depend on the labels,
     so the statistics of all relabellings are exchangeable.
     """
+
+    what = "the whitened MMD of rearranged rows"
 
     def __init__(
         self, groups: Groups, embedding: Embedding, permutations: int, epsilon: float, gamma: float | None = None
@@ -360,11 +369,11 @@ class Whitened(Rearranged):
         self.gamma = usual if gamma is None else gamma
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
-    def lengths(self, differences: Array, rows: Batch, chosen: NDArray[np.bool_]) -> Array:
+    def lengths(self, differences: Array, sample: Sample) -> Array:
         """Give T of each difference of means."""
-        total, count = self._n + self._m, max(float(chosen.sum()), 1.0)
-        sums, products = moments_of(rows, self.embedding.steps, self.embedding, chosen)
-        S = (products - np.outer(sums, sums / count)) / total
+        total = self._n + self._m
+        sums, products = sample.moments()
+        S = (products - np.outer(sums, sums / max(sample.size, 1))) / total
         L = np.linalg.cholesky(S + self.gamma * np.eye(len(S)))
         white = scipy.linalg.solve_triangular(L, differences.T, lower=True, check_finite=False)
         length: Array = np.minimum(math.sqrt(self._n * self._m / total) * np.linalg.norm(white, axis=0), CLIP)
@@ -376,123 +385,104 @@ class Whitened(Rearranged):
         if plain in {0.0, math.inf}:
             return plain
         n, m = self._n, self._m
-        if self.groups.sizes is not None:
-            moved, lifted = self.embedding.diameter(public), self.embedding.lift(public)
+        agreed = public if self.groups.sizes else frozenset()
+        moved, lifted = self.embedding.diameter(agreed), self.embedding.lift(agreed)
+        if self.groups.sizes:
             return whitened_sensitivity(n, m, moved, lifted, self.gamma, CLIP)
-        moved, lifted = self.embedding.diameter(frozenset()), self.embedding.lift(frozenset())
         return whitened_move((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
 
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"the whitened MMD of rearranged rows ({self.embedding.named})"
+
+def ridge(total: int, diameter: float, part: float) -> float:
+    """Give the γ at which the diameter is a part of √(N²γ/(N-1))."""
+    return diameter**2 * (total - 1) / (total**2 * part**2)
 
 
-class _OfPairs(OfRows):
-    """A statistic of the differences z of n pairs of embedded rows."""
+def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: float, clip: float) -> float:
+    """Bound how far one row's features move min(T, clip), whatever the labels are.
 
-    def __init__(self, by: Column, embedding: Embedding, pairs: int, given: Sequence[Column] = ()) -> None:
-        self.by, self.embedding, self.pairs, self.given = by, embedding, pairs, tuple(given)
-        self.columns = (by, *embedding.columns)
-        self.error = 2 * pairs * len(embedding.map) * ROUNDING
-
-    def present(self, rows: Batch) -> NDArray[np.bool_]:
-        """Tell which pairs are complete."""
-        return np.asarray(complete(rows, self.given).reshape(2, -1).all(axis=0), dtype=np.bool_)
-
-    def differences(self, rows: Batch) -> tuple[Any, Callable[[Any], Array]]:
-        """Pair the rows, see `dfprivacy_kernel.sums.differences`."""
-        return differences(rows, self.embedding, self.present(rows))
-
-    def moves(self, relation: str, public: frozenset[str]) -> float:
-        """How far apart two pairs' differences can be."""
-        if relation == "add_remove" or self.by.name not in public:
-            return math.inf
-        moved = 2 * self.embedding.diameter(public)
-        return max(moved, self.embedding.diameter(frozenset())) if self._may_vanish(public) else moved
-
-    def _may_vanish(self, public: frozenset[str]) -> bool:
-        """Whether it is private which pairs are complete."""
-        return any(column.name not in public for column in self.given)
-
-    def describe(self) -> str:
-        """Name it in words."""
-        return f"{self.what} of paired rows ({self.embedding.named})"
-
-    what = "the mean difference"
+    Parameters
+    ----------
+    n, m : int
+        Rows in each group.
+    moved, lifted : float
+        How far the row's features move, and its outer product about the mean of the others; see `lift`.
+    gamma : float
+        The ridge.
+    clip : float
+        The largest T.
+    """
+    total = n + m
+    most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
+    return whitened_move(math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most)
 
 
-class PairedSeparation(_OfPairs):
-    """The length of the sum of z, which one pair moves by twice the diameter."""
+def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
+    """Bound how far min(√(g'W⁻¹g), most) moves.
 
-    shape = (1,)
+    Parameters
+    ----------
+    shifted : float
+        At least the length by which g moves.
+    lifted : float
+        At least the largest eigenvalue of what is added to W, or taken from it.
+    ridge : float
+        At most the least eigenvalue of either W.
+    most : float
+        The largest value.
+    """
+    root = math.sqrt(1 + lifted / ridge)
+    shift = shifted / math.sqrt(ridge)
+    if shift >= most:
+        return most * ABOVE
+    # most - (most - shift)/root, where nothing cancels
+    grown = lifted / ridge / (1 + root)
+    return (most * grown + shift) / root * ABOVE
+
+
+class PairedSeparation(OfGroups):
+    """The length of the sum of the differences z of pairs, which one pair moves by twice the diameter."""
+
+    what, part = "the mean difference of paired rows", 1.0
+
+    def __init__(self, groups: Groups, embedding: Embedding) -> None:
+        super().__init__(groups, embedding, (1,))
 
     def value(self, rows: Batch) -> Array:
         """Compute it."""
-        total, _ = moments_of(*self.differences(rows), self.embedding, self.present(rows))
-        return np.array([np.linalg.norm(total)])
+        (sample,) = self.groups.samples(rows, self.embedding, paired=True)
+        return np.array([np.linalg.norm(sample.total())])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one pair moves it."""
-        return self.moves(relation, public)
-
-
-class PairedSpread(_OfPairs):
-    """Half the trace, Frobenius norm and largest eigenvalue of the sum of zz': one pair moves each by 1 at most.
-
-    Before them, where a value can be missing, the number of complete pairs.
-    """
-
-    what = "the second moment"
-
-    def __init__(self, by: Column, embedding: Embedding, pairs: int, given: Sequence[Column] = ()) -> None:
-        super().__init__(by, embedding, pairs, given)
-        unit = embedding.lift(frozenset()) if given else 2.0
-        self.unit = unit
-        self.weights = np.array([*([1.0] if given else []), *[1 / unit] * 3])
-        self.shape = (3 + bool(given),)
-        self.error /= min(unit, 1.0)
-
-    def value(self, rows: Batch) -> Array:
-        """Compute them."""
-        _, scatter = moments_of(*self.differences(rows), self.embedding, self.present(rows))
-        moments = [np.trace(scatter), np.linalg.norm(scatter), np.linalg.eigvalsh(scatter)[-1]]
-        counts = [float(self.present(rows).sum())] if self.given else []
-        return np.array([*counts, *moments]) * self.weights
-
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one pair moves them."""
-        if self.moves(relation, public) == math.inf:
+        if not self.groups.stays(relation, public):
             return math.inf
-        agreed = frozenset() if self._may_vanish(public) else public
-        stretch = self.embedding.lift(agreed, rows=2) / self.unit
-        return max(stretch, 1.0 if self._may_vanish(public) else 0.0) * times(norm, self.dimension)
+        moved = 2 * self.embedding.diameter(public)
+        if self.groups.settled(relation, public):
+            return moved
+        return max(moved, self.embedding.diameter(frozenset()))
 
 
-class Flipped(_OfPairs, OfPermutations):
+class Flipped(PairedSeparation, OfPermutations):
     """T, and T after the signs of the differences are drawn anew, B times."""
 
-    what = "the mean difference, and those of exchanged pairs,"
+    what = "the mean difference, and those of exchanged pairs, of paired rows"
 
-    def __init__(
-        self, by: Column, embedding: Embedding, pairs: int, permutations: int, given: Sequence[Column] = ()
-    ) -> None:
-        super().__init__(by, embedding, pairs, given)
+    def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
+        super().__init__(groups, embedding)
         self.shape = (permutations + 1,)
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
         """Compute them."""
-        half, values = self.differences(rows)
+        sample, complete = self.groups.pairs(rows, self.embedding)
 
-        def signs(part: slice) -> Array:
-            drawn = rng.integers(2, size=(self.dimension, part.stop - part.start), dtype=np.int8)
+        def signs(at: slice) -> Array:
+            drawn = rng.integers(2, size=(self.dimension, at.stop - at.start), dtype=np.int8)
             drawn[0] = 1
-            return np.where(drawn == 1, 1.0, -1.0)
+            return np.where(drawn == 1, 1.0, -1.0) * complete[at]
 
-        sums = totals(half, values, signs, (self.dimension, self.embedding.width))
-        length: Array = np.linalg.norm(mapped(self.embedding, sums), axis=1)
-        length /= self.pairs
-        return length
+        length: Array = np.linalg.norm(mapped(self.embedding, totals(sample, signs, self.dimension)), axis=1)
+        return length / self.groups.counted[0]
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one pair moves each of them."""
-        return self.moves(relation, public) / self.pairs
+        return super().sensitivity(relation, norm, public) / self.groups.counted[0]

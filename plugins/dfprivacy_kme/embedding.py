@@ -56,18 +56,23 @@ class Space:
         return ProductKernel(self.columns, self.lengthscales, self.mismatches)
 
     @classmethod
-    def of(cls, features: Nystrom | Fourier, kernel: ProductKernel) -> Space:
-        """Write down the map that was measured."""
+    def of(cls, features: Nystrom | Fourier | None, kernel: ProductKernel) -> Space:
+        """Write down a kernel, and the map that was measured if there is one."""
         numbers = [kernel.columns[i].name for i in kernel.numbers]
         categories = [kernel.columns[i].name for i in kernel.categories]
+        anchors = A = np.zeros((0, 0))
+        if isinstance(features, Nystrom):
+            anchors, A = features.points, features.map
+        elif features is not None:
+            anchors = features.frequencies
         return cls(
             columns=kernel.columns,
             lengthscales={n: float(v) for n, v in zip(numbers, kernel.lengthscales, strict=True)},
             # A single category never differs: any factor will do.
             mismatches={n: float(v) if v < 1 else 0.0 for n, v in zip(categories, kernel.mismatches, strict=True)},
-            basis="subspace" if isinstance(features, Nystrom) else "fourier",
-            anchors=features.points if isinstance(features, Nystrom) else features.frequencies,
-            map=features.map if isinstance(features, Nystrom) else np.zeros((0, 0)),
+            basis="fourier" if isinstance(features, Fourier) else "subspace",
+            anchors=anchors,
+            map=A,
         )
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -136,16 +141,7 @@ class Space:
             raise ArgumentError(
                 "This release is of an earlier version, with features that are gone.", "Use that version."
             )
-        columns = tuple(
-            Column(
-                **{
-                    **column,
-                    "bounds": None if column["bounds"] is None else tuple(column["bounds"]),
-                    "categories": None if column["categories"] is None else tuple(column["categories"]),
-                }
-            )
-            for column in plain["columns"]
-        )
+        columns = tuple(Column(**column) for column in plain["columns"])
         known = {name: value for name, value in plain.items() if name != "degree"}  # earlier versions had one
         return cls(**{**known, "columns": columns})
 

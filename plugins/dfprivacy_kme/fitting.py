@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.special import chdtrc
 
 from dfprivacy.features import spread
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["absolute", "hull", "shrunk", "simplex"]
 
-_RIDGE = 1e-13
 _STEPS = 400  # supports have some ten points
 _GAP_MIN, _GAP_MAX = 1e-13, 1e-3
 _ROUNDS, _LOCAL, _SHRINK = 6, 1024, 0.6
@@ -54,32 +54,19 @@ def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> 
         best = int(np.argmin(gradient))
         if w @ gradient[chosen] - gradient[best] <= max(gap, _GAP_MIN) or best in chosen:
             break
-        chosen, w = _corrected(psi, q, [*chosen, best], np.append(w, 0.0))
+        chosen.append(best)
+        w = _corrected(psi[chosen], beta)
+        chosen, w = [at for at, weight in zip(chosen, w, strict=True) if weight], w[w > 0]
     weights = np.zeros(len(psi))
-    weights[chosen] = w / w.sum()
+    weights[chosen] = w
     return weights
 
 
-def _corrected(
-    psi: NDArray[np.float64], q: NDArray[np.float64], chosen: list[int], w: NDArray[np.float64]
-) -> tuple[list[int], NDArray[np.float64]]:
-    """Solve on the chosen points, stepping to the border and dropping points until no weight is negative."""
-    while True:
-        m = len(chosen)
-        system = np.ones((m + 1, m + 1))
-        system[:m, :m] = psi[chosen] @ psi[chosen].T + _RIDGE * np.eye(m)
-        system[m, m] = 0
-        target = np.linalg.lstsq(system, np.append(q[chosen], 1.0), rcond=None)[0][:m]
-        if (target >= 0).all():
-            return chosen, target
-        falling = target < 0
-        step = float(np.min(w[falling] / (w[falling] - target[falling])))
-        w = w + step * (target - w)
-        w[falling & (w <= 1e-15)] = 0  # noqa: PLR2004 - the border that was reached, to rounding
-        keep = ~(falling & (w == 0))
-        if keep.all():
-            keep[np.flatnonzero(falling)[np.argmin(w[falling])]] = False
-        chosen, w = [j for j, kept in zip(chosen, keep, strict=True) if kept], w[keep]
+def _corrected(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Solve on a few points: for sums s of the weights, the least of s²|Ψ'w - β|² + (s - 1)² has the best w."""
+    system = np.vstack([(psi - beta).T, np.ones(len(psi))])
+    w, _ = nnls(system, np.append(np.zeros(len(beta)), 1.0), maxiter=_STEPS * len(psi))
+    return np.asarray(w / w.sum())
 
 
 def absolute(
@@ -187,7 +174,12 @@ def hull(
     that have a weight and their neighbours, in boxes that shrink.
     """
     gap, fit = min(gap, _GAP_MAX), absolute if signed else simplex
-    points, w = _support(fit, feature, candidates, beta, gap)
+
+    def support(candidates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        w = fit(feature(candidates), beta, gap)
+        return candidates[w != 0], w[w != 0]
+
+    points, w = support(candidates)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
     low, high = (np.array([getattr(columns[i], end) for i in numbers]) for end in ("low", "high"))
     unit = spread([columns[i] for i in numbers], _LOCAL)
@@ -199,16 +191,5 @@ def hull(
         around = np.repeat(points, max(1, _LOCAL // len(points)), axis=0)
         moved = offsets[np.arange(len(around)) % _LOCAL] * 0.5 * _SHRINK**number
         around[:, numbers] = np.clip(around[:, numbers] + moved, low, high)
-        points, w = _support(fit, feature, np.vstack([points, around]), beta, gap)
+        points, w = support(np.vstack([points, around]))
     return points, w
-
-
-def _support(
-    fit: Callable[[NDArray[np.float64], NDArray[np.float64], float], NDArray[np.float64]],
-    feature: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    candidates: NDArray[np.float64],
-    beta: NDArray[np.float64],
-    gap: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    w = fit(feature(candidates), beta, gap)
-    return candidates[w != 0], w[w != 0]

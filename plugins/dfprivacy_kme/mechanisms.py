@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator, NoisyValue
     from dfprivacy.features import RowFeatures
 
-__all__ = ["Closeness", "classical_scale", "findings", "kme_exponential", "kme_release", "part_of_the_price"]
+__all__ = [
+    "Closeness",
+    "classical_scale",
+    "findings",
+    "fitted",
+    "kme_exponential",
+    "kme_release",
+    "part_of_the_price",
+]
 
 _MOVES = 2.0  # by which the reference says that a row moves the sum
 _LEAST = 1e-9  # part of a price
@@ -105,12 +113,12 @@ class Measured:
         Standard deviation of the noise in it; None where no row is left out.
     rows : int
         Number of all rows.
-    features : Nystrom or Fourier
-        The map.
-    kernel : ProductKernel
-        What it is a map of.
+    space : Space
+        The kernel and the map.
     public : ndarray of shape (M, columns) or None
         The public sample.
+    defect : float
+        How far the computed basis is from orthonormal.
     """
 
     beta: NDArray[np.float64]
@@ -119,9 +127,9 @@ class Measured:
     size: float
     count_noise: float | None
     rows: int
-    features: Nystrom | Fourier
-    kernel: ProductKernel
-    public: NDArray[np.float64] | None
+    space: Space
+    public: NDArray[np.float64] | None = None
+    defect: float = 0.0
 
 
 @mechanism(columns={"columns": ["numeric"], "categories": ["category"]}, tables=["points"], delta=True)
@@ -232,35 +240,9 @@ def kme_release(
             "Give a lengthscale that is not so far above the width of the bounds.",
         )
     public = None if points is None else kernel.check(coded(named, points, "points"))
-    psi = _features(curator, kernel, features, public, n_points, rows)
-    if represent == "weights" and not isinstance(psi, Nystrom):
-        raise ArgumentError('represent="weights" needs points that span the features.', 'Use features="subspace".')
-    if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
-        raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
-    return _measured(curator, psi, kernel, public, rows, calibration, nan_policy)
-
-
-@kme_release.concludes
-def _(measured: Measured, *, represent: Represent) -> KME:
-    """Fit points to the noisy mean."""
-    return _concluded(measured, represent)
-
-
-def _measured(
-    curator: Curator,
-    psi: Nystrom | Fourier,
-    kernel: ProductKernel,
-    public: NDArray[np.float64] | None,
-    rows: int,
-    calibration: Calibration,
-    nan_policy: NanPolicy,
-) -> Measured:
-    """Measure the sum of the features, and the number of rows that it is of."""
-    gaps = tuple(column for column in kernel.columns if not column.filled)
-    if nan_policy == "raise":
-        curator.refuse_missing(*gaps)
+    psi = _features(curator, kernel, features, represent, public, n_points)
     noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
-    size, count_noise = float(rows), None
+    wider = 1.0 if curator.delta else math.sqrt(2)  # the standard deviation of Laplace noise, in its scale
 
     def noisy(features: RowFeatures) -> NoisyValue:
         agreed = frozenset(column.name for column in features.columns if column.public)
@@ -269,7 +251,8 @@ def _measured(
             return curator.sum(features, noise=noise)
         return curator.sum(features, noise=noise, share=part_of_the_price(curator.epsilon, curator.delta, moves))
 
-    if nan_policy != "omit" or not gaps:
+    gaps, size, count_noise = _gaps(curator, kernel, nan_policy), float(rows), None
+    if not gaps:
         total = noisy(psi)
     elif all(column.public for column in gaps):
         size, count_noise = float(curator.sum(Given(*gaps)).values[0]), 0.0
@@ -277,24 +260,34 @@ def _measured(
             raise ArgumentError("A value is missing in every row.", "There is nothing to publish.")
         total = noisy(Given(*gaps, of=psi))
     else:
-        sums = noisy(Given(*gaps, of=Stack(psi, Count())))
-        total, count = sums.parts
-        size = float(count.values[0])
-        count_noise = float(count.scales[0]) * (math.sqrt(2) if noise == "laplace" else 1.0)
-    size = max(1.0, size)
+        total, count = noisy(Given(*gaps, of=Stack(psi, Count()))).parts
+        size, count_noise = max(1.0, float(count.values[0])), float(count.scales[0]) * wider
     weights = np.broadcast_to(psi.weights, psi.shape)
-    scale = float((total.scales * weights).max()) / size
     return Measured(
         beta=(total.values * weights).ravel() / size,
-        noise=scale * (math.sqrt(2) if noise == "laplace" else 1.0),
+        noise=float((total.scales * weights).max()) / size * wider,
         laplace=noise == "laplace",
         size=size,
         count_noise=count_noise,
         rows=rows,
-        features=psi,
-        kernel=kernel,
+        space=Space.of(psi, kernel),
         public=public,
+        defect=psi.defect if isinstance(psi, Nystrom) else 0.0,
     )
+
+
+@kme_release.concludes
+def _(measured: Measured, *, represent: Represent) -> KME:
+    """Fit points to the noisy mean."""
+    return fitted(measured, represent)
+
+
+def _gaps(curator: Curator, kernel: ProductKernel, nan_policy: NanPolicy) -> tuple[Column, ...]:
+    """Give the columns in which a row must have a value, by the policy on those that can be missing."""
+    gaps = tuple(column for column in kernel.columns if not column.filled)
+    if nan_policy == "raise":
+        curator.refuse_missing(*gaps)
+    return gaps if nan_policy == "omit" else ()
 
 
 def _lengthscales(
@@ -313,18 +306,26 @@ def _features(
     curator: Curator,
     kernel: ProductKernel,
     features: Features,
+    represent: Represent,
     public: NDArray[np.float64] | None,
     n_points: int | None,
-    size: int,
 ) -> Nystrom | Fourier:
     """Choose the feature map by public numbers."""
+    if represent == "weights" and features != "subspace":
+        raise ArgumentError('represent="weights" needs points that span the features.', 'Use features="subspace".')
+    if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
+        raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
     if public is not None and (n_points is not None or features == "fourier"):
         raise ArgumentError(
             "points= span the subspace: n_points= and other features have no use for them.",
             'Leave one out, or use features="subspace".',
         )
     # What noise drowns is not worth a coordinate. For this, a rough sigma will do.
-    rough = 2 * math.sqrt(math.log(1.25 / curator.delta) if curator.delta else 1.0) / (size * curator.epsilon)
+    rough = (
+        2
+        * math.sqrt(math.log(1.25 / curator.delta) if curator.delta else 1.0)
+        / ((curator.size or 1) * curator.epsilon)
+    )
     tolerance = min(max(0.01 * rough**2, 1e-10), 1e-3)
     if features == "subspace":
         anchors = spread(kernel.columns, n_points or _POINTS) if public is None else public
@@ -335,44 +336,41 @@ def _features(
     return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
 
 
-def _concluded(measured: Measured, represent: Represent) -> KME:
+def fitted(measured: Measured, represent: Represent) -> KME:
     """Fit points to the noisy mean; post-processing."""
-    psi, kernel, public = measured.features, measured.kernel, measured.public
-    space, beta, sigma = Space.of(psi, kernel), measured.beta, measured.noise
+    space, beta, sigma, public = measured.space, measured.beta, measured.noise, measured.public
     gap, fits = 1e-3 * sigma**2, sigma**2 * len(beta)  # what noise alone leaves of the distance, on average
     if represent == "weights":
         locations, w = space.anchors, space.map.T @ beta
     elif represent == "l1" and space.basis == "subspace":
         locations, w = space.anchors, absolute(space.features(space.anchors), beta, min(gap, 1e-3))
-    elif represent == "l1":
-        locations, w = hull(space.features, grid(space), beta, gap, kernel.columns, signed=True, fits=fits)
     else:
-        candidates = grid(space) if public is None else np.vstack([public, grid(space)])
+        candidates = grid(space) if public is None or represent == "l1" else np.vstack([public, grid(space)])
         target = beta
         if represent == "bayes" and public is not None:
             target = shrunk(space.features(public), beta, sigma)
-        locations, w = hull(space.features, candidates, target, gap, kernel.columns, fits=fits)
+        signed = represent == "l1"
+        locations, w = hull(space.features, candidates, target, gap, space.columns, signed=signed, fits=fits)
     left = w @ space.features(locations) - beta
-    omitted = measured.count_noise is not None
     return KME(
         space=space.plain(),
         locations=locations,
         weights=w,
-        notes=_notes(measured, space),
+        notes=_notes(measured),
         beta=beta,
         noise_standard_error=sigma,
         noise_kind="none" if sigma == 0 else "laplace" if measured.laplace else "gaussian",
         size=measured.size,
-        missing=measured.rows - measured.size if omitted else None,
+        missing=None if measured.count_noise is None else measured.rows - measured.size,
         missing_standard_error=measured.count_noise,
         represent=represent,
-        defect=psi.defect if isinstance(psi, Nystrom) else 0.0,
+        defect=measured.defect,
         objective=float(left @ left),
     )
 
 
-def _notes(measured: Measured, space: Space) -> tuple[str, ...]:
-    notes = []
+def _notes(measured: Measured) -> tuple[str, ...]:
+    notes, space = [], measured.space
     if measured.size < _TOLD * (measured.count_noise or 0.0):
         notes.append(
             f"Complete rows are too few beside the noise in their number: this release tells nothing. {UNDECLARED}"
@@ -413,37 +411,6 @@ _TABLES_MAX = 1 << 14
 _ROUNDING = 2.0**-50
 _ROWS_MAX = 2.0**32  # for which the rounding is charged
 _DOUBT = 0.05
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A synthetic table, and what is public about the choice.
-
-    Attributes
-    ----------
-    places : tuple of int
-        Its rows: places among the points.
-    tables : int
-        How many tables there were to choose from.
-    reach : float
-        By how much a score moves with one row, at most.
-    epsilon : float
-        What was paid.
-    rows : int or None
-        Complete rows of the table, None where that is private.
-    space : Space
-        The kernel.
-    points : ndarray of shape (points, columns)
-        What a synthetic table is made of.
-    """
-
-    places: tuple[int, ...]
-    tables: int
-    reach: float
-    epsilon: float
-    rows: int | None
-    space: Space
-    points: NDArray[np.float64]
 
 
 class Closeness(OfSums):
@@ -494,7 +461,7 @@ def kme_exponential(
     n_points: Annotated[int, Range(1, 4096)] | None = None,
     n_rows: Annotated[int, Range(1, 12)] = _CHOSEN_ROWS,
     nan_policy: NanPolicy = "omit",
-) -> Chosen:
+) -> WeightedPoints:
     r"""Choose a small synthetic table by the exponential mechanism: the closest to the table's embedding, about.
 
     Parameters
@@ -569,40 +536,19 @@ def kme_exponential(
             f"{len(rows)} points make {tables:,} tables of {n_rows} rows, of which each would be scored.",
             f"Take fewer points, or rows: {_TABLES_MAX:,} tables at most; or use kme_release.",
         )
-    gaps = tuple(column for column in kernel.columns if not column.filled)
-    if nan_policy == "raise":
-        curator.refuse_missing(*gaps)
-    psi = Nystrom(kernel, rows)
-    if nan_policy != "omit":
-        gaps = ()
+    gaps, psi = _gaps(curator, kernel, nan_policy), Nystrom(kernel, rows)
     scores = Closeness(psi, rows, n_rows, gaps)
     (best,) = curator.select(scores)
-    reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
-    return Chosen(
-        places=tuple(int(place) for place in scores.places[best]),
-        tables=tables,
-        reach=reach,
-        epsilon=curator.epsilon,
-        rows=None if gaps else curator.size,
-        space=Space.of(psi, kernel),
-        points=rows,
-    )
-
-
-@kme_exponential.concludes
-def _(chosen: Chosen) -> WeightedPoints:
-    """Write the table down."""
-    places, times = np.unique(chosen.places, return_counts=True)
     notes: tuple[str, ...] = ()
-    if chosen.rows:
-        more = 2 * chosen.reach * math.log(chosen.tables / _DOUBT) / (chosen.epsilon * chosen.rows)
-        close = (
-            f"Its distance from the embedding is above the least of {chosen.tables:,} tables by {more:.2g} at most"
-        )
+    if not gaps and curator.size:
+        reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
+        more = 2 * reach * math.log(tables / _DOUBT) / (curator.epsilon * curator.size)
+        close = f"Its distance from the embedding is above the least of {tables:,} tables by {more:.2g} at most"
         notes = (f"{close}, in 95% of cases.",)
+    places, times = np.unique(scores.places[best], return_counts=True)
     return WeightedPoints(
-        space=chosen.space.plain(),
-        locations=chosen.points[places],
-        weights=times / times.sum(),
+        space=Space.of(psi, kernel).plain(),
+        locations=rows[places],
+        weights=times / n_rows,
         notes=notes,
     )

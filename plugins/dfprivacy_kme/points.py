@@ -51,7 +51,7 @@ class TwoSample(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedPoints(Release):
     """Points with weights, without a noisy embedding: what a marginal or a conditional of a release is.
 
@@ -73,14 +73,6 @@ class WeightedPoints(Release):
     notes: tuple[str, ...]
 
     _shown: ClassVar[tuple[str, ...]] = ("support", "notes")
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return self.to_dict() | {"privacy": None} == other.to_dict() | {"privacy": None}
-
-    def __hash__(self) -> int:
-        return hash(self.weights.tobytes())
 
     @cached_property
     def _space(self) -> Space:
@@ -222,25 +214,28 @@ class WeightedPoints(Release):
         known = [column.name for column in self._space.columns]
         if isinstance(columns, str) or not columns or not set(columns) <= set(known):
             raise ArgumentError(f"columns={columns!r} are not among {known!r}.", "Give a list of some of them.")
-        return self._restricted([known.index(name) for name in columns], self.weights, ())
+        return self._restricted([known.index(name) for name in columns], self.locations, self.weights, ())
 
     def _restricted(
+        self, kept: list[int], locations: NDArray[np.float64], weights: NDArray[np.float64], notes: tuple[str, ...]
+    ) -> WeightedPoints:
+        """Keep some columns of points."""
+        space = self._space
+        columns = tuple(space.columns[i] for i in kept)
+        kernel = ProductKernel(columns, space.lengthscales, space.mismatches)
+        return self._of(kernel, locations[:, kept], weights, notes)
+
+    def _of(
         self,
-        kept: list[int],
+        kernel: ProductKernel,
+        locations: NDArray[np.float64],
         weights: NDArray[np.float64],
         notes: tuple[str, ...],
-        chosen: NDArray[np.bool_] | None = None,
     ) -> WeightedPoints:
-        """Keep some columns, and of all points or the chosen ones so many weights."""
-        locations = self.locations if chosen is None else self.locations[chosen]
+        """Give points that follow from these."""
         return WeightedPoints(
-            space={
-                **self.space,
-                "columns": [self.space["columns"][i] for i in kept],
-                "anchors": np.zeros((0, 0)),
-                "map": np.zeros((0, 0)),
-            },
-            locations=locations[:, kept],
+            space=Space.of(None, kernel).plain(),
+            locations=locations,
             weights=weights,
             notes=notes,
             privacy=self.privacy,
@@ -294,17 +289,11 @@ class WeightedPoints(Release):
         )
         if lengthscale is None:
             lengthscale = {column.name: 2 * column.half * math.sqrt(len(columns) / 8) for column in columns}
-        kernel, none = ProductKernel(columns, lengthscale), np.zeros((0, 0))
-        widths = dict(zip(arrays, map(float, kernel.lengthscales), strict=True))
         total = float(np.abs(self.weights).sum())
         loose = f"The absolute weights add up to {total:.3g}: an embedding of f(X) is only sure where they are few."
-        return WeightedPoints(
-            space=Space(columns, widths, {}, "subspace", none, none).plain(),
-            locations=np.column_stack(list(arrays.values())),
-            weights=self.weights,
-            notes=(loose,) if total > _LOOSE else (),
-            privacy=self.privacy,
-            library=self.library,
+        notes = (loose,) if total > _LOOSE else ()
+        return self._of(
+            ProductKernel(columns, lengthscale), np.column_stack(list(arrays.values())), self.weights, notes
         )
 
     def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:  # noqa: ARG002

@@ -38,7 +38,7 @@ _STRETCH = 1.06
 _MASSES = 5  # of the noise's standard deviation, below which a conditional says little
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KME(WeightedPoints):
     """A private kernel mean embedding: a noisy mean feature, and weighted points that stand for it.
 
@@ -297,7 +297,9 @@ class KME(WeightedPoints):
         if isinstance(other, Release):
             raise ArgumentError("These points have no noise law.", "Compare with the release they came from.")
         rows = self._read(other)
-        return self._sample(np.eye(self.dimension)), Sample.of_rows(rows, space.features(rows)), space
+        points, counts = np.unique(rows, axis=0, return_counts=True)  # equal rows are one point
+        public = Sample(space.features(rows).mean(axis=0), float(len(rows)), points, counts / len(rows))
+        return self._sample(np.eye(self.dimension)), public, space
 
     def _sample(self, to_common: NDArray[np.float64]) -> Sample:
         share = np.maximum(self.weights, 0)
@@ -349,7 +351,7 @@ class KME(WeightedPoints):
         if mass < _MASSES * self.noise_standard_error:
             notes = ("Hardly any weight has the given values: what is said of the others is noise.",)
         kept = [i for i, name in enumerate(names) if name not in given]
-        return self._restricted(kept, np.where(chosen, share, 0.0)[chosen] / mass, notes, chosen)
+        return self._restricted(kept, self.locations[chosen], share[chosen] / mass, notes)
 
 
 def interval_of(column: Column, value: object) -> tuple[float, float]:
@@ -420,12 +422,6 @@ class Sample:
     noise: float = 0.0
     count_noise: float = 0.0
     laplace: bool = False
-
-    @classmethod
-    def of_rows(cls, rows: NDArray[np.float64], psi: NDArray[np.float64]) -> Sample:
-        """Embed public rows, equal ones as one point."""
-        points, counts = np.unique(rows, axis=0, return_counts=True)
-        return cls(psi.mean(axis=0), float(len(rows)), points, counts / len(rows))
 
     @property
     def squared_noise(self) -> float:

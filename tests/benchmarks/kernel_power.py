@@ -31,9 +31,8 @@ from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.embedding import ridge, whitened_sensitivity
-from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales, scales_apart
-from dfprivacy_kernel.statistics import CLIP, subset
+from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales
+from dfprivacy_kernel.statistics import CLIP, ridge, subset, whitened_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +123,7 @@ class Cell:
         n, v = self.n, features(self.located, self.columns, rows) - 0.5
         J = v.shape[1]
         sigma = _sigma(epsilon)
-        noise, own = scales("cube", J, math.sqrt(J), n, n).times(sigma), scales_apart("cube", J, math.sqrt(J), n)
+        noise, own = scales("me", J, n, n).times(sigma), scales("me", J, n)
 
         def noisy(second: Array, sd: float) -> Array:
             upper = np.triu(sd * rng.standard_normal((J, J)))
@@ -141,7 +140,7 @@ class Cell:
         ]
         return {
             "moments": conclude(Contrast(d, u, S, noise, (n, n), (n, n))).pvalue,
-            "local moments": conclude_apart(*parties).pvalue,
+            "local moments": conclude_apart(parties).pvalue,
         }
 
 

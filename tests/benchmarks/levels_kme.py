@@ -26,7 +26,8 @@ from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy_kme import KME, release
-from dfprivacy_kme.mechanisms import Measured, _concluded
+from dfprivacy_kme.embedding import Space
+from dfprivacy_kme.mechanisms import Measured, fitted
 
 DELTA = Fraction(1, 10**6)
 GRID = 1e-6  # of a function's range: the library sees its values on a grid of public points
@@ -47,21 +48,14 @@ class Released:
 
     def __call__(self, complete: np.ndarray, rows: int) -> KME:
         """Release complete rows, of so many."""
-        noise = self.sigma * self.rng.standard_normal(self.basis.dimension + 1)
-        size = max(1.0, len(complete) + noise[0])
-        beta = (self.basis.features(complete[:, None]).sum(axis=0) + noise[1:]) / size
+        drawn = self.sigma * self.rng.standard_normal(self.basis.dimension + 1)
+        size = max(1.0, len(complete) + drawn[0])
+        beta = (self.basis.features(complete[:, None]).sum(axis=0) + drawn[1:]) / size
+        space = Space.of(self.basis, self.kernel)
         measured = Measured(
-            beta,
-            self.sigma / size,
-            False,
-            size,
-            self.sigma,
-            rows,
-            self.basis,
-            self.kernel,
-            None,
+            beta, self.sigma / size, laplace=False, size=size, count_noise=self.sigma, rows=rows, space=space
         )
-        return _concluded(measured, "hull")
+        return fitted(measured, "hull")
 
 
 def answers(design: Design, made: Released, rng: np.random.Generator) -> tuple[list[float], list[bool]] | None:

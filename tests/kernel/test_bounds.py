@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dfprivacy.schema import Column
-from dfprivacy_kernel.embedding import embed, lift, points_of, whitened_sensitivity
+from dfprivacy_kernel.embedding import embed, lift, points_of
+from dfprivacy_kernel.statistics import whitened_sensitivity
 
 mpmath.mp.dps = 60
 SCALES = [1e-15, 1e-9, 1.4142e-6, 1e-3, 0.1, 0.7, 1.0, math.nextafter(1.0, 2), math.sqrt(2), 2.0]

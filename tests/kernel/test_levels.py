@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 from dfprivacy.schema import Column
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.law import Measured, MeasuredPairs
+from dfprivacy_kernel.law import Measured
 
 pytestmark = pytest.mark.statistical
 
@@ -104,6 +104,6 @@ def test_pairs_keep_the_level():
         b, r = 2 * math.sqrt(2) / 0.85, 2 / 0.15
         spread = n * moments(second_moment(z, embedding)) + rng.gamma(4) * rng.uniform(-1, 1, 3) * r
         apart = float(np.linalg.norm(embedding @ z.sum(axis=0))) + rng.laplace(0, b)
-        rejected += MeasuredPairs(apart, b, spread, np.full(3, r), (n, n)).pvalue <= 0.05
+        rejected += Measured(apart, b, spread, np.full(3, r), (n, n), paired=True).pvalue <= 0.05
 
     assert rejected / 600 < 0.05 + 5 * math.sqrt(0.05 / 600)

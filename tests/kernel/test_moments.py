@@ -12,14 +12,14 @@ import pytest
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.schema import Column
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales, scales_apart
+from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales
 
 SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
 
 
 def test_noise_of_the_curator():
     """Difference and pooled mean have their reference noise."""
-    found = scales("cube", 5, math.sqrt(5), 1000, 1000)
+    found = scales("me", 5, 1000, 1000)
 
     assert found.difference * SIGMA[1, 1e-5] == pytest.approx(0.0085986811, rel=1e-6)
     assert found.pooled * SIGMA[1, 1e-5] == pytest.approx(0.0171973621, rel=1e-6)
@@ -36,9 +36,9 @@ def test_noise_of_the_curator():
 def test_noise_of_separate_means(n, m, J, epsilon, expected):
     """Separate means and the pooled second moment have their reference noise."""
     sigma = SIGMA[epsilon, 1e-5]
-    means = [scales_apart("cube", J, math.sqrt(J), size).difference * sigma for size in (n, m)]
+    means = [scales("me", J, size).difference * sigma for size in (n, m)]
 
-    assert (*means, scales("cube", J, math.sqrt(J), n, m).diagonal * sigma) == pytest.approx(expected, rel=1e-6)
+    assert (*means, scales("me", J, n, m).diagonal * sigma) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("J", [3, 5, 8])
@@ -56,7 +56,7 @@ def test_the_second_moment_is_free(J):
 
 def released(rng, n, m, J, sigma, shift=0.0):
     """A curator's release of correlated features in the cube, and its noise."""
-    noise = scales("cube", J, math.sqrt(J), n, m)
+    noise = scales("me", J, n, m)
     mix = rng.standard_normal((3, J))
     v = np.tanh(rng.standard_normal((n + m, 3)) @ mix) / 2
     v[:n] = np.clip(v[:n] + shift, -0.5, 0.5)
@@ -88,12 +88,12 @@ def test_finds_a_shift():
 
 def test_any_noisy_numbers():
     """Whatever the noisy covariance is, the p-value is a probability."""
-    noise = scales("cube", 3, math.sqrt(3), 50, 60)
+    noise = scales("me", 3, 50, 60)
     S = -100 * np.eye(3)
 
     found = [
         conclude(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
-        conclude_apart(Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)).pvalue,
+        conclude_apart([Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]).pvalue,
     ]
 
     assert all(0 <= p <= 1 for p in found)
@@ -109,7 +109,7 @@ def small_beside_large(columns, n, m, epsilon, runs, seed):
     embedding = Design.read(asked, "me", None, 0.5, None, 5).embedding(mapped=False)
     (part,) = embedding.parts
     sigma = gaussian_scale(2**60, 1, Fraction(epsilon), Fraction(1, 10**6)) / 2**30
-    noise = scales("cube", 5, math.sqrt(5), n, m).times(sigma)
+    noise = scales("me", 5, n, m).times(sigma)
     pvalues = []
     for _ in range(runs):
         v = part.features(rng.random((n + m, columns))) - 0.5

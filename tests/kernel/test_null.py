@@ -118,7 +118,7 @@ def test_any_noisy_numbers(separation, spread, sizes):
 
 def test_draws_that_are_impossible_are_moved():
     """Where no draw is possible, the nearest possible moments stand in."""
-    null = Null.of_public_sizes(np.full(3, -50.0), 1e-3, 20, 20, cube_noise(3))
+    null = Measured(0.0, 1.0, np.full(3, -2000.0), np.full(3, 0.04), (20, 20)).null()
 
     assert np.isfinite(null.quantile(0.95)).all()
 
@@ -128,7 +128,7 @@ def test_noisy_sizes_above_what_there_is_are_no_rare_draw():
     scales = np.array([0.42, 0.42, 0.84, 0.84, 0.84])
     noisy = np.array([54.5, 1813.1, 908.2, 915.5, 917.0])
 
-    null = Null.of_private_sizes(noisy, scales, (52, 1812), cube_noise(5))
+    null = Measured(0.0, 1.0, noisy, scales, None, (52, 1812)).null()
 
     level = (np.arange(4000) + 0.5) / 4000
     exact = math.sqrt(52 * 1812 / 1863) * np.sqrt(of(0.49, 0.49, 0.49).quantile(level))
@@ -140,7 +140,7 @@ def test_noisy_sizes_above_what_there_is_are_no_rare_draw():
 
 def test_few_possible_draws_make_a_fine_law():
     """However few draws of the moments are possible, quantiles of the law are those of many uniform numbers."""
-    null = Null.of_public_sizes(np.array([0.2, 0.27, 0.33]), 0.02, 200, 200, cube_noise(3))
+    null = Measured(0.0, 1.0, 400 * np.array([0.2, 0.27, 0.33]), np.full(3, 8.0), (200, 200)).null()
 
     assert len(null.uniform) >= 2**12
     assert 0.0005 < np.mean(null.uniform > 0.999) < 0.002

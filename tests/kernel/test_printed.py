@@ -14,7 +14,7 @@ import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_kernel.embedding import embed, points_of
 from dfprivacy_kernel.moments import Party, Scales
-from dfprivacy_kernel.printed import Printed, conclude_printed, reaches, weighted_chi_squared
+from dfprivacy_kernel.printed import conclude_printed, reaches, weighted_chi_squared
 
 BOUNDS = {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}
 PRICE = {"epsilon": 1, "delta": 1e-5}
@@ -167,7 +167,7 @@ def parties(rng, S, n, noise, count, variant, second_noise=0.0):
         error = np.triu(second_noise * rng.standard_normal((J, J)))
         second = S + np.outer(mean, mean) + error + np.triu(error, 1).T
         found.append(Party(mean, second, Scales(noise, math.inf, second_noise, second_noise), float(n)))
-    return Printed(variant, tuple(found))
+    return found
 
 
 @pytest.mark.statistical
@@ -199,7 +199,7 @@ def test_without_noise_it_is_the_t_test_of_pairs():
     rng = np.random.default_rng(5)
     z = rng.uniform(-0.5, 1, 400)
     found = conclude_printed(
-        Printed("tcmc", (Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0),))
+        [Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0)]
     )
 
     assert found.statistic == pytest.approx((z.mean() / (z.std(ddof=1) / math.sqrt(400))) ** 2)
@@ -256,7 +256,7 @@ def test_rows_of_unequal_groups_are_no_pairs():
 
 def test_the_ridge_of_the_whitened_statistic_may_be_given():
     """More of it, less noise: the sensitivity falls with gamma."""
-    from dfprivacy_kernel.embedding import whitened_sensitivity
+    from dfprivacy_kernel.statistics import whitened_sensitivity
 
     view, _ = protect(3000, 3000, shift=0.5)
     moved = [whitened_sensitivity(3000, 3000, math.sqrt(2), 2.0, gamma, 8.0) for gamma in (1e-4, 1e-2, 1.0)]

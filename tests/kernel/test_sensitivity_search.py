@@ -25,7 +25,6 @@ from dfprivacy_kernel.printed import Moment
 from dfprivacy_kernel.statistics import (
     Flipped,
     PairedSeparation,
-    PairedSpread,
     Rearranged,
     Separation,
     Spread,
@@ -228,14 +227,17 @@ def questions(mixture, sizes):
     """Every statistic that can be asked of a mixture: the norm, and how the rows are grouped."""
     embedding, total = mixture.embedding(), sum(sizes)
     known = Groups(BY["public"], ("a", "b"), sizes)
+    pairs = Groups(BY["public"], ("a", "b"), (total, total), paired=True)
+    complete = Groups(BY["public"], ("a", "b"), None, mixture.columns, (total, total), paired=True)
+    table = Groups(None, (), None, mixture.columns, (total,))
     asked = {
         "separation": (Separation(known, embedding), 1, "public"),
         "spread": (Spread(known, embedding), math.inf, "public"),
         "permutation": (Rearranged(known, embedding, 5), math.inf, "public"),
         "whitened": (Whitened(known, embedding, 5, 1.0), math.inf, "public"),
-        "separation of pairs": (PairedSeparation(BY["public"], embedding, total), 1, "pairs"),
-        "spread of pairs": (PairedSpread(BY["public"], embedding, total), math.inf, "pairs"),
-        "flipped": (Flipped(BY["public"], embedding, total, 5), math.inf, "pairs"),
+        "separation of pairs": (PairedSeparation(pairs, embedding), 1, "pairs"),
+        "spread of pairs": (Spread(pairs, embedding), math.inf, "pairs"),
+        "flipped": (Flipped(pairs, embedding, 5), math.inf, "pairs"),
     }
     for grouped in ("private", "add_remove"):
         hidden = Groups(BY[grouped], ("a", "b"), None)
@@ -255,41 +257,38 @@ def questions(mixture, sizes):
     for low, high in ((0.0, 1.0), (0.4, 0.5), (0.02, 0.05), (0.9, 1.0)):
         held = Separation(gaps, embedding, (low, high))
         asked[f"separation, complete, {low} to {high}"] = held, 1, "complete"
-    by_pair = BY["public"], embedding, total
     asked |= {
         "spread, complete": (Spread(gaps, embedding), math.inf, "complete"),
         "permutation, complete": (Rearranged(gaps, embedding, 5), math.inf, "complete"),
         "whitened, complete": (Whitened(gaps, embedding, 5, 1.0), math.inf, "complete"),
-        "separation of complete pairs": (PairedSeparation(*by_pair, mixture.columns), 1, "complete pairs"),
-        "spread of complete pairs": (PairedSpread(*by_pair, mixture.columns), math.inf, "complete pairs"),
-        "flipped complete": (Flipped(*by_pair, 5, mixture.columns), math.inf, "complete pairs"),
+        "separation of complete pairs": (PairedSeparation(complete, embedding), 1, "complete pairs"),
+        "spread of complete pairs": (Spread(complete, embedding), math.inf, "complete pairs"),
+        "flipped complete": (Flipped(complete, embedding, 5), math.inf, "complete pairs"),
     }
     if len(mixture.lengthscales) == 1:
         located = replace(mixture, points=3).embedding(mapped=False)
         asked["differences"] = Differences(known, located, mixture.kind), 2, "public"
         asked["differences, complete"] = Differences(gaps, located, mixture.kind), 2, "complete"
-        given = mixture.columns
-        asked["summary, complete"] = Summary(located, mixture.kind, total, given), 2, "one table"
+        asked["summary, complete"] = Summary(table, located, mixture.kind), 2, "one table"
         if mixture.kind == "me":
             asked["witness"] = Witness(known, located), math.inf, "public"
             asked["witness, complete"] = Witness(gaps, located), math.inf, "complete"
         if mixture.kind != "nystrom":
             plain = replace(located, centre=0.0)
             for degree in (1, 2):
-                whole = Moment(degree, None, plain, mixture.kind, [total], "row", given)
-                apart = Moment(degree, gaps, plain, mixture.kind, sizes, "row", given)
-                both = Moment(degree, known, plain, mixture.kind, [total], "pair", given)
+                whole = Moment(degree, table, plain, mixture.kind, "row")
+                apart = Moment(degree, gaps, plain, mixture.kind, "row")
+                both = Moment(degree, complete, plain, mixture.kind, "pair")
                 asked |= {
                     f"printed {degree}, complete": (whole, 2, "one table"),
                     f"printed {degree} of groups, complete": (apart, 2, "complete"),
                     f"printed {degree} of complete pairs": (both, 2, "complete pairs"),
                 }
                 if sizes[0] == sizes[1]:
-                    of_a_pair = Moment(degree, gaps, plain, mixture.kind, sizes[:1], "row of a pair", given)
+                    of_a_pair = Moment(degree, gaps, plain, mixture.kind, "row of a pair")
                     asked[f"printed {degree} of a row of a pair"] = of_a_pair, 2, "complete"
-            of_pairs = Summary(located, mixture.kind, total, given, BY["public"])
-            asked["summary of complete pairs"] = of_pairs, 2, "complete pairs"
-            asked["summary of pairs"] = Summary(located, mixture.kind, total, (), BY["public"]), 2, "pairs"
+            asked["summary of complete pairs"] = Summary(complete, located, mixture.kind), 2, "complete pairs"
+            asked["summary of pairs"] = Summary(pairs, located, mixture.kind), 2, "pairs"
     return asked
 
 

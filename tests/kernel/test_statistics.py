@@ -13,19 +13,18 @@ from dfprivacy import features
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.design import Groups
-from dfprivacy_kernel.embedding import STEP, Embedding, embed, points_of, whitened_sensitivity
+from dfprivacy_kernel.embedding import STEP, Embedding, Sample, embed, mapped, points_of, totals
 from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.statistics import (
     Flipped,
     PairedSeparation,
-    PairedSpread,
     Rearranged,
     Separation,
     Spread,
     Whitened,
     subset,
+    whitened_sensitivity,
 )
-from dfprivacy_kernel.sums import mapped, moments_of, totals
 
 BY = Column("g", categories=("a", "b"), public=True)
 LINE = (Column("x", bounds=(-1.0, 5.0), fill=2.0),)  # a sixth of the width is 1
@@ -128,13 +127,11 @@ def test_sums_are_exact_and_ignore_the_order():
     rng = np.random.default_rng(4)
     points = rng.normal(size=(9000, 2))
     embedding = embed("nystrom", PLANE, [1.0], points_of(PLANE, None, 30))
-    every = np.ones(9000, dtype=np.bool_)
 
     def of(rows):
-        sums = totals(
-            rows, embedding.steps, lambda part: np.ones((1, part.stop - part.start)), (1, embedding.width)
-        )
-        total, products = moments_of(rows, embedding.steps, embedding, every)
+        sample = Sample(embedding, rows, np.arange(9000))
+        sums = totals(sample, lambda part: np.ones((1, part.stop - part.start)), 1)
+        total, products = sample.moments()
         assert np.array_equal(total, mapped(embedding, sums)[0])
         return total, products
 
@@ -274,7 +271,7 @@ def test_neighbours_move_moments_by_one(kind):
     embedding = embed(kind, PLANE, [0.5], points_of(PLANE, None, 3), mapped=False)
     sizes, codes, of = (4, 9), np.repeat([0, 1], [4, 9]), frozenset({"g"})
     together = Differences(Groups(BY, ("a", "b"), sizes), embedding, kind)
-    apart = Summary(embedding, kind, 13)
+    apart = Summary(Groups(None, (), (13,)), embedding, kind)
     corners = [*itertools.product([-3.0, 0.0, 3.0], repeat=2), *np.round(embedding.points[:3], 3).clip(-3, 3)]
     largest = 0.0
     for _ in range(80):
@@ -319,11 +316,12 @@ def test_pairs_move_by_what_is_charged():
     embedding = embed("nystrom", PLANE, [0.5], points_of(PLANE, None, 10))
     located = embed("me", PLANE, [0.5], points_of(PLANE, None, 3), mapped=False)
     of, codes = frozenset({"g"}), np.repeat([0, 1], 6)
+    pairs = Groups(BY, ("a", "b"), (6, 6), paired=True)
     asked = [
-        (PairedSeparation(BY, embedding, 6), math.inf),
-        (PairedSpread(BY, embedding, 6), math.inf),
-        (Flipped(BY, embedding, 6, 10), math.inf),
-        (Summary(located, "me", 6, (), BY), 2),
+        (PairedSeparation(pairs, embedding), math.inf),
+        (Spread(pairs, embedding), math.inf),
+        (Flipped(pairs, embedding, 10), math.inf),
+        (Summary(pairs, located, "me"), 2),
     ]
     largest = np.zeros(4)
     for _ in range(60):
@@ -350,7 +348,7 @@ def test_pairs_are_in_the_order_of_the_rows():
     rows = batch(points, np.array([0, 0, 1, 1]), LINE)
     phi = np.ldexp(embedding.steps(rows), -STEP) @ embedding.map.T
 
-    found = PairedSeparation(BY, embedding, 2).value(rows)[0]
+    found = PairedSeparation(Groups(BY, ("a", "b"), (2, 2), paired=True), embedding).value(rows)[0]
 
     assert found == pytest.approx(float(np.linalg.norm(phi[0] - phi[2] + phi[1] - phi[3])), abs=1e-9)
 

@@ -36,7 +36,7 @@ from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import printed
 from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.moments import Contrast, Party, Scales, conclude, scales
-from dfprivacy_kernel.printed import Printed, conclude_printed, reaches
+from dfprivacy_kernel.printed import conclude_printed, reaches
 
 DELTA, EPSILONS = 1e-5, (0.5, 1.0, 2.5)
 PICTURE = Path(__file__).parents[3] / "docs/pictures/papers/raj2019_ridge.svg"
@@ -64,17 +64,17 @@ def variants(rng, x, y, kind, epsilon):
     J, half = x.shape[1], sigma(epsilon / 2, DELTA / 2)
     n = min(len(x), len(y))
     mean, second = reaches(kind, J, 1.0, "row of a pair")
-    tcmc = Printed("tcmc", (party(rng, x[:n] - y[:n], mean / n * half, second / (n - 1) * half),))
+    tcmc = [party(rng, x[:n] - y[:n], mean / n * half, second / (n - 1) * half)]
     mean, second = reaches(kind, J, 1.0, "row")
     nte = [party(rng, v, mean / len(v) * half, second / (len(v) - 1) * half) for v in (x, y)]
-    return {"TCMC": tcmc, "NTE": Printed("nte", tuple(nte))}
+    return {"TCMC": tcmc, "NTE": nte}
 
 
 def ours(rng, x, y, epsilon):
     """The moments test of the library, of kernel values."""
     n, m, J = len(x), len(y), x.shape[1]
     v = np.vstack([x, y]) - 0.5
-    noise = scales("cube", J, math.sqrt(J), n, m).times(sigma(epsilon))
+    noise = scales("me", J, n, m).times(sigma(epsilon))
     error = np.triu(noise.diagonal * rng.standard_normal((J, J)))
     d = x.mean(axis=0) - y.mean(axis=0) + noise.difference * rng.standard_normal(J)
     u = v.mean(axis=0) + noise.pooled * rng.standard_normal(J)
@@ -186,8 +186,7 @@ def whitened(rng, phi, n, epsilon, gamma):
     """The decision of method="whitened" with this ridge."""
     from scipy.linalg import solve_triangular
 
-    from dfprivacy_kernel.embedding import whitened_sensitivity
-    from dfprivacy_kernel.statistics import CLIP, subset
+    from dfprivacy_kernel.statistics import CLIP, subset, whitened_sensitivity
 
     labels = np.stack([np.arange(2 * n) < n, *(subset(n, 2 * n, rng) for _ in range(99))]) * 2.0 - 1
     L = np.linalg.cholesky(np.cov(phi.T, bias=True) + gamma * np.eye(phi.shape[1]))
@@ -346,9 +345,9 @@ def wishart(runs):
                         for noise, draw in noises.items():
                             parties = [
                                 replace(each, second=v.T @ v / (n - 1) + draw(rng, epsilon)) if draw else each
-                                for each, v in zip(evidence.parties, exact[variant], strict=True)
+                                for each, v in zip(evidence, exact[variant], strict=True)
                             ]
-                            found = conclude_printed(Printed(evidence.variant, tuple(parties)))
+                            found = conclude_printed(parties)
                             hits[f"{variant}, {noise}", epsilon] += found.pvalue <= 0.05
             row(name, *(" ".join(f"{hits[head, epsilon] / runs:.2f}" for epsilon in EPSILONS) for head in heads))
 
