@@ -9,14 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import scipy
 
-from dfprivacy import ArgumentError, Column, Release
+from dfprivacy import ArgumentError, Column, Exact, Release
 from dfprivacy.schema import as_probability
-from dfprivacy_dcor.estimate import conclude, read_numbers
-from dfprivacy_dcor.spaces import ROWS_MIN
+from dfprivacy_dcor.inference import SEEN, share_of
+from dfprivacy_dcor.points import blocks
+from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
 
 if TYPE_CHECKING:
     import os
@@ -24,37 +26,151 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Curator
-    from dfprivacy_dcor.estimate import Estimate
-    from dfprivacy_dcor.points import Rows
+    from dfprivacy_dcor.angles import Features
+    from dfprivacy_dcor.paper import Projected
 
-__all__ = ["Keys", "Message", "Part", "checked", "fingerprint", "keys_of", "load_message"]
+__all__ = ["Estimate", "Keys", "Message", "checked", "fingerprint", "keys_of", "load_message", "of_features"]
 
 Keys: TypeAlias = Column | Sequence[str | int]
 """A public column, or the values themselves."""
 
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
-SEEN = 4
-"""Scales of noise above which a number is told from 0."""
 _KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
 
 
-class Part(Protocol):
-    """What some rows of a message say of their distances, a function of the message alone."""
+ALONE = (
+    "not private: a function of one's own rows without noise, for their owner alone; the other "
+    "party's rows stay protected, as all of it follows from their message"
+)
 
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """Which rows."""
+_AT_ONCE = 32  # permutations
 
-    @property
-    def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each from their centre, of which half the mean distance is the mean."""
 
-    def only(self, there: NDArray[np.bool_]) -> Self:
-        """Keep some rows of the table."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Estimate(Exact):
+    """Not private: dependence of one's own rows, taken without noise, on another party's, for their owner alone.
 
-    def covariance(self, y: Rows) -> float:
-        """Squared distance covariance with the same rows in another space, as a V-statistic."""
+    It is no release. The other party's rows stay protected, as all of it follows from their message.
+
+    Attributes
+    ----------
+    squared : float
+        Squared distance correlation R², from 0 to 1; low on average by what the message's harmonics leave out.
+    covariance : float
+        Squared distance covariance without bias, perhaps below 0; the other party's columns scaled to a width of 1.
+    pvalue : float
+        Exact p-value of independence, by permutation.
+    alpha : float
+        Level of the test.
+    rejected : bool
+        Whether independence is rejected: whether the p-value is at most `alpha`.
+    notes : tuple of str
+        What to know before showing and trusting it.
+    """
+
+    squared: float
+    covariance: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Say first whom it is for."""
+        numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
+        decision = f"rejected  {self.rejected} at {self.alpha:g}"
+        return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
+
+
+class _Numbers:
+    """Some numbers and the distances between them, in increasing order."""
+
+    def __init__(self, y: NDArray[np.float64]) -> None:
+        self.gaps = np.diff(np.sort(y))
+        m, ordered = len(y), np.sort(y)
+        below = np.cumsum(ordered) - ordered
+        self.sums = (2 * np.arange(m) - m) * ordered + ordered.sum() - 2 * below
+        centred = ordered - ordered.mean()
+        self.squares = 2 * m * float(centred @ centred)
+
+    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
+        upto = np.cumsum(f, axis=0)
+        products = (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1)
+        sums: NDArray[np.float64] = 2 * (self.gaps @ products)
+        return sums
+
+
+class _Points:
+    """Some points and the distances between them, a block of rows at a time."""
+
+    def __init__(self, y: NDArray[np.float64]) -> None:
+        self.y = y
+        rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(len(y))]
+        self.sums = np.concatenate([part.sum(axis=1) for part in rows])
+        self.squares = float(sum((part * part).sum() for part in rows))
+
+    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
+        flat = f.reshape(len(f), -1)
+        total = np.zeros(flat.shape[1])
+        for block in blocks(len(f)):
+            total += (flat[block] * (scipy.spatial.distance.cdist(self.y[block], self.y) @ flat)).sum(axis=0)
+        sums: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
+        return sums
+
+
+def read_numbers(y: Any) -> NDArray[np.float64]:
+    """Read one's own numbers, all of them there."""
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros(())
+    if numbers.ndim == 2 and numbers.shape[1] == 1:  # noqa: PLR2004
+        numbers = numbers[:, 0]
+    if numbers.ndim not in (1, 2) or not numbers.size:
+        raise ArgumentError("y must be an array of numbers, one row or number for each row of the message.")
+    if not np.isfinite(numbers).all():
+        raise ArgumentError("A number is missing or infinite.", "Fill missing values in first.")
+    if numbers.ndim == 2 and len(numbers) > PAIRWISE_MAX:  # noqa: PLR2004
+        raise ArgumentError(f"All pairs of {len(numbers)} rows take too long.", f"At most {PAIRWISE_MAX} rows.")
+    return numbers
+
+
+def _distances(y: NDArray[np.float64]) -> _Numbers | _Points:
+    return _Numbers(y) if y.ndim == 1 else _Points(y)
+
+
+def _together(m: int, first: Any, second: Any, third: Any) -> Any:
+    """Squared distance covariance without bias from the sums over pairs, of row sums, and of totals."""
+    return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
+
+
+def _variance(y: _Numbers | _Points, m: int) -> float:
+    total = float(y.sums.sum())
+    return float(_together(m, y.squares, float(y.sums @ y.sums), total * total))
+
+
+def of_features(
+    f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
+    m = len(f)
+    if y.ndim == 1:
+        f = f[np.argsort(y, kind="stable")]
+    their = _distances(y)
+    rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
+    third = float(rows.sum() * their.sums.sum())
+    totals = []
+    for start in range(0, permutations + 1, _AT_ONCE):
+        count = min(_AT_ONCE, permutations + 1 - start)
+        places = np.stack([rng.permutation(m) for _ in range(count)], axis=1)
+        if start == 0:
+            places[:, 0] = np.arange(m)
+        first = -their.form(np.moveaxis(f[places], 2, 1))
+        totals.append(_together(m, first, their.sums @ rows[places], third))
+    return np.concatenate(totals)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -116,7 +232,7 @@ class Message(Release, ABC):
         """The share of complete rows, at least two scales of its noise and four rows."""
         if self.complete is None or self.complete_scale is None:
             return 1.0
-        return min(max(self.complete, 2 * self.complete_scale, ROWS_MIN / self.rows), 1.0)
+        return share_of(self.complete, self.complete_scale, self.rows)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -127,7 +243,7 @@ class Message(Release, ABC):
         return tuple(remarks)
 
     @abstractmethod
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Features | Projected]:
         """Give what blocks of rows say; their squared distance covariances add up to that of all."""
 
     @abstractmethod
@@ -227,18 +343,27 @@ class Message(Release, ABC):
             If the rows do not fit, or a number is missing.
         """
         numbers = read_numbers(y)
+        constant = bool((numbers == numbers[0]).all())  # then sums differ from 0 by rounding alone
         if not isinstance(permutations, int) or isinstance(permutations, bool) or permutations < 1:
             raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
         alpha = as_probability(alpha, "alpha")
         message = self.aligned(keys, len(numbers))
-        return conclude(
-            message.covariances(numbers, permutations, np.random.default_rng(seed)),
-            numbers,
-            spread=message.spread,
-            complete=message.share,
-            informative=message.informative,
+        totals = message.covariances(numbers, permutations, np.random.default_rng(seed))
+        varies = 0.0 if constant else math.sqrt(max(_variance(_distances(numbers), len(numbers)), 0.0))
+        deviation = message.share * message.spread * varies
+        notes = [ALONE, *message.remarks]
+        if not message.informative:
+            notes.append("uninformative: the noise hides how much the other party's columns vary")
+        if deviation <= 0:
+            notes.append("uninformative: these numbers are constant")
+        pvalue = 1.0 if constant else float(np.mean(totals >= totals[0]))
+        return Estimate(
+            squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
+            covariance=0.0 if constant else float(totals[0]) / message.share**2,
+            pvalue=pvalue,
             alpha=alpha,
-            notes=message.remarks,
+            rejected=pvalue <= alpha,
+            notes=tuple(notes),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -30,8 +30,8 @@ from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_dcor.estimate import _distances, _variance
 from dfprivacy_dcor.inference import Numbers
+from dfprivacy_dcor.message import _distances, _variance
 from dfprivacy_dcor.points import five_numbers
 from dfprivacy_dcor.spaces import space
 from dfprivacy_dcor.statistics import SHARES, Deviation, changes, largest
