@@ -15,7 +15,6 @@ from dfprivacy.plotting import axes, ink
 from dfprivacy.progress import progress
 from dfprivacy.wording import listed, number, pvalue
 from dfprivacy_gmm.classes import ellipses, matrix
-from dfprivacy_gmm.errors import centre_covariances
 from dfprivacy_gmm.fit import (
     BATCHES,
     check_components,
@@ -170,19 +169,19 @@ class FourierSketch(Release):
                 fit, criteria = choose(sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1))
         else:
             fit, criteria = everything(sketch, counts[-1], covariance_type), {}
-        fit = fit.mapped(frame.centre, frame.root)
-        own = centre_covariances(fit, self.sketch)
-        error = float(np.sqrt(np.trace(own, axis1=1, axis2=2)).mean())
-        here = fit.roots @ own @ fit.roots.swapaxes(1, 2)
+        weights, centres, roots = fit.mixture
+        own, inverse = fit.mean_covariances(sketch), np.linalg.inv(roots)
+        error = float(np.sqrt(np.trace(inverse @ own @ inverse.swapaxes(1, 2), axis1=1, axis2=2)).mean())
+        units = self.half[:, None] * frame.root  # from whitened rows to the columns' units
         m = len(self.frequencies)
         return GaussianMixture(
             columns=self.columns,
-            n_components=len(fit.weights),
-            covariance_type=fit.shape,
-            weights_=fit.weights,
-            means_=self.middle + fit.means * self.half,
-            covariances_=shaped(fit.covariances * np.outer(self.half, self.half), fit.shape),
-            mean_errors=np.sqrt(np.diagonal(here, axis1=1, axis2=2)) * self.half,
+            n_components=len(weights),
+            covariance_type=covariance_type,
+            weights_=weights,
+            means_=self.middle + self.half * frame.centre + centres @ units.T,
+            covariances_=shaped(units @ fit.mixture.covariances @ units.T, covariance_type),
+            mean_errors=np.sqrt(np.diagonal(units @ own @ units.T, axis1=1, axis2=2)),
             relative_error=error,
             residual=fit.residual / m,
             residual_pvalue=float(gammaincc(m, fit.residual)),
