@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
 
-from dfprivacy import ArgumentError, Range
+from dfprivacy import Range
 from dfprivacy_gmm.sketch import Family, Shape, smallest_sd
 
 if TYPE_CHECKING:
@@ -42,11 +42,12 @@ __all__ = [
     "KEPT",
     "PENALTY",
     "Components",
+    "Count",
     "Fit",
+    "Restarts",
     "Search",
-    "check_components",
-    "check_search",
     "choose",
+    "counts",
     "criterion",
     "doubts",
     "everything",
@@ -390,7 +391,7 @@ PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-l
 
 def choose(
     sketch: Sketch,
-    counts: Sequence[int],
+    numbers: Sequence[int],
     shape: Shape,
     *,
     batches: int = BATCHES,
@@ -402,7 +403,7 @@ def choose(
     ----------
     sketch : Sketch
         What was released, whitened.
-    counts : sequence of int
+    numbers : sequence of int
         The numbers of components to try.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
@@ -420,14 +421,14 @@ def choose(
     """
     # A seed of its own for each fit: it does not depend on what else was tried.
     optima = [
-        find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
+        find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in numbers
     ]
     rough = [criterion(one.residual, one.family.free, sketch.size) for one in optima]
     # One covariance for all: otherwise its own differences would drown those of the misfits.
     sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
     fits = [_refined(one, sampled) for one in optima]
     criteria = [criterion(fit.residual, fit.family.free, sketch.size) for fit in fits]
-    return fits[int(np.argmin(criteria))], dict(zip(counts, criteria, strict=True))
+    return fits[int(np.argmin(criteria))], dict(zip(numbers, criteria, strict=True))
 
 
 def _refined(fit: Fit, sketch: Sketch) -> Fit:
@@ -451,29 +452,15 @@ Components: TypeAlias = Annotated[int, Range(1, _MOST)]
 """A number of components."""
 
 
-def check_components(n_components: object, most: int | None = None) -> tuple[int, ...]:
-    """Give the numbers of components to try, or raise `ArgumentError`."""
-    if isinstance(n_components, str) and n_components == "auto":
-        return tuple(range(1, (most or _MOST_AUTO) + 1))
-    return (check_number(n_components),)
+Count: TypeAlias = Components | Literal["auto"]
+"""A number of components, or whether to choose one."""
+Restarts: TypeAlias = Annotated[int, Range(1)]
+"""A number of batches of starts."""
 
 
-def check_number(n_components: object) -> int:
-    """Give a number of components, or raise `ArgumentError`."""
-    is_number = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not is_number or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
-        raise ArgumentError(
-            f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
-        )
-    return int(n_components)  # type: ignore[call-overload, no-any-return]
-
-
-def check_search(covariance_type: object, restarts: object) -> None:
-    """Raise `ArgumentError` for what is no shape of covariances, or no number of restarts."""
-    if covariance_type not in get_args(Shape):
-        raise ArgumentError(f"covariance_type={covariance_type!r} is unknown.", f"Use one of {get_args(Shape)}.")
-    if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 1:
-        raise ArgumentError(f"restarts={restarts!r} is no number of restarts.", "Use at least 1.")
+def counts(n_components: int | Literal["auto"], most: int = _MOST_AUTO) -> tuple[int, ...]:
+    """Give the numbers of components to try."""
+    return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
 def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
