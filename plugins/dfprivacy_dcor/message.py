@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from dfprivacy_dcor.angles import Features
     from dfprivacy_dcor.paper import Projected
 
-__all__ = ["Estimate", "Keys", "Message", "checked", "fingerprint", "keys_of", "load_message", "of_features"]
+__all__ = [
+    "Estimate",
+    "Keys",
+    "Message",
+    "check_rows",
+    "checked",
+    "fingerprint",
+    "keys_of",
+    "load_message",
+    "of_features",
+]
 
 Keys: TypeAlias = Column | Sequence[str | int]
 """A public column, or the values themselves."""
@@ -276,16 +286,7 @@ class Message(Release, ABC):
         ArgumentError
             If rows do not correspond one to one: how many do not, for keys are public, and not which.
         """
-        if rows != self.rows:
-            raise ArgumentError(
-                f"The message is about {self.rows} rows, and the table has {rows}.",
-                "Both parties need the same rows, aligned by position or by keys.",
-            )
-        if (keys is None) != (self.keys is None):
-            raise ArgumentError(
-                "Only one of message and table has keys.",
-                "Give keys= to both parties, or to neither and align the rows by position.",
-            )
+        check_rows(self.rows, rows, self.keys, keys)
         if keys is None or self.keys is None:
             return self
         place = {key: at for at, key in enumerate(self.keys)}
@@ -450,6 +451,20 @@ def checked(message: object) -> Message:
     if not fits:
         raise ArgumentError("The parts of this message do not fit together.", "Ask for the message again.")
     return message
+
+
+def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
+    """Refuse a message about other rows, or keys of one party alone."""
+    if theirs != ours:
+        raise ArgumentError(
+            f"The other party's message is about {theirs} rows, and this table has {ours}.",
+            "Both parties need the same rows, aligned by position or by keys.",
+        )
+    if (their_keys is None) != (our_keys is None):
+        raise ArgumentError(
+            "Only one of message and table has keys.",
+            "Give keys= to both parties, of a view in asked={'keys': ...}, or to neither and align the rows.",
+        )
 
 
 def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:

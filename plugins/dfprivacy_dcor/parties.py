@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, NanPolicy, PrivateFrame, Probability, Range
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
 from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, left_out, share_of
-from dfprivacy_dcor.message import Estimate, Keys, Message, checked, fingerprint, keys_of
+from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked, fingerprint, keys_of
 from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi
 from dfprivacy_dcor.points import five_numbers
 from dfprivacy_dcor.results import SharedCorrelation, stated
@@ -588,16 +588,7 @@ def message_of(
         raise ArgumentError("asked= names a protocol.", "Name it by protocol=.")
     terms["protocol"] = protocol or "angle"
     theirs = other.explain("dcor_message", **{**terms, "epsilon": 1}).findings  # whatever it pays
-    if theirs["rows"] != n:
-        raise ArgumentError(
-            f"The other view has {theirs['rows']} rows, and this one {n}.",
-            "Both parties need the same rows, aligned by position or by keys.",
-        )
-    if (own is None) != (KEYS not in theirs):
-        raise ArgumentError(
-            "Only one of both tables has keys.",
-            "Give keys= and asked={'keys': ...}, or neither and align the rows.",
-        )
+    check_rows(theirs["rows"], n, theirs.get(KEYS), own)
     if own is not None and theirs[KEYS] != fingerprint(own):
         raise ArgumentError("The keys of both tables do not match one to one.", "Join the tables first.")
     return {"other": other.dcor_message(**terms), "asked": None}

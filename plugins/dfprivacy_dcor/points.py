@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy
@@ -192,6 +192,7 @@ def _limbs(values: NDArray[Any], bits: int) -> list[NDArray[Any]]:
 
 
 _BLOCK = 1 << 20  # distances at a time
+_METRICS: dict[str | None, Any] = {None: "euclidean", "gaussian": "sqeuclidean", "laplace": "cityblock"}
 
 
 @dataclass(frozen=True)
@@ -263,9 +264,10 @@ class Labels:
 
 @dataclass(frozen=True)
 class Points:
-    """Points of Euclidean space, shape (n, p)."""
+    """Points, shape (n, p), with the Euclidean distance; or, in lengthscales, with 1 - k of a kernel k."""
 
     points: NDArray[np.float64]
+    kernel: Literal["gaussian", "laplace"] | None = None
 
     @property
     def size(self) -> int:
@@ -274,8 +276,9 @@ class Points:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points)
-        return distances
+        metric = _METRICS[self.kernel]
+        distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points, metric)
+        return distances if self.kernel is None else -np.expm1(-distances)
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -284,7 +287,7 @@ class Points:
 
     def ordered(self, order: NDArray[np.intp]) -> Points:
         """Give the same points in another order."""
-        return Points(self.points[order])
+        return Points(self.points[order], self.kernel)
 
 
 Rows = Lines | Labels | Points
