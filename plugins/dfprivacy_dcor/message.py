@@ -9,13 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy
 
-from dfprivacy import ArgumentError, Column, Exact, Release
-from dfprivacy.schema import as_probability
+from dfprivacy import ArgumentError, Column, Exact, Probability, Range, Release, arguments
 from dfprivacy_dcor.inference import SEEN, share_of
 from dfprivacy_dcor.points import blocks
 from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
@@ -35,6 +34,7 @@ __all__ = [
     "Message",
     "check_rows",
     "checked",
+    "distance_variance",
     "fingerprint",
     "keys_of",
     "load_message",
@@ -93,44 +93,6 @@ class Estimate(Exact):
         return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
 
 
-class _Numbers:
-    """Some numbers and the distances between them, in increasing order."""
-
-    def __init__(self, y: NDArray[np.float64]) -> None:
-        self.gaps = np.diff(np.sort(y))
-        m, ordered = len(y), np.sort(y)
-        below = np.cumsum(ordered) - ordered
-        self.sums = (2 * np.arange(m) - m) * ordered + ordered.sum() - 2 * below
-        centred = ordered - ordered.mean()
-        self.squares = 2 * m * float(centred @ centred)
-
-    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
-        upto = np.cumsum(f, axis=0)
-        products = (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1)
-        sums: NDArray[np.float64] = 2 * (self.gaps @ products)
-        return sums
-
-
-class _Points:
-    """Some points and the distances between them, a block of rows at a time."""
-
-    def __init__(self, y: NDArray[np.float64]) -> None:
-        self.y = y
-        rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(len(y))]
-        self.sums = np.concatenate([part.sum(axis=1) for part in rows])
-        self.squares = float(sum((part * part).sum() for part in rows))
-
-    def form(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum of f_i f_j |y_i - y_j| over all pairs, for each of k features f of shape (m, 2, k)."""
-        flat = f.reshape(len(f), -1)
-        total = np.zeros(flat.shape[1])
-        for block in blocks(len(f)):
-            total += (flat[block] * (scipy.spatial.distance.cdist(self.y[block], self.y) @ flat)).sum(axis=0)
-        sums: NDArray[np.float64] = total.reshape(f.shape[1:]).sum(axis=0)
-        return sums
-
-
 def read_numbers(y: Any) -> NDArray[np.float64]:
     """Read one's own numbers, all of them there."""
     try:
@@ -148,18 +110,35 @@ def read_numbers(y: Any) -> NDArray[np.float64]:
     return numbers
 
 
-def _distances(y: NDArray[np.float64]) -> _Numbers | _Points:
-    return _Numbers(y) if y.ndim == 1 else _Points(y)
+def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Sum of the distances from each row to all, and of their squares; single numbers are in increasing order."""
+    m = len(y)
+    if y.ndim == 1:
+        sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
+        return sums, 2 * m * float(np.square(y - y.mean()).sum())
+    rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(m)]
+    return np.concatenate([part.sum(axis=1) for part in rows]), float(sum((part * part).sum() for part in rows))
 
 
-def _together(m: int, first: Any, second: Any, third: Any) -> Any:
+def _form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+    """Sum of f_i f_j |y_i - y_j| over all pairs of rows, for each of k features f of shape (m, 2, k)."""
+    if y.ndim == 1:
+        upto = np.cumsum(f, axis=0)
+        return 2 * (np.diff(y) @ (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1))
+    flat = f.reshape(len(f), -1)
+    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in blocks(len(f))]
+    return sum(part.sum(axis=0) for part in parts).reshape(f.shape[1:]).sum(axis=0)
+
+
+def _unbiased(m: int, first: Any, second: Any, third: Any) -> Any:
     """Squared distance covariance without bias from the sums over pairs, of row sums, and of totals."""
     return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
 
 
-def _variance(y: _Numbers | _Points, m: int) -> float:
-    total = float(y.sums.sum())
-    return float(_together(m, y.squares, float(y.sums @ y.sums), total * total))
+def distance_variance(y: NDArray[np.float64]) -> float:
+    """Squared distance variance of one's own numbers without bias."""
+    sums, squares = _distance_sums(np.sort(y) if y.ndim == 1 else y)
+    return float(_unbiased(len(y), squares, sums @ sums, sums.sum() ** 2))
 
 
 def of_features(
@@ -168,18 +147,19 @@ def of_features(
     """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
     m = len(f)
     if y.ndim == 1:
-        f = f[np.argsort(y, kind="stable")]
-    their = _distances(y)
+        order = np.argsort(y, kind="stable")
+        f, y = f[order], y[order]
+    sums, _ = _distance_sums(y)
     rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
-    third = float(rows.sum() * their.sums.sum())
+    third = float(rows.sum() * sums.sum())
     totals = []
     for start in range(0, permutations + 1, _AT_ONCE):
         count = min(_AT_ONCE, permutations + 1 - start)
         places = np.stack([rng.permutation(m) for _ in range(count)], axis=1)
         if start == 0:
             places[:, 0] = np.arange(m)
-        first = -their.form(np.moveaxis(f[places], 2, 1))
-        totals.append(_together(m, first, their.sums @ rows[places], third))
+        first = -_form(np.moveaxis(f[places], 2, 1), y)
+        totals.append(_unbiased(m, first, sums @ rows[places], third))
     return np.concatenate(totals)
 
 
@@ -345,12 +325,11 @@ class Message(Release, ABC):
         """
         numbers = read_numbers(y)
         constant = bool((numbers == numbers[0]).all())  # then sums differ from 0 by rounding alone
-        if not isinstance(permutations, int) or isinstance(permutations, bool) or permutations < 1:
-            raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
-        alpha = as_probability(alpha, "alpha")
+        permutations = arguments.checked(permutations, Annotated[int, Range(1)], "permutations")
+        alpha = arguments.checked(alpha, Probability, "alpha")
         message = self.aligned(keys, len(numbers))
         totals = message.covariances(numbers, permutations, np.random.default_rng(seed))
-        varies = 0.0 if constant else math.sqrt(max(_variance(_distances(numbers), len(numbers)), 0.0))
+        varies = 0.0 if constant else math.sqrt(max(distance_variance(numbers), 0.0))
         deviation = message.share * message.spread * varies
         notes = [ALONE, *message.remarks]
         if not message.informative:

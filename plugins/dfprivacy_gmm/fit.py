@@ -257,11 +257,8 @@ class Search:
     def atoms(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
         """Give the sketches of spheres, shape (candidates, m)."""
         W = self.sketch.frequencies
-        decay = np.exp(-0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1))
-        phase = (means @ W.T).astype(np.float32)  # they are only candidates
-        waves = np.empty(phase.shape, dtype=np.complex128)
-        waves.real, waves.imag = np.cos(phase) * decay, np.sin(phase) * decay
-        return waves
+        decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
+        return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
 
     def along(self, end: Fit, shape: Shape) -> Fit:
         """Take a spherical fit along the path to richer covariances."""
