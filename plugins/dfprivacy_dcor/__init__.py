@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_dcor.estimate import Estimate
 from dfprivacy_dcor.mechanisms import dcor, dcor_screen, findings, hsic
-from dfprivacy_dcor.message import load_message
+from dfprivacy_dcor.message import Estimate, load_message
 from dfprivacy_dcor.paper import ProjectionMessage
 from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_of, message_of, rows_and_keys
 from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, SharedCorrelation

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy_dcor.estimate import of_features
-from dfprivacy_dcor.message import Message
+from dfprivacy_dcor.message import Message, of_features
 from dfprivacy_dcor.points import features_covariance
 from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant
 

@@ -37,7 +37,7 @@ from dfprivacy.schema import as_probability
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "noisy_tail", "null_tail"]
+__all__ = ["SEEN", "UNINFORMATIVE", "Numbers", "left_out", "noisy_tail", "null_tail", "share_of"]
 
 _Z = np.concatenate([np.arange(0.0, 8.0, 0.1), np.arange(8.0, 38.0, 0.5)])
 """Normal quantiles between which the tail of a squared normal variable is taken for log-linear."""
@@ -77,9 +77,14 @@ def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.flo
     above = _integral(at_middle - np.abs(t - middle) / b, end - middle, -rate - 1 / b)
     inside = ((below + above) / (2 * b)).sum(axis=-1)
     gap = (t[..., 0] - u[..., 0]) / b[..., 0]
-    first = np.where(gap > 0, np.exp(-np.abs(gap)) / 2, 1 - np.exp(-np.abs(gap)) / 2)
-    tail: NDArray[np.float64] = np.minimum(first + inside, 1.0)
+    tail: NDArray[np.float64] = np.minimum(_laplace_tail(gap) + inside, 1.0)
     return tail
+
+
+def _laplace_tail(gap: Any) -> Any:
+    """Give the probability that Laplace noise of scale 1 is at least a value."""
+    beyond = np.exp(-np.abs(gap)) / 2
+    return np.where(gap > 0, beyond, 1 - beyond)
 
 
 def _integral(log_start: Any, length: Any, rate: Any) -> Any:
@@ -100,7 +105,8 @@ _LEAST_LOG = -690.0  # of a p-value: nearly the least that a float can hold
 _BINARY = 0.8  # of the product of mean distances is that of the distance deviations, if values are all or nothing
 _HIDDEN = 2.5  # scales of noise below which one row is not seen
 _MEET = np.arange(80)  # rows in which rare values meet; where 20 are expected, their number is as good as normal
-_SEEN = 4  # scales of noise above which a number is told from 0
+SEEN = 4
+"""Scales of noise above which a number is told from 0."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class Numbers:
     @property
     def complete(self) -> float:
         """Share of complete rows, at least two scales of its noise and four rows."""
-        return min(max(self.values[5], 2 * self.scales[5], 4 / self.rows), 1.0)
+        return share_of(self.values[5], self.scales[5], self.rows)
 
     @property
     def _denominator(self) -> float:
@@ -164,7 +170,7 @@ class Numbers:
     @property
     def informative(self) -> bool:
         """Whether both distance deviations are told from 0."""
-        return all(self.values[at] >= _SEEN * self.scales[at] for at in (1, 2))
+        return all(self.values[at] >= SEEN * self.scales[at] for at in (1, 2))
 
     def interval(self, confidence: float) -> ConfidenceInterval:
         """Give an interval for the R of the complete rows whose coverage is guaranteed.
@@ -210,11 +216,20 @@ class Numbers:
     def notes(self) -> tuple[str, ...]:
         """Say what is to be known before trusting a result."""
         notes = [] if self.informative else [UNINFORMATIVE]
-        q, noise = self.values[5], self.scales[5]
-        if 1 - q > _SEEN * noise > 0:
-            gone = f"{min(1 - q, 1.0):.1%}"
-            notes.append(f"about {gone} of the rows are left out: a value is missing, or none that was declared")
-        return tuple(notes)
+        return (*notes, *left_out(self.values[5], self.scales[5]))
+
+
+def share_of(share: float, scale: float, rows: int) -> float:
+    """Give a noisy share of complete rows, at least two scales of its noise and four rows."""
+    return min(max(share, 2 * scale, 4 / rows), 1.0)
+
+
+def left_out(share: float, scale: float) -> tuple[str, ...]:
+    """Say how many rows are left out, where a noisy share of complete rows tells that some are."""
+    if not 1 - share > SEEN * scale > 0:
+        return ()
+    gone = f"{min(1 - share, 1.0):.1%}"
+    return (f"about {gone} of the rows are left out: a value is missing, or none that was declared",)
 
 
 def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -> NDArray[np.float64]:
@@ -272,8 +287,7 @@ def _lumps(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: f
     sides = [np.clip(values[..., at + 3] + 2 * largest[at] * values[..., 5], 0.0, None) for at in (0, 1)]
     expected = np.minimum(sides[0] * sides[1] / rows / unit**2, most)
     gap = (values[..., :1] - unit * np.abs(_MEET - expected[..., None])) / scales[..., :1]
-    beyond = np.where(gap > 0, np.exp(-np.abs(gap)) / 2, 1 - np.exp(-np.abs(gap)) / 2)
-    each = np.exp(xlogy(_MEET, most[..., None]) - most[..., None] - gammaln(_MEET + 1)) * beyond
+    each = np.exp(xlogy(_MEET, most[..., None]) - most[..., None] - gammaln(_MEET + 1)) * _laplace_tail(gap)
     return np.where(expected < len(_MEET) / 4, each.sum(axis=-1), 0.0)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
-from dfprivacy_dcor.inference import Numbers
-from dfprivacy_dcor.message import SEEN
-from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening
+from dfprivacy_dcor.inference import SEEN, Numbers, share_of
+from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, stated
 from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, kernel_space, rows_of, space, unit
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest
 
@@ -24,15 +23,16 @@ __all__ = ["Pair", "conclude_pair", "dcor", "dcor_screen", "findings", "hsic", "
 
 _DIRECTIONS_MAX = 1000
 _UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
+_EVENLY = "for columns that fill their bounds evenly; wider if they fill them less"
 _TRUTHS = (0.1, 0.5, 0.9)  # distance correlations for which `findings` says how wide the interval would be
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Noisy numbers of some columns and others, and what is public of both."""
+    """Noisy numbers of some columns and others, or of the first alone, and what is public of both."""
 
     x: Space
-    y: Space
+    y: Space | None
     rows: int
     noisy: NoisyValue
 
@@ -136,20 +136,16 @@ def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = N
 
 def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCorrelation:
     """Conclude from them."""
-    x, y, values, scales = pair.x, pair.y, pair.noisy.values.tolist(), pair.noisy.scales.tolist()
-    counted = len(values) > 5  # noqa: PLR2004 - the share of complete rows
-    numbers = Numbers(
-        tuple(values) if counted else (*values, 1.0),
-        tuple(scales) if counted else (*scales, 0.0),
-        pair.rows,
-        largest(x, y),
-    )
-    interval, pvalue = numbers.interval(confidence), numbers.pvalue()
+    x, y, values, scales = pair.x, pair.y or pair.x, pair.noisy.values.tolist(), pair.noisy.scales.tolist()
+    if not x.omit:  # all rows are complete
+        values, scales = [*values, 1.0], [*scales, 0.0]
+    numbers = Numbers(tuple(values), tuple(scales), pair.rows, largest(x, y))
+    (low, high), pvalue = numbers.interval(confidence), numbers.pvalue()
     return DistanceCorrelation(
         correlation=numbers.correlation,
         corrected=numbers.corrected,
-        low=float(interval.low),
-        high=float(interval.high),
+        low=low,
+        high=high,
         confidence=confidence,
         statistic=numbers.statistic,
         pvalue=pvalue,
@@ -158,13 +154,9 @@ def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCor
         x=x.names,
         y=y.names,
         metric=x.metric if x.metric == y.metric else f"{x.metric} and {y.metric}",
-        rows=pair.rows,
-        missing=pair.rows * (1 - numbers.values[5]) if counted else None,
-        missing_standard_error=math.sqrt(2) * pair.rows * numbers.scales[5] if counted else None,
         notes=numbers.notes(),
-        released=numbers.values,
-        noise_standard_error=tuple(math.sqrt(2) * scale for scale in numbers.scales),
         largest=numbers.largest,
+        **stated(values, scales, pair.rows, counted=x.omit),
     )
 
 
@@ -181,30 +173,18 @@ def findings(
     """Say how wide the interval for R would be for a few true values, from public numbers only; for ``explain``."""
     one, other = (space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = rows_of(curator, one, other)
-    scales = curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]
-    values = [
-        _UNIFORM * math.sqrt(one.diameter * other.diameter),
-        _UNIFORM * one.diameter,
-        _UNIFORM * other.diameter,
-    ]
-
-    def interval(truth: float) -> str:
-        noisy = (truth * values[0], *values[1:], 0.0, 0.0, 1.0)
-        numbers = Numbers(noisy, (*scales.tolist(), 0.0), n, largest(one, other))
-        low, high = numbers.interval(confidence)
-        return f"{low:.2f} to {high:.2f}"
-
-    told = "interval for R = {:g}, for columns that fill their bounds evenly; wider if they fill them less"
-    return {told.format(truth): interval(truth) for truth in _TRUTHS}
+    scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)
+    spreads = _UNIFORM * one.diameter, _UNIFORM * other.diameter
+    intervals = {}
+    for truth in _TRUTHS:
+        noisy = (truth * math.sqrt(math.prod(spreads)), *spreads, 0.0, 0.0, 1.0)
+        low, high = Numbers(noisy, scales, n, largest(one, other)).interval(confidence)
+        intervals[f"interval for R = {truth:g}, {_EVENLY}"] = f"{low:.2f} to {high:.2f}"
+    return intervals
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Names of the columns there were, of those that were chosen, and noisy numbers of the latter, if asked for."""
-
-    candidates: tuple[str, ...]
-    features: tuple[str, ...]
-    pairs: tuple[Pair, ...]
+Chosen = tuple[tuple[str, ...], tuple[str, ...], tuple[Pair, ...]]
+"""Names of the columns there were, of those that were chosen, and noisy numbers of the latter, if asked for."""
 
 
 @mechanism(columns={"target": "columns", "features": "columns"})
@@ -287,11 +267,8 @@ def dcor_screen(
         raise ArgumentError(f"top={top!r} of {len(candidates)} columns cannot be selected.", "Select one to all.")
     places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]
-    return Chosen(
-        candidates=tuple(column.name for column in chosen_from),
-        features=tuple(name for x in best for name in x.names),
-        pairs=tuple(measure_pair(curator, x, y, n, f"1/{2 * top}") for x in best if estimate),
-    )
+    pairs = tuple(measure_pair(curator, x, y, n, f"1/{2 * top}") for x in best if estimate)
+    return tuple(column.name for column in chosen_from), tuple(name for x in best for name in x.names), pairs
 
 
 @dcor_screen.concludes
@@ -303,25 +280,17 @@ def _(
     alpha: Probability = 0.05,
 ) -> Screening:
     """Conclude for each chosen column."""
+    candidates, features, pairs = measured
     return Screening(
-        features=measured.features,
+        features=features,
         target=target[0].name,
-        candidates=measured.candidates,
-        estimates=tuple(conclude_pair(pair, alpha=alpha, confidence=confidence) for pair in measured.pairs),
+        candidates=candidates,
+        estimates=tuple(conclude_pair(pair, alpha=alpha, confidence=confidence) for pair in pairs),
     )
 
 
 _LARGEST = 4 / 9  # a quarter, with 1/(m-1)² in place of 1/m² and four rows
 HIDDEN = "uninformative: the noise hides how much the columns vary; more rows or a larger epsilon would help"
-
-
-@dataclass(frozen=True)
-class Alone:
-    """Noisy deviation of some columns, and what is public of them."""
-
-    x: Space
-    rows: int
-    noisy: NoisyValue
 
 
 @mechanism(columns={"x": "columns", "y": "columns"})
@@ -333,7 +302,7 @@ def hsic(
     kernel: Kernel = "gaussian",
     lengthscale: Annotated[float, Range(0.01, 1000)] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Pair | Alone:
+) -> Pair:
     r"""Measure dependence by the Hilbert-Schmidt independence criterion, and test independence.
 
     Prefer `dcor` where nothing is known of the dependence: distances have no lengthscale, and single columns take
@@ -406,25 +375,23 @@ def hsic(
     one = kernel_space(x, kernel, lengthscale, nan_policy=nan_policy)
     if y is None:
         n = rows_of(curator, one, nan_policy=nan_policy)
-        return Alone(one, n, curator.measure(Deviation(one, n)))
+        return Pair(one, None, n, curator.measure(Deviation(one, n)))
     other = kernel_space(y, kernel, lengthscale, nan_policy=nan_policy)
     return measure_pair(curator, one, other, rows_of(curator, one, other, nan_policy=nan_policy))
 
 
 @hsic.concludes
 def _(
-    measured: Pair | Alone,
+    measured: Pair,
     *,
     kernel: Kernel,
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> HSIC:
     """Conclude from the noisy root, and from what else is known of both sides."""
-    noisy, one = measured.noisy, measured.x
-    other = measured.y if isinstance(measured, Pair) else one
-    values, scales = noisy.values.tolist(), noisy.scales.tolist()
-    counted = len(values) in {2, 6}
-    share, share_scale = (values[-1], scales[-1]) if counted else (1.0, 0.0)
+    one, other = measured.x, measured.y or measured.x
+    values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
+    share, share_scale = (values[-1], scales[-1]) if one.omit else (1.0, 0.0)
     value, low, high = criterion(
         values[0], scales[0], share, share_scale, measured.rows, unit(one) * unit(other), confidence
     )
@@ -436,13 +403,9 @@ def _(
         "alpha": alpha,
         "x": one.names,
         "kernel": kernel,
-        "rows": measured.rows,
-        "missing": measured.rows * (1 - share) if counted else None,
-        "missing_standard_error": math.sqrt(2) * measured.rows * share_scale if counted else None,
-        "released": tuple(values),
-        "noise_standard_error": tuple(math.sqrt(2) * scale for scale in scales),
+        **stated(values, scales, measured.rows, counted=one.omit),
     }
-    if isinstance(measured, Alone):
+    if measured.y is None:
         seen = values[0] >= SEEN * scales[0]
         none: dict[str, Any] = dict.fromkeys(("alignment", "statistic", "pvalue", "rejected"))
         return HSIC(y=(), notes=() if seen else (HIDDEN,), **none, **shared)
@@ -484,10 +447,9 @@ def criterion(
     lost = (1 - confidence) / (2 if share_scale else 1)
     reach, share_reach = scale * math.log(1 / lost), share_scale * math.log(1 / lost)
     most, least = min(share + share_reach, 1.0), min(max(share - share_reach, ROWS_MIN / rows), 1.0)
-    middle = min(max(share, 2 * share_scale, ROWS_MIN / rows), 1.0)
 
     def of(square: float, part: float) -> float:  # of m = part n rows: the square is times part², HSIC over (m-1)²
         return min(max(square, 0.0) / units / (max(part, ROWS_MIN / rows) - 1 / rows) ** 2, _LARGEST)
 
-    low, high = max(root - reach, 0.0), max(root + reach, 0.0)
-    return of(math.copysign(root**2, root) - 2 * scale**2, middle), of(low**2, most), of(high**2, least)
+    square, middle = math.copysign(root**2, root) - 2 * scale**2, share_of(share, share_scale, rows)
+    return of(square, middle), of(max(root - reach, 0.0) ** 2, most), of(max(root + reach, 0.0) ** 2, least)

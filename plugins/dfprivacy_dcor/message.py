@@ -9,14 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+import scipy
 
-from dfprivacy import ArgumentError, Column, Release
-from dfprivacy.schema import as_probability
-from dfprivacy_dcor.estimate import conclude, read_numbers
-from dfprivacy_dcor.spaces import ROWS_MIN
+from dfprivacy import ArgumentError, Column, Exact, Probability, Range, Release, arguments
+from dfprivacy_dcor.inference import SEEN, share_of
+from dfprivacy_dcor.points import blocks
+from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
 
 if TYPE_CHECKING:
     import os
@@ -24,37 +25,142 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Curator
-    from dfprivacy_dcor.estimate import Estimate
-    from dfprivacy_dcor.points import Rows
+    from dfprivacy_dcor.angles import Features
+    from dfprivacy_dcor.paper import Projected
 
-__all__ = ["Keys", "Message", "Part", "checked", "fingerprint", "keys_of", "load_message"]
+__all__ = [
+    "Estimate",
+    "Keys",
+    "Message",
+    "check_rows",
+    "checked",
+    "distance_variance",
+    "fingerprint",
+    "keys_of",
+    "load_message",
+    "of_features",
+]
 
 Keys: TypeAlias = Column | Sequence[str | int]
 """A public column, or the values themselves."""
 
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
-SEEN = 4
-"""Scales of noise above which a number is told from 0."""
 _KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
 
 
-class Part(Protocol):
-    """What some rows of a message say of their distances, a function of the message alone."""
+ALONE = (
+    "not private: a function of one's own rows without noise, for their owner alone; the other "
+    "party's rows stay protected, as all of it follows from their message"
+)
 
-    @property
-    def rows(self) -> NDArray[np.intp]:
-        """Which rows."""
+_AT_ONCE = 32  # permutations
 
-    @property
-    def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each from their centre, of which half the mean distance is the mean."""
 
-    def only(self, there: NDArray[np.bool_]) -> Self:
-        """Keep some rows of the table."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Estimate(Exact):
+    """Not private: dependence of one's own rows, taken without noise, on another party's, for their owner alone.
 
-    def covariance(self, y: Rows) -> float:
-        """Squared distance covariance with the same rows in another space, as a V-statistic."""
+    It is no release. The other party's rows stay protected, as all of it follows from their message.
+
+    Attributes
+    ----------
+    squared : float
+        Squared distance correlation R², from 0 to 1; low on average by what the message's harmonics leave out.
+    covariance : float
+        Squared distance covariance without bias, perhaps below 0; the other party's columns scaled to a width of 1.
+    pvalue : float
+        Exact p-value of independence, by permutation.
+    alpha : float
+        Level of the test.
+    rejected : bool
+        Whether independence is rejected: whether the p-value is at most `alpha`.
+    notes : tuple of str
+        What to know before showing and trusting it.
+    """
+
+    squared: float
+    covariance: float
+    pvalue: float
+    alpha: float
+    rejected: bool
+    notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Say first whom it is for."""
+        numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
+        decision = f"rejected  {self.rejected} at {self.alpha:g}"
+        return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
+
+
+def read_numbers(y: Any) -> NDArray[np.float64]:
+    """Read one's own numbers, all of them there."""
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros(())
+    if numbers.ndim == 2 and numbers.shape[1] == 1:  # noqa: PLR2004
+        numbers = numbers[:, 0]
+    if numbers.ndim not in (1, 2) or not numbers.size:
+        raise ArgumentError("y must be an array of numbers, one row or number for each row of the message.")
+    if not np.isfinite(numbers).all():
+        raise ArgumentError("A number is missing or infinite.", "Fill missing values in first.")
+    if numbers.ndim == 2 and len(numbers) > PAIRWISE_MAX:  # noqa: PLR2004
+        raise ArgumentError(f"All pairs of {len(numbers)} rows take too long.", f"At most {PAIRWISE_MAX} rows.")
+    return numbers
+
+
+def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Sum of the distances from each row to all, and of their squares; single numbers are in increasing order."""
+    m = len(y)
+    if y.ndim == 1:
+        sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
+        return sums, 2 * m * float(np.square(y - y.mean()).sum())
+    rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(m)]
+    return np.concatenate([part.sum(axis=1) for part in rows]), float(sum((part * part).sum() for part in rows))
+
+
+def _form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+    """Sum of f_i f_j |y_i - y_j| over all pairs of rows, for each of k features f of shape (m, 2, k)."""
+    if y.ndim == 1:
+        upto = np.cumsum(f, axis=0)
+        return 2 * (np.diff(y) @ (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1))
+    flat = f.reshape(len(f), -1)
+    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in blocks(len(f))]
+    return sum(part.sum(axis=0) for part in parts).reshape(f.shape[1:]).sum(axis=0)
+
+
+def _unbiased(m: int, first: Any, second: Any, third: Any) -> Any:
+    """Squared distance covariance without bias from the sums over pairs, of row sums, and of totals."""
+    return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
+
+
+def distance_variance(y: NDArray[np.float64]) -> float:
+    """Squared distance variance of one's own numbers without bias."""
+    sums, squares = _distance_sums(np.sort(y) if y.ndim == 1 else y)
+    return float(_unbiased(len(y), squares, sums @ sums, sums.sum() ** 2))
+
+
+def of_features(
+    f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
+    m = len(f)
+    if y.ndim == 1:
+        order = np.argsort(y, kind="stable")
+        f, y = f[order], y[order]
+    sums, _ = _distance_sums(y)
+    rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
+    third = float(rows.sum() * sums.sum())
+    totals = []
+    for start in range(0, permutations + 1, _AT_ONCE):
+        count = min(_AT_ONCE, permutations + 1 - start)
+        places = np.stack([rng.permutation(m) for _ in range(count)], axis=1)
+        if start == 0:
+            places[:, 0] = np.arange(m)
+        first = -_form(np.moveaxis(f[places], 2, 1), y)
+        totals.append(_unbiased(m, first, sums @ rows[places], third))
+    return np.concatenate(totals)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -116,7 +222,7 @@ class Message(Release, ABC):
         """The share of complete rows, at least two scales of its noise and four rows."""
         if self.complete is None or self.complete_scale is None:
             return 1.0
-        return min(max(self.complete, 2 * self.complete_scale, ROWS_MIN / self.rows), 1.0)
+        return share_of(self.complete, self.complete_scale, self.rows)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -127,7 +233,7 @@ class Message(Release, ABC):
         return tuple(remarks)
 
     @abstractmethod
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[Features | Projected]:
         """Give what blocks of rows say; their squared distance covariances add up to that of all."""
 
     @abstractmethod
@@ -160,16 +266,7 @@ class Message(Release, ABC):
         ArgumentError
             If rows do not correspond one to one: how many do not, for keys are public, and not which.
         """
-        if rows != self.rows:
-            raise ArgumentError(
-                f"The message is about {self.rows} rows, and the table has {rows}.",
-                "Both parties need the same rows, aligned by position or by keys.",
-            )
-        if (keys is None) != (self.keys is None):
-            raise ArgumentError(
-                "Only one of message and table has keys.",
-                "Give keys= to both parties, or to neither and align the rows by position.",
-            )
+        check_rows(self.rows, rows, self.keys, keys)
         if keys is None or self.keys is None:
             return self
         place = {key: at for at, key in enumerate(self.keys)}
@@ -227,18 +324,26 @@ class Message(Release, ABC):
             If the rows do not fit, or a number is missing.
         """
         numbers = read_numbers(y)
-        if not isinstance(permutations, int) or isinstance(permutations, bool) or permutations < 1:
-            raise ArgumentError(f"permutations={permutations!r} is no number of permutations.", "Typical: 999.")
-        alpha = as_probability(alpha, "alpha")
+        constant = bool((numbers == numbers[0]).all())  # then sums differ from 0 by rounding alone
+        permutations = arguments.checked(permutations, Annotated[int, Range(1)], "permutations")
+        alpha = arguments.checked(alpha, Probability, "alpha")
         message = self.aligned(keys, len(numbers))
-        return conclude(
-            message.covariances(numbers, permutations, np.random.default_rng(seed)),
-            numbers,
-            spread=message.spread,
-            complete=message.share,
-            informative=message.informative,
+        totals = message.covariances(numbers, permutations, np.random.default_rng(seed))
+        varies = 0.0 if constant else math.sqrt(max(distance_variance(numbers), 0.0))
+        deviation = message.share * message.spread * varies
+        notes = [ALONE, *message.remarks]
+        if not message.informative:
+            notes.append("uninformative: the noise hides how much the other party's columns vary")
+        if deviation <= 0:
+            notes.append("uninformative: these numbers are constant")
+        pvalue = 1.0 if constant else float(np.mean(totals >= totals[0]))
+        return Estimate(
+            squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
+            covariance=0.0 if constant else float(totals[0]) / message.share**2,
+            pvalue=pvalue,
             alpha=alpha,
-            notes=message.remarks,
+            rejected=pvalue <= alpha,
+            notes=tuple(notes),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -325,6 +430,20 @@ def checked(message: object) -> Message:
     if not fits:
         raise ArgumentError("The parts of this message do not fit together.", "Ask for the message again.")
     return message
+
+
+def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
+    """Refuse a message about other rows, or keys of one party alone."""
+    if theirs != ours:
+        raise ArgumentError(
+            f"The other party's message is about {theirs} rows, and this table has {ours}.",
+            "Both parties need the same rows, aligned by position or by keys.",
+        )
+    if (their_keys is None) != (our_keys is None):
+        raise ArgumentError(
+            "Only one of message and table has keys.",
+            "Give keys= to both parties, of a view in asked={'keys': ...}, or to neither and align the rows.",
+        )
 
 
 def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:

@@ -11,17 +11,15 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from dfprivacy import ArgumentError, NanPolicy, PrivateFrame, Probability, Range, mechanism
-from dfprivacy.local import Messages
-from dfprivacy.statistics import OfRows, gaussian_scale
+from dfprivacy.statistics import gaussian_scale
 from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
-from dfprivacy_dcor.estimate import Estimate
-from dfprivacy_dcor.inference import UNINFORMATIVE
-from dfprivacy_dcor.message import SEEN, Keys, Message, checked, fingerprint, keys_of
+from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, left_out, share_of
+from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked, fingerprint, keys_of
 from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi
 from dfprivacy_dcor.points import five_numbers
-from dfprivacy_dcor.results import SharedCorrelation
+from dfprivacy_dcor.results import SharedCorrelation, stated
 from dfprivacy_dcor.spaces import ROWS_MIN, error, rows_of, space, unit_vectors
-from dfprivacy_dcor.statistics import Deviation, Relation, complete, fixed
+from dfprivacy_dcor.statistics import Deviation, SharedNumbers, complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,10 +47,8 @@ SHOWN_SHARES = (0.6, 0.2, 0.2)
 _LEAST, _MOST = 1e-100, 1e100  # between them no product overflows, or loses digits
 
 
-class Shown(OfRows):
-    r"""Distance covariance of complete rows with what a message says, s_y and m_y - D, weighted as `FiveNumbers`.
-
-    Each is multiplied by q, the share of complete rows, which is the last number where rows may be left out.
+class Shown(SharedNumbers):
+    r"""Distance covariance of complete rows with what a message says, s_y and m_y - D, weighted by `SHOWN_SHARES`.
 
     Parameters
     ----------
@@ -63,9 +59,7 @@ class Shown(OfRows):
     """
 
     def __init__(self, message: Message, y: Space) -> None:
-        self.y, n = y, message.rows
-        self.columns = y.columns
-        self.parts = message.parts()
+        self.y, self.parts, n = y, message.parts(), message.rows
         change = math.sqrt(self._reach(n) * y.diameter)
         if not _LEAST < change < _MOST:
             raise ArgumentError(
@@ -73,19 +67,16 @@ class Shown(OfRows):
                 "Ask for the message again.",
             )
         other = 2 * (n - 1) / n**2 * y.diameter
-        self.weights = np.array(SHOWN_SHARES) / [change, other, other]
         root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)
-        slack = float(error(y, y)[1] / y.diameter)
-        self._left_out = np.array(SHOWN_SHARES) * [1.0, 1.0, n / (2 * (n - 1))]  # where a row is left out
-        self.error = slack * float((self.weights * [root, y.diameter, y.diameter]).max())
-        if y.omit:
-            rest = 1 - math.fsum(self._left_out)
-            self._left_out = np.append(self._left_out, rest)
-            self.weights = np.append(self.weights, rest * n)
-            self.error = max(
-                2 * self.error, rest * n * 2.0**-52
-            )  # features of a part of the rows are twice as long
-        self.shape = self.weights.shape
+        slack = error(y, y)[1] / y.diameter * (1 + y.omit)  # of a part of the rows features are twice as long
+        super().__init__(
+            [(y,)] * 3,
+            np.array(SHOWN_SHARES),
+            np.array([change, other, other]),
+            np.array([1.0, 1.0, n / (2 * (n - 1))]),
+            slack * np.array([root, y.diameter, y.diameter]),
+            n,
+        )
 
     def _reach(self, n: int) -> float:
         """Bound the squared distance of a row's features from the centre of all rows, or of any part of them."""
@@ -104,25 +95,17 @@ class Shown(OfRows):
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute the numbers, weights included."""
+        points, _, share = complete(self.y, self.y, rows)
         y, there = self.y.rows(rows), self.y.complete(rows)
         squares = []
         for part in self.parts:
             kept = part.only(there)
             if len(kept.rows):
                 squares.append((len(kept.rows) / len(part.rows)) ** 2 * kept.covariance(y.ordered(kept.rows)))
-        points, _, share = complete(self.y, self.y, rows)
         _, deviation, _, mean, _ = five_numbers(points, points)
-        values = np.array([math.sqrt(math.fsum(squares)), share * deviation, share * (mean - self.y.diameter)])
-        return (np.append(values, share) if self.y.omit else values) * self.weights
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Joint sensitivity: all can change at once."""
-        if relation != "replace_one":
-            return math.inf
-        stays = 0.0 if fixed(self.y, public) else float(np.linalg.norm(SHOWN_SHARES, ord=norm))
-        if not self.y.may_lack(public):
-            return stays
-        return max(stays, float(np.linalg.norm(self._left_out, ord=norm)))
+        values = self.weighted([0.0, deviation, mean - self.y.diameter], share)
+        values[0] = math.sqrt(math.fsum(squares)) * self.weights[0]  # the share is in the squares
+        return values
 
 
 Protocol = Literal["angle", "paper"]
@@ -131,18 +114,6 @@ _ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
 _FIRST = 0.7  # of the rows then speak of the first harmonic
 _BLOCKS = 10
 KEYS = "fingerprint of the keys"
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a message consists of."""
-
-    harmonics: tuple[int, ...]
-    directions: NDArray[np.float64]
-    turns: NDArray[np.int64]
-    messages: Messages | NoisyValue
-    deviation: NoisyValue
-    keys: tuple[str | int, ...] | None
 
 
 @mechanism(columns={"columns": "columns", "keys": "public"}, local=True, delta=True)
@@ -159,7 +130,7 @@ def dcor_message(
     keys: Keys | None = None,
     seed: Annotated[int, Range(0)] = 0,
     nan_policy: NanPolicy = "omit",
-) -> Written:
+) -> DistanceMessage | ProjectionMessage:
     """Write a message from which another party learns how its own columns depend on these.
 
     Parameters
@@ -262,55 +233,33 @@ def dcor_message(
     units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
     rng = np.random.default_rng(seed)
     turns = _turns(n, len(harmonics), count, rng)
-    messages: Messages | NoisyValue
     if protocol == "paper":
         excess = 1.0
         if calibration == "kenthapadi":
             price = 0.9 * curator.epsilon, 0.9 * curator.delta
             excess = kenthapadi(*price) / gaussian_scale(*price)
         projections = Projections(columns, units, turns.astype(np.int64), split=split, omit=x.omit, excess=excess)
-        messages = curator.measure(projections, noise="gaussian", share="9/10")
+        noisy = curator.measure(projections, noise="gaussian", share="9/10")
+        own: dict[str, Any] = {"projections": noisy.values, "scale": float(noisy.scales.flat[0])}
     else:
         units, wave = np.concatenate([units] * len(harmonics)), np.repeat(harmonics, count)
         maps, whose = _maps(columns, units, wave, length, turns, rng if x.omit else None)
         messages = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=whose, share="9/10")
-        harmonics = tuple(int(k) for k in wave)
-    deviation = curator.measure(Deviation(x, n), share="1/10")
-    return Written(tuple(harmonics), units, turns.astype(np.int64), messages, deviation, known)
-
-
-@dcor_message.concludes
-def _(
-    measured: Written,
-    columns: tuple[Column, ...],
-    *,
-    length: float,
-) -> DistanceMessage | ProjectionMessage:
-    """Put it all together."""
-    messages, (deviation, *complete) = measured.messages, measured.deviation.values.tolist()
-    deviation_scale, *complete_scale = measured.deviation.scales.tolist()
-    common: dict[str, Any] = {
-        "columns": tuple(column.name for column in columns),
-        "rows": len(measured.turns),
-        "turns": measured.turns,
-        "directions": measured.directions,
-        "deviation": deviation,
-        "deviation_scale": deviation_scale,
-        "complete": complete[0] if complete else None,
-        "complete_scale": complete_scale[0] if complete else None,
-        "keys": measured.keys,
-    }
-    if not isinstance(messages, Messages):
-        return ProjectionMessage(projections=messages.values, scale=float(messages.scales.flat[0]), **common)
-    return DistanceMessage(
-        angles=messages.values,
-        harmonics=measured.harmonics,
-        length=length,
-        places=PLACES,
-        reach=messages.arc.reach,
-        inside=messages.arc.inside,
-        outside=messages.arc.outside,
-        **common,
+        arc = {name: getattr(messages.arc, name) for name in ("places", "reach", "inside", "outside")}
+        own = {"angles": messages.values, "harmonics": tuple(int(k) for k in wave), "length": length, **arc}
+    noisy = curator.measure(Deviation(x, n), share="1/10")
+    values, scales = noisy.values.tolist(), noisy.scales.tolist()
+    return (ProjectionMessage if protocol == "paper" else DistanceMessage)(
+        columns=x.names,
+        rows=n,
+        turns=turns.astype(np.int64),
+        directions=units,
+        deviation=values[0],
+        deviation_scale=scales[0],
+        complete=values[1] if x.omit else None,
+        complete_scale=scales[1] if x.omit else None,
+        keys=known,
+        **own,
     )
 
 
@@ -466,7 +415,7 @@ def _(
     if not counted:
         values, scales = [*values, 1.0], [*scales, 0.0]
     covariance, deviation, below, complete = values
-    share = min(max(complete, 2 * scales[3], ROWS_MIN / message.rows), 1.0)
+    share = share_of(complete, scales[3], message.rows)
     mean = max(below + measured.diameter * share, 0.0)
     squared = math.copysign(covariance**2, covariance) - 2 * scales[0] ** 2 - sampling * mean
     denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
@@ -475,22 +424,14 @@ def _(
         notes.append(f"the bound is for the {len(message.directions)} directions of the message, not for all")
     if not (message.informative and deviation >= SEEN * scales[1]):
         notes.append(UNINFORMATIVE)
-    if 1 - complete > SEEN * scales[3] > 0:
-        notes.append(
-            f"about {1 - complete:.1%} of the rows are left out: a value is missing, or none that was declared"
-        )
     return SharedCorrelation(
         squared=min(max(squared / denominator, 0.0), 1.0),
         low=_lower_bound(measured, values, scales, confidence),
         confidence=confidence,
         columns=measured.columns,
         other=message.columns,
-        rows=message.rows,
-        missing=message.rows * (1 - complete) if counted else None,
-        missing_standard_error=math.sqrt(2) * message.rows * scales[3] if counted else None,
-        notes=tuple(notes),
-        released=tuple(values),
-        noise_standard_error=tuple(math.sqrt(2) * scale for scale in scales),
+        notes=(*notes, *left_out(complete, scales[3])),
+        **stated(values, scales, message.rows, counted=counted),
     )
 
 
@@ -647,16 +588,7 @@ def message_of(
         raise ArgumentError("asked= names a protocol.", "Name it by protocol=.")
     terms["protocol"] = protocol or "angle"
     theirs = other.explain("dcor_message", **{**terms, "epsilon": 1}).findings  # whatever it pays
-    if theirs["rows"] != n:
-        raise ArgumentError(
-            f"The other view has {theirs['rows']} rows, and this one {n}.",
-            "Both parties need the same rows, aligned by position or by keys.",
-        )
-    if (own is None) != (KEYS not in theirs):
-        raise ArgumentError(
-            "Only one of both tables has keys.",
-            "Give keys= and asked={'keys': ...}, or neither and align the rows.",
-        )
+    check_rows(theirs["rows"], n, theirs.get(KEYS), own)
     if own is not None and theirs[KEYS] != fingerprint(own):
         raise ArgumentError("The keys of both tables do not match one to one.", "Join the tables first.")
     return {"other": other.dcor_message(**terms), "asked": None}

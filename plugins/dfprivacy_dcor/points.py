@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy
@@ -53,7 +53,6 @@ __all__ = [
 ]
 
 _BITS_MAX = 26
-_FEW = 128
 
 
 def grid_bits(n: int) -> int:
@@ -92,13 +91,6 @@ class Line:
         return np.argsort(self.values, kind="stable")
 
     @cached_property
-    def ranks(self) -> NDArray[np.intp]:
-        """Places of the rows in that order."""
-        ranks = np.empty(self.size, dtype=np.intp)
-        ranks[self.order] = np.arange(self.size)
-        return ranks
-
-    @cached_property
     def row_sums(self) -> NDArray[Any]:
         """Sum of the distances from each row to all others, in steps."""
         ordered = self.values[self.order]
@@ -117,12 +109,6 @@ class Line:
         """Mean distance m, as a part of the width."""
         return float(Fraction(self.total, self.size**2 << self.bits))
 
-    @cached_property
-    def variance(self) -> Fraction:
-        """Squared distance variance, as a part of the squared width."""
-        first = 2 * (self.size * _dot(self.values, self.values) - int(self.values.sum()) ** 2)
-        return _together(self, self, first)
-
 
 def covariance(x: Line, y: Line) -> Fraction:
     """Squared distance covariance of a sample, at least 0.
@@ -139,11 +125,13 @@ def covariance(x: Line, y: Line) -> Fraction:
 
     Examples
     --------
-    >>> x = Line(np.arange(4), 2)
-    >>> covariance(x, x) == x.variance
-    True
+    >>> x = Line(np.array([0, 4]), 2)
+    >>> covariance(x, x)
+    Fraction(1, 4)
     """
-    return _together(x, y, _products(x, y))
+    n = x.size
+    second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
+    return Fraction(n**2 * _products(x, y) - 2 * n * second + third, n**4 << (x.bits + y.bits))
 
 
 def covariance_u(x: Line, y: Line) -> Fraction:
@@ -154,62 +142,33 @@ def covariance_u(x: Line, y: Line) -> Fraction:
     return Fraction(total, (n * (n - 1) * (n - 2) * (n - 3)) << (x.bits + y.bits))
 
 
-def _together(x: Line, y: Line, first: int) -> Fraction:
-    n = x.size
-    second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
-    return Fraction(n**2 * first - 2 * n * second + third, n**4 << (x.bits + y.bits))
-
-
 def _products(x: Line, y: Line) -> int:
     """Sum of the products of all distances.
 
     A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
-    both grow, less twice that over all. Of few rows all pairs at once take a tenth of the time.
+    both grow, less twice that over all. Of a line with itself both grow in all.
     """
-    if x.size <= _FEW:
-        apart, its = (np.abs(np.subtract.outer(line.values, line.values)) for line in (x, y))
-        return _total(apart * its)
-    concordant = _concordant(x.values[x.order], y.values[x.order], y.ranks[x.order])
-    covariance = x.size * _dot(x.values, y.values) - int(x.values.sum()) * int(y.values.sum())
-    return 2 * (2 * concordant - covariance)
+    total = x.size * _dot(x.values, y.values) - int(x.values.sum()) * int(y.values.sum())
+    return 2 * total if x is y else 2 * (2 * _concordant(x.values[x.order], y.values[x.order]) - total)
 
 
-def _concordant(x: NDArray[Any], y: NDArray[Any], ranks: NDArray[np.intp]) -> int:
-    """Sum of (x_i - x_j)(y_i - y_j) over the pairs of rows with j before i and a smaller rank of y.
+def _concordant(x: NDArray[Any], y: NDArray[Any]) -> int:
+    """Sum of (x_i - x_j)(y_i - y_j) over the pairs of rows with j before i and y_j at most y_i.
 
-    One pass for each bit of the ranks, the highest first. In each, the rows stand in blocks that share all higher
-    bits, in the order of x; rows with a 0 in this bit have smaller ranks than those of the same block with a 1,
-    and go before them. Ranks are all different, so each block has as many zeros as ones.
+    Rows are sorted by y by merging; each pair is counted when the two blocks that it lies in are merged [2]_.
     """
-    levels = max(1, int(len(x) - 1).bit_length())
-    size = 1 << levels
-    if size > len(x):  # rows that stand first and have the highest ranks are in no pair that counts
-        more = size - len(x)
-        x, y = (np.concatenate([np.zeros(more, dtype=part.dtype), part]) for part in (x, y))
-        ranks = np.concatenate([np.arange(len(ranks), size), ranks])
-    ranks = ranks.astype(np.int32 if levels < 31 else np.int64)  # noqa: PLR2004
-    total = 0
-    for level in reversed(range(levels)):
-        bit = (ranks >> level) & 1
-        ones, zeros = np.flatnonzero(bit), np.flatnonzero(bit == 0)
-        x1, y1, x0, y0 = x[ones], y[ones], x[zeros], y[zeros]
-        before = ones - np.arange(size // 2)  # zeros before each one, in all blocks
-        half = 1 << level
-        start = np.arange(size // 2) & -half  # zeros before its block
-        sums = [_between(values, before, half) for values in (x0, y0, x0 * y0)]
-        total += _total(x1 * (y1 * (before - start) - sums[1]) - (y1 * sums[0] - sums[2]))
-        x, y, ranks = (
-            np.stack([low.reshape(-1, half), high.reshape(-1, half)], axis=1).ravel()
-            for low, high in ((x0, x1), (y0, y1), (ranks[zeros], ranks[ones]))
-        )
+    more = (1 << (len(x) - 1).bit_length()) - len(x)  # rows that stand first and have the largest y are in no pair
+    x, y = (np.concatenate([np.full(more, first, part.dtype), part]) for first, part in ((0, x), (y.max() + 1, y)))
+    total, half = 0, 1
+    while half < len(x):
+        blocks = x.reshape(-1, 2 * half), y.reshape(-1, 2 * half)
+        order = np.argsort(blocks[1], axis=1, kind="stable")
+        x, y = (np.take_along_axis(part, order, axis=1) for part in blocks)
+        first = order < half
+        count, x_sum, y_sum, products = (np.cumsum(part * first, axis=1) for part in (x**0, x, y, x * y))
+        total += _total(((x * count - x_sum) * y - x * y_sum + products)[~first])
+        x, y, half = x.ravel(), y.ravel(), 2 * half
     return total
-
-
-def _between(values: NDArray[Any], before: NDArray[np.intp], half: int) -> NDArray[Any]:
-    """Sum of the values up to `before` from the start of the block, a whole multiple of `half`."""
-    sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
-    between: NDArray[Any] = sums[before] - np.repeat(sums[: len(values) : half], half)
-    return between
 
 
 def _total(values: NDArray[Any]) -> int:
@@ -219,9 +178,7 @@ def _total(values: NDArray[Any]) -> int:
 
 def _dot(a: NDArray[Any], b: NDArray[Any]) -> int:
     """Sum of products of whole numbers from 0 on, which int64 alone cannot hold."""
-    n, bits = len(a), (62 - len(a).bit_length()) // 2
-    if int(a.max()).bit_length() + int(b.max()).bit_length() + n.bit_length() < 64:  # noqa: PLR2004
-        return int(np.dot(a, b))
+    bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))
         for i, high in enumerate(_limbs(a, bits))
@@ -235,6 +192,7 @@ def _limbs(values: NDArray[Any], bits: int) -> list[NDArray[Any]]:
 
 
 _BLOCK = 1 << 20  # distances at a time
+_METRICS: dict[str | None, Any] = {None: "euclidean", "gaussian": "sqeuclidean", "laplace": "cityblock"}
 
 
 @dataclass(frozen=True)
@@ -253,11 +211,6 @@ class Lines:
     def mean(self) -> float:
         """Mean distance m."""
         return math.fsum(weight * line.mean for weight, line in zip(self.weights, self.lines, strict=True))
-
-    @cached_property
-    def variance(self) -> float:
-        """Squared distance variance."""
-        return sum_of_lines(self, self)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
@@ -294,11 +247,6 @@ class Labels:
         sizes = np.bincount(self.codes, minlength=self.count)
         return 1.0 - math.fsum((sizes / len(self.codes)) ** 2)
 
-    @property
-    def variance(self) -> float:
-        """Squared distance variance."""
-        return _tables(self, self)
-
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all."""
         distances: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
@@ -316,9 +264,10 @@ class Labels:
 
 @dataclass(frozen=True)
 class Points:
-    """Points of Euclidean space, shape (n, p)."""
+    """Points, shape (n, p), with the Euclidean distance; or, in lengthscales, with 1 - k of a kernel k."""
 
     points: NDArray[np.float64]
+    kernel: Literal["gaussian", "laplace"] | None = None
 
     @property
     def size(self) -> int:
@@ -327,8 +276,9 @@ class Points:
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
         """Distances from some rows to all, each from its two points alone."""
-        distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points)
-        return distances
+        metric = _METRICS[self.kernel]
+        distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points, metric)
+        return distances if self.kernel is None else -np.expm1(-distances)
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
@@ -337,7 +287,7 @@ class Points:
 
     def ordered(self, order: NDArray[np.intp]) -> Points:
         """Give the same points in another order."""
-        return Points(self.points[order])
+        return Points(self.points[order], self.kernel)
 
 
 Rows = Lines | Labels | Points
@@ -361,7 +311,7 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
     if isinstance(x, Points) or isinstance(y, Points):
         squares, means = _pairwise(x, y)
     else:
-        squares, means = (squared_covariance(x, y), x.variance, y.variance), (x.mean, y.mean)
+        squares, means = [squared_covariance(*pair) for pair in ((x, y), (x, x), (y, y))], (x.mean, y.mean)
     return np.array([*np.sqrt(np.maximum(squares, 0.0)), *means])
 
 
@@ -371,31 +321,15 @@ def squared_covariance(x: Rows, y: Rows) -> float:
         return 0.0
     if isinstance(x, Points) or isinstance(y, Points):
         return max(_pairwise(x, y)[0][0], 0.0)
-    if isinstance(x, Labels):
-        return _tables(x, y) if isinstance(y, Labels) else _labels_on_lines(x, y)
-    return _labels_on_lines(y, x) if isinstance(y, Labels) else sum_of_lines(x, y)
-
-
-def sum_of_lines(x: Lines, y: Lines) -> float:
-    """Squared distance covariance: the sum of those of all pairs of lines."""
-    return math.fsum(
-        a * b * float(one.variance if one is other else covariance(one, other))
-        for a, one in zip(x.weights, x.lines, strict=True)
-        for b, other in zip(y.weights, y.lines, strict=True)
-    )
-
-
-def _tables(x: Labels, y: Labels) -> float:
-    """Squared distance covariance of categories: the sum of squares of the table minus what independence says."""
-    n = len(x.codes)
-    table = np.bincount(x.codes * y.count + y.codes, minlength=x.count * y.count).reshape(x.count, y.count)
-    excess = (n * table - np.outer(table.sum(axis=1), table.sum(axis=0))) / n**2
-    return math.fsum((excess * excess).ravel())
-
-
-def _labels_on_lines(x: Labels, y: Lines) -> float:
-    hot = np.eye(x.count, dtype=np.int64)[x.codes]
-    n = len(hot)
+    if isinstance(x, Lines) and isinstance(y, Lines):
+        return math.fsum(
+            a * b * float(covariance(one, other))
+            for a, one in zip(x.weights, x.lines, strict=True)
+            for b, other in zip(y.weights, y.lines, strict=True)
+        )
+    if not isinstance(x, Labels):
+        return squared_covariance(y, x)
+    n, hot = x.size, np.eye(x.count, dtype=np.int64)[x.codes]
     return features_covariance(n * hot - hot.sum(axis=0), y) / (2 * n**2)
 
 
@@ -437,7 +371,7 @@ def _integral(centred: NDArray[np.int64], line: Line) -> float:
     return math.fsum((sums * sums).sum(axis=1) * gaps)
 
 
-def _pairwise(x: Rows, y: Rows) -> tuple[tuple[float, float, float], tuple[float, float]]:
+def _pairwise(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     """Compute squared distance (co)variances and mean distances from all pairs, a block of rows at a time.
 
     Rows are put in an order of their own first, so that sums in float64 do not depend on that of the table.
@@ -457,7 +391,7 @@ def _pairwise(x: Rows, y: Rows) -> tuple[tuple[float, float, float], tuple[float
         math.fsum([first / n**2, -2 * math.fsum(one * other) / n**3, total / n**2 * (its / n**2)])
         for first, (one, other, total, its) in zip(firsts, pairs, strict=True)
     ]
-    return tuple(squares), (a_total / n**2, b_total / n**2)  # type: ignore[return-value]
+    return squares, (a_total / n**2, b_total / n**2)
 
 
 def blocks(n: int) -> Iterator[slice]:

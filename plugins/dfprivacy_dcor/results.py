@@ -12,9 +12,11 @@ from dfprivacy.wording import number, sure
 from dfprivacy_dcor.inference import Numbers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfprivacy import ConfidenceInterval
 
-__all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation"]
+__all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation", "stated"]
 
 _LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
 
@@ -46,6 +48,18 @@ class _FromNumbers(Release):
         ax.set(xlim=(-0.02 * end, 1.02 * end), yticks=[], xlabel=wrapped(what))
         explained(ax, self.confidence, [1.0], "o")
         return ax
+
+
+def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
+    """Give the fields that state noisy numbers, of which the last is the share of complete rows if counted."""
+    errors = tuple(math.sqrt(2) * scale for scale in scales)
+    return {
+        "rows": rows,
+        "missing": rows * (1 - values[-1]) if counted else None,
+        "missing_standard_error": rows * errors[-1] if counted else None,
+        "released": tuple(values),
+        "noise_standard_error": errors,
+    }
 
 
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:

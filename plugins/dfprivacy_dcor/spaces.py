@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy
 
 from dfprivacy import ArgumentError
 from dfprivacy_dcor.points import Labels, Line, Lines, Points, grid_bits, on_grid
@@ -280,26 +279,7 @@ Kernel = Literal["gaussian", "laplace", "distance"]
 SIXTHS = 6
 """A lengthscale is in sixths of the bounds' widths, as in all of the library: a standard deviation, roughly."""
 
-_METRICS: dict[str, Any] = {"gaussian": "sqeuclidean", "laplace": "cityblock"}
 _EXPONENTIAL = 12  # roundings that scaling and an exponential may add to those of a distance
-
-
-@dataclass(frozen=True)
-class Unlike(Points):
-    """Points, already divided by the lengthscale, whose distance is 1 - k."""
-
-    kernel: str = "gaussian"
-
-    def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Distances from some rows to all, each from its two points alone."""
-        distances: NDArray[np.float64] = -np.expm1(
-            -scipy.spatial.distance.cdist(self.points[rows], self.points, _METRICS[self.kernel])
-        )
-        return distances
-
-    def ordered(self, order: NDArray[np.intp]) -> Unlike:
-        """Give the same points in another order."""
-        return Unlike(self.points[order], self.kernel)
 
 
 @dataclass(frozen=True)
@@ -338,10 +318,10 @@ class Induced(Space):
         """How many numbers are added for one distance, and what an exponential's rounding counts as."""
         return len(self.columns) + _EXPONENTIAL
 
-    def rows(self, batch: Any) -> Unlike:
+    def rows(self, batch: Any) -> Points:
         """Make points of cleaned rows."""
         units = [(batch.standardized(column) / 2 + 0.5) / self.lengthscale for column in self.columns]
-        return Unlike(np.stack(units, axis=1), self.kernel)
+        return Points(np.stack(units, axis=1), self.kernel)
 
 
 def kernel_space(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_dcor.points import Points, five_numbers, squared_covariance
+from dfprivacy_dcor.points import five_numbers, squared_covariance
 from dfprivacy_dcor.spaces import error
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "FiveNumbers",
     "Relation",
     "Scores",
+    "SharedNumbers",
     "changes",
     "complete",
     "fixed",
@@ -70,11 +71,67 @@ def largest(x: Space, y: Space) -> tuple[float, ...]:
 Relation = Literal["replace_one", "add_remove"]
 
 
-class FiveNumbers(OfRows):
-    r"""Multiples of s_xy, s_x, s_y, m_x - D_x and m_y - D_y by the share q = m / n of complete rows, and q.
+class SharedNumbers(OfRows):
+    """Numbers of the complete rows times their share q = m / n, and q itself where rows may be left out.
 
-    Each is weighted so that its share of epsilon is that of `SHARES`; q, which is there where rows may be left out,
-    costs nothing beyond: see the explanation of distance correlation in the documentation.
+    Each is weighted so that it has its share of epsilon; q costs nothing beyond: see the explanation of distance
+    correlation in the documentation.
+
+    Parameters
+    ----------
+    of : sequence of tuple of Space
+        The spaces that each number is of.
+    shares : ndarray
+        The share of each.
+    most : ndarray
+        The most by which each can change where a row does.
+    left_out : ndarray
+        The part of that by which each can change where a row is left out.
+    errors : ndarray
+        Bounds of the floating-point errors.
+    n : int
+        Number of rows.
+    """
+
+    def __init__(
+        self,
+        of: Sequence[tuple[Space, ...]],
+        shares: NDArray[np.float64],
+        most: NDArray[np.float64],
+        left_out: NDArray[np.float64],
+        errors: NDArray[np.float64],
+        n: int,
+    ) -> None:
+        self.of, self.shares = of, shares
+        self.columns = tuple(dict.fromkeys(column for spaces in of for space in spaces for column in space.columns))
+        self.weights: NDArray[np.float64] = shares / most
+        self.left_out = shares * left_out
+        if of[0][0].omit:
+            rest = 1 - math.fsum(self.left_out)
+            self.left_out = np.append(self.left_out, rest)
+            self.weights, errors = np.append(self.weights, rest * n), np.append(errors, 2.0**-52)
+        self.shape = self.weights.shape
+        self.error = float((errors * self.weights).max())
+
+    def weighted(self, values: Any, share: float) -> NDArray[np.float64]:
+        """Multiply numbers by the share of complete rows, and all by their weights."""
+        values = share * np.asarray(values)
+        weighted: NDArray[np.float64] = self.weights * (np.append(values, share) if self.of[0][0].omit else values)
+        return weighted
+
+    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
+        """Joint sensitivity: all can change at once, and by all they can."""
+        if relation != "replace_one":
+            return math.inf  # the number of rows is part of the numbers
+        free = [not all(fixed(space, public) for space in spaces) for spaces in self.of]
+        stays = float(np.linalg.norm(self.shares * free, ord=norm))
+        if not any(space.may_lack(public) for spaces in self.of for space in spaces):
+            return stays
+        return max(stays, float(np.linalg.norm(self.left_out, ord=norm)))
+
+
+class FiveNumbers(SharedNumbers):
+    r"""Multiples of s_xy, s_x, s_y, m_x - D_x and m_y - D_y by the share q of complete rows, weighted by `SHARES`.
 
     Parameters
     ----------
@@ -85,36 +142,14 @@ class FiveNumbers(OfRows):
     """
 
     def __init__(self, x: Space, y: Space, n: int) -> None:
-        self.x, self.y, self.n = x, y, n
-        self.columns = (*x.columns, *y.columns)
-        self.weights: NDArray[np.float64] = np.array(SHARES) / changes(x, y, n)
-        self._left_out = np.array(SHARES) * [1.0, 1.0, 1.0, *[n / (2 * (n - 1))] * 2]  # where a row is left out
-        slack = error(x, y)
-        if x.omit:
-            rest = 1 - math.fsum(self._left_out)
-            self._left_out = np.append(self._left_out, rest)
-            self.weights = np.append(self.weights, rest * n)
-            slack = np.append(slack, 2.0**-52)
-        self.shape = self.weights.shape
-        self.error = float((slack * self.weights).max())
+        self.x, self.y = x, y
+        left_out = np.array([1.0, 1.0, 1.0, *[n / (2 * (n - 1))] * 2])
+        super().__init__([(x, y), *[(x,), (y,)] * 2], np.array(SHARES), changes(x, y, n), left_out, error(x, y), n)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute the numbers, weights included."""
         x, y, share = complete(self.x, self.y, rows)
-        values = five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter]
-        values *= share
-        return (np.append(values, share) if self.x.omit else values) * self.weights
-
-    def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Joint sensitivity: all can change at once, and by all they can."""
-        if relation != "replace_one":
-            return math.inf  # the number of rows is part of the numbers
-        both = [fixed(space, public) for space in (self.x, self.y)]
-        free = np.array([not all(both), not both[0], not both[1], not both[0], not both[1]])
-        stays = float(np.linalg.norm(np.array(SHARES) * free, ord=norm))
-        if not (self.x.may_lack(public) or self.y.may_lack(public)):
-            return stays
-        return max(stays, float(np.linalg.norm(self._left_out, ord=norm)))
+        return self.weighted(five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
 
 
 def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
@@ -194,10 +229,7 @@ class Deviation(OfRows):
     def value(self, rows: Any) -> Any:
         """Compute it."""
         points, _, share = complete(self.x, self.x, rows)
-        if isinstance(points, Points) or not points.size:
-            deviation = share * math.sqrt(squared_covariance(points, points))
-        else:
-            deviation = share * math.sqrt(max(points.variance, 0.0))
+        deviation = share * math.sqrt(squared_covariance(points, points))
         return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:

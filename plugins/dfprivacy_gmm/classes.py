@@ -7,14 +7,14 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import numpy as np
 from scipy.special import log_softmax
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError, Range, Release
+from dfprivacy.arguments import checked
 from dfprivacy.plotting import axes
-from dfprivacy.schema import as_number
 from dfprivacy.wording import listed
 from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimates, moved, repaired
 from dfprivacy_gmm.sums import Queries, Sums, left_out
@@ -28,9 +28,48 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_gmm.sums import MeasuredSums
 
-__all__ = ["GaussianClasses", "GaussianClassifier", "Predicts", "checked_model", "fitted", "matrix"]
+__all__ = [
+    "GaussianClasses",
+    "GaussianClassifier",
+    "Positive",
+    "Predicts",
+    "drawn",
+    "ellipses",
+    "fitted",
+    "log_joint",
+    "matrix",
+]
 
 _FAR = 1e130  # standard deviations, of which the square is a number
+
+
+def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
+    """Give the logarithm of weight times density of each Gaussian, shape (rows, K)."""
+    joint = np.empty((len(rows), len(weights)))
+    with np.errstate(divide="ignore"):
+        joint[:] = np.log(weights) - len(means.T) / 2 * math.log(2 * math.pi)
+    for column, mean, covariance in zip(joint.T, means, covariances, strict=True):
+        scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
+        values = np.maximum(values, len(values) * np.finfo(float).eps)
+        with np.errstate(over="ignore"):
+            z = np.clip((rows - mean) / scale, -_FAR, _FAR) @ vectors
+        column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
+    return joint
+
+
+def drawn(
+    weights: Array, means: Array, covariances: Array, count: int, random_state: Any
+) -> tuple[Array, NDArray[np.intp]]:
+    """Draw rows of a mixture of Gaussians, and which of them each is of."""
+    rng = np.random.default_rng(random_state)
+    codes = rng.choice(len(weights), count, p=weights)
+    rows = rng.standard_normal((count, len(means.T)))
+    for code, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+        values, vectors = np.linalg.eigh(covariance)
+        own = codes == code
+        rows[own] = mean + rows[own] * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    return rows, codes
 
 
 class Predicts:
@@ -66,7 +105,10 @@ class Predicts:
         ndarray of shape (rows, classes)
             Natural logarithms.
         """
-        joint: Array = log_softmax(self._log_joint(matrix(X, self._names(), self.n_features_in_)), axis=1)
+        joint: Array = log_softmax(
+            log_joint(matrix(X, self._names(), self.n_features_in_), self.priors_, self.means_, self.covariances_),
+            axis=1,
+        )
         return joint
 
     def predict_proba(self, X: Any) -> Array:
@@ -134,13 +176,7 @@ class Predicts:
         y : ndarray of shape (n_samples,)
             Their classes.
         """
-        rng = np.random.default_rng(random_state)
-        codes = rng.choice(len(self.priors_), n_samples, p=self.priors_)
-        rows = rng.standard_normal((n_samples, self.n_features_in_))
-        for code, (mean, covariance) in enumerate(zip(self.means_, self.covariances_, strict=True)):
-            values, vectors = np.linalg.eigh(covariance)
-            own = codes == code
-            rows[own] = mean + rows[own] * np.sqrt(np.maximum(values, 0)) @ vectors.T
+        rows, codes = drawn(self.priors_, self.means_, self.covariances_, n_samples, random_state)
         return rows, self.classes_[codes]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's
@@ -174,19 +210,6 @@ class Predicts:
             Fitted.
         """
         return GaussianClassifier(**self.get_params()).fit(X, y)
-
-    def _log_joint(self, X: Array) -> Array:
-        joint = np.empty((len(X), len(self.priors_)))
-        with np.errstate(divide="ignore"):
-            joint[:] = np.log(self.priors_)
-        for column, mean, covariance in zip(joint.T, self.means_, self.covariances_, strict=True):
-            scale = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
-            values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
-            values = np.maximum(values, len(values) * np.finfo(float).eps)
-            with np.errstate(over="ignore"):
-                z = np.clip((X - mean) / scale, -_FAR, _FAR) @ vectors
-            column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
-        return joint
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags  # it is scikit-learn that calls this
@@ -365,8 +388,8 @@ def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = Non
     return rows
 
 
-Model = tuple[Method, Repair, float]
-"""How classes are fitted: method, repair, grid_minimum."""
+Positive: TypeAlias = Annotated[float, Range(0, exclusive="low")]
+"""A number above 0."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -441,37 +464,24 @@ class GaussianClasses(Predicts, Release):
         cls,
         measured: MeasuredSums,
         columns: Sequence[Column],
-        label: Column | None,
-        model: Model,
-        queries: Queries = "jointly",
+        label: Column,
+        queries: Queries,
+        **model: Any,
     ) -> GaussianClasses:
         """Fit to noisy sums."""
-        if label is None:
-            raise ArgumentError("Classes have a label.", "Name its column.")
-        sizes = measured.sums.sizes
+        names = ("priors", "means", "covariances", "estimated_covariances")
+        later: dict[str, Any] = dict.fromkeys(names, measured.sums.sizes)
         blank = cls(
-            columns=tuple(column.name for column in columns),
             label=label.name,
             classes=label.categories or (),
-            method="lda",
-            repair="noise_aware",
-            grid_minimum=1.0,
             radius=measured.radius,
-            sizes=sizes,
-            priors=sizes,
-            means=sizes,
-            covariances=sizes,
-            estimated_covariances=sizes,
             notes=(),
-            released=measured.values,
-            noise_standard_error=measured.noise,
-            missing=measured.missing,
-            missing_standard_error=measured.missing_noise,
-            public_sizes=measured.sizes is not None,
-            bounds=tuple((column.low, column.high) for column in columns),
             queries=queries,
+            **model,
+            **measured.stated(columns),
+            **later,
         )
-        return blank._fitted(measured.sums, model)
+        return blank._fitted(**model)
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
@@ -533,12 +543,13 @@ class GaussianClasses(Predicts, Release):
         GaussianClasses
             Another model.
         """
-        model = checked_model(
-            self.method if method is None else method,
-            self.repair if repair is None else repair,
-            self.grid_minimum if grid_minimum is None else grid_minimum,
+        return self._fitted(
+            method=self.method if method is None else checked(method, Method, "method"),
+            repair=self.repair if repair is None else checked(repair, Repair, "repair"),
+            grid_minimum=self.grid_minimum
+            if grid_minimum is None
+            else checked(grid_minimum, Positive, "grid_minimum"),
         )
-        return self._fitted(self._sums, model)
 
     def standard_errors(self, *, sampling: bool = True) -> tuple[Array, Array]:
         """Give the standard errors of means and covariances, before repair and to first order.
@@ -617,13 +628,10 @@ class GaussianClasses(Predicts, Release):
     def _sums(self) -> Sums:
         return Sums.named(self.released, self.noise_standard_error, self.sizes if self.public_sizes else None)
 
-    def _fitted(self, sums: Sums, model: Model) -> Self:
-        method, repair, grid_minimum = model
+    def _fitted(self, **model: Any) -> Self:
         half = self._half
         units = half[:, None] * half
-        own, covariances, doubts = fitted(
-            sums, half, self.columns, self.radius, method=method, repair=repair, grid_minimum=grid_minimum
-        )
+        own, covariances, doubts = fitted(self._sums, half, self.columns, self.radius, **model)
         notes = [
             f"{self.label} = {self.classes[group]}: {what}" if group is not None else f"all classes: {what}"
             for group, what in doubts
@@ -632,9 +640,7 @@ class GaussianClasses(Predicts, Release):
             notes.append(gone)
         return dataclasses.replace(
             self,
-            method=method,
-            repair=repair,
-            grid_minimum=grid_minimum,
+            **model,
             priors=own.sizes / own.sizes.sum(),
             means=self._mid + half * own.means,
             covariances=covariances * units,
@@ -657,26 +663,3 @@ def ellipses(ax: Any, mean: Array, covariance: Array, color: str, label: str) ->
     ax.plot(*mean, "o", color=color, label=label)
     for times in (1, 2):
         ax.plot(*(mean + times * ring).T, color=color)
-
-
-def checked_model(method: Method, repair: Repair, grid_minimum: float) -> Model:
-    """Return how a fit is asked for, or say what is wrong with it.
-
-    Parameters
-    ----------
-    method, repair, grid_minimum
-        As for `gmm_fit`.
-
-    Returns
-    -------
-    tuple
-        The same.
-    """
-    if method not in get_args(Method):
-        raise ArgumentError(f"method={method!r} is unknown.", f"Use one of {get_args(Method)}.")
-    if repair not in get_args(Repair):
-        raise ArgumentError(f"repair={repair!r} is unknown.", f"Use one of {get_args(Repair)}.")
-    number = as_number(grid_minimum, "grid_minimum")
-    if not number > 0:
-        raise ArgumentError(f"grid_minimum={number:g} is not positive.", "Use, for example, 0.01.")
-    return method, repair, number

@@ -6,7 +6,7 @@ their whole covariance, noise and sampling, and so the misfit has a known law.
 
 The many local minima are met with many starts, most of them greedy (orthogonal matching pursuit over random atoms),
 a path from simple to rich covariances, and moves that take a component out and put it where it explains more. Every
-minimisation is a Levenberg-Marquardt search [2]_, run for several starts at once, of which the hopeless end early.
+minimisation is a Levenberg-Marquardt search [2]_.
 
 References
 ----------
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
 
-from dfprivacy import ArgumentError, Range
-from dfprivacy_gmm.sketch import Family, Mixtures, Shape, Sketch, smallest_sd
+from dfprivacy import Range
+from dfprivacy_gmm.sketch import Family, Shape, smallest_sd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from dfprivacy_gmm.sketch import Sketch
+    from dfprivacy_gmm.sketch import Mixture, Sketch
 
 __all__ = [
     "AGREE",
@@ -42,79 +42,65 @@ __all__ = [
     "KEPT",
     "PENALTY",
     "Components",
+    "Count",
     "Fit",
-    "Optimum",
+    "Restarts",
     "Search",
-    "Searched",
-    "check_components",
-    "check_search",
     "choose",
+    "counts",
     "criterion",
     "doubts",
     "everything",
     "find_mixture",
     "hopeless",
     "levenberg_marquardt",
+    "prior_precision",
     "rows_needed",
 ]
 
 AGREE = 0.3  # difference of f below which two optima are taken for the same
+_STUCK = 1e8  # damping at which no step is left
 
 
 def levenberg_marquardt(
-    objective: Callable[..., NDArray[np.float64]],
-    model: Callable[..., tuple[NDArray[np.float64], NDArray[np.float64]]],
+    residuals: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    jacobian: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     p: NDArray[np.float64],
-    centre: NDArray[np.float64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    *,
     steps: int,
     tolerance: float,
-    rank: int,
     target: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise R sums of squares within bounds, each with its own damping, until none improves by the tolerance.
+    """Minimise a sum of squares within bounds, until a step gains less than the tolerance [2]_.
 
-    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target,
-    or near the search of this rank among the R.
+    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target.
+    Half of the sum is what target and tolerance are of.
     """
     p = np.clip(p, low, high)
-    f = objective(p, centre)
-    gradient, H = model(p, centre)
-    damping, growth = np.full(len(p), 1e-2), np.full(len(p), 2.0)
-    going = np.ones(len(p), dtype=bool)
-    diagonal = np.arange(p.shape[1])
+    rest, J = residuals(p), jacobian(p)
+    damping, growth = 1e-2, 2.0
     for left in range(steps, 0, -1):
-        on = np.flatnonzero(going)
-        if not len(on):
+        g, H = J @ rest, J @ J.T
+        held = ((p <= low) & (g > 0)) | ((p >= high) & (g < 0))
+        g[held], H[held], H[:, held] = 0.0, 0.0, 0.0
+        H[np.diag_indices(len(p))] += np.where(held, 1.0, damping * np.diag(H))
+        trial = np.clip(p - np.linalg.solve(H, g), low, high)
+        there = residuals(trial)
+        now, gained = rest @ rest / 2, (rest @ rest - there @ there) / 2
+        if gained <= 0:
+            damping, growth = damping * growth, growth * 2
+            if damping > _STUCK:
+                break
+            continue
+        promised = now - np.square(rest + (trial - p) @ J).sum() / 2
+        damping *= max(1 / 3, 1 - (2 * min(gained / max(promised, gained), 1.0) - 1) ** 3)
+        p, rest, growth = trial, there, 2.0
+        if gained <= max(tolerance * now, (now - target - AGREE) / left):
             break
-        g, h = gradient[on], H[on]
-        held = ((p[on] <= low) & (g > 0)) | ((p[on] >= high) & (g < 0))
-        g = np.where(held, 0.0, g)
-        damped = np.where(held[:, :, None] | held[:, None, :], 0.0, h)
-        damped[:, diagonal, diagonal] = h[:, diagonal, diagonal] * (1 + damping[on, None])
-        trial = np.clip(p[on] - np.linalg.solve(damped, g[..., None])[..., 0], low, high)
-        step = trial - p[on]
-        promised = -(g * step).sum(axis=1) - 0.5 * np.einsum("ri,rij,rj->r", step, h, step)
-        there = objective(trial, centre[on])
-        gained = f[on] - there
-        better = gained > 0
-        won = on[better]
-        hoped = np.maximum(promised[better], 1e-300)
-        ratio = np.minimum(gained[better], hoped) / hoped
-        damping[won] *= np.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
-        growth[won] = 2.0
-        lost = on[~better]
-        damping[lost] *= growth[lost]
-        growth[lost] *= 2
-        p[won], f[won] = trial[better], there[better]
-        near = AGREE + min(target, float(np.sort(f)[:rank][-1]))
-        hopeful = gained > np.maximum(tolerance * f[on], (f[on] - near) / left)
-        going[on] = np.where(better, hopeful, damping[on] < 1e8)  # noqa: PLR2004
-        again = won[going[won]]
-        if len(again):
-            gradient[again], H[again] = model(p[again], centre[again])
-    return f, p
+        J = jacobian(p)
+    return p, rest
 
 
 STARTS = 9  # in a batch; two of three are greedy
@@ -130,27 +116,58 @@ _PATHS: dict[Shape, tuple[Shape, ...]] = {
 }
 
 
-class Prior(NamedTuple):
-    """Independent normal distributions of the parameters; the last, total mass, is idle if the size is public."""
+@dataclass(frozen=True)
+class Fit:
+    """A mixture that was fitted to a sketch, in its units.
 
-    centre: NDArray[np.float64]  # (R, P)
-    precision: NDArray[np.float64]  # (P,)
+    Attributes
+    ----------
+    family : Family
+        How the mixture is written as numbers.
+    p : ndarray of shape (P,)
+        Its numbers.
+    centre : ndarray of shape (P,)
+        The prior mean of these.
+    f : float
+        The objective: half the squared misfit of the sketch in standard deviations, plus the prior.
+    residual : float
+        Half the squared misfit alone; about m for a mixture that describes the data.
+    agreed : bool
+        Whether two independent batches of starts, or a start and a swap, ended in the same optimum.
+    """
 
-
-class Searched(NamedTuple):
-    """R optima: the objective, its parameters, and the prior they were found under."""
-
-    f: NDArray[np.float64]
+    family: Family
     p: NDArray[np.float64]
-    prior: Prior
+    centre: NDArray[np.float64]
+    f: float
+    residual: float
+    agreed: bool = False
 
-    def take(self, which: NDArray[np.intp] | list[int]) -> Searched:
-        """Give some of them."""
-        return Searched(self.f[which], self.p[which], Prior(self.prior.centre[which], self.prior.precision))
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture."""
+        return self.family.mixture(self.p)
 
-    def best(self, count: int) -> Searched:
-        """Give the best."""
-        return self.take(np.argsort(self.f, kind="stable")[:count])
+    def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
+        """Give the covariance of each mean from sampling and noise, shape (K, d, d).
+
+        It is that of the sketch's information about all parameters, and of the prior.
+        """
+        K, d = self.family.K, self.family.d
+        J = self.family.jacobian(self.p, sketch.sampled(self.mixture))
+        covariance = np.linalg.inv(J @ J.T + np.diag(prior_precision(self.family, sketch.size_error)))
+        means = covariance[K : K * (1 + d), K : K * (1 + d)].reshape(K, d, K, d)
+        return np.asarray(means[range(K), :, range(K)], dtype=np.float64)
+
+
+def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
+    """Give the precision of independent normal priors; total mass, the last, is idle if the size is public."""
+    d, sd = family.d, np.ones(family.width)
+    sd[: family.K * (1 + d)] = 1.5
+    spread = family.by_group(sd)
+    spread[:, :d], spread[:, d:] = (0.4, 0.24) if family.shape == "full" else (0.7, 0.5)
+    sd[-1] = size_error or 1.0
+    return np.asarray(sd**-2, dtype=np.float64)
 
 
 class Search:
@@ -166,77 +183,59 @@ class Search:
         """Give the family of a shape."""
         return Family(self.K, self.sketch.d, shape)
 
-    def prior(self, shape: Shape, tied: NDArray[np.float64], R: int) -> Prior:
-        """Give the prior of R searches; that of full covariances is about the tied ones they start from."""
-        family, d = self.family(shape), self.sketch.d
-        centre, sd = np.zeros((R, family.width)), np.ones(family.width)
-        sd[: self.K * (1 + d)] = 1.5
-        spread = family.by_group(sd[None])
-        if shape == "full":
-            spread[..., :d], spread[..., d:] = 0.4, 0.24
-            family.by_group(centre)[:] = tied
-        else:
-            spread[..., :d], spread[..., d:] = 0.7, 0.5
-            family.by_group(centre)[..., :d] = 0.7 * self.log_sd
-        sd[-1] = self.sketch.size_error or 1.0
-        return Prior(centre, sd**-2)
+    def prior(self, shape: Shape) -> NDArray[np.float64]:
+        """Give the prior mean of the parameters; that of full covariances is the tied one they start from."""
+        family = self.family(shape)
+        centre = np.zeros(family.width)
+        family.by_group(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
+        return centre
 
     def minimise(
         self,
         p: NDArray[np.float64],
-        prior: Prior,
+        centre: NDArray[np.float64],
         shape: Shape,
         *,
         steps: int,
         tolerance: float,
-        rank: int = 1,
         target: float = math.inf,
-    ) -> Searched:
-        """Search from R starts at once."""
-        family, d = self.family(shape), self.sketch.d
+    ) -> Fit:
+        """Search from a start."""
+        family, d, sketch = self.family(shape), self.sketch.d, self.sketch
         bound = np.full(family.width, 6.0)
         bound[: self.K] = 8.0
         low, high = -bound, bound
         for bounds, diagonal, off in ((low, -4.0, -2.0), (high, 0.7, 2.0)):
-            spread = family.by_group(bounds[None])
-            spread[..., :d], spread[..., d:] = diagonal, off
-        sketch = self.sketch
+            spread = family.by_group(bounds)
+            spread[:, :d], spread[:, d:] = diagonal, off
+        root = np.sqrt(prior_precision(family, sketch.size_error))
 
-        def objective(p: NDArray[np.float64], centre: NDArray[np.float64]) -> NDArray[np.float64]:
-            fit = np.square(family.residuals(p, sketch)).sum(axis=1)
-            weak = (np.square(p - centre) * prior.precision).sum(axis=1)
-            result: NDArray[np.float64] = (fit + weak) / 2
-            return result
+        def residuals(p: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.concatenate([family.residuals(p, sketch), root * (p - centre)])
 
-        def model(
-            p: NDArray[np.float64], centre: NDArray[np.float64]
-        ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            rest, J = family.linear(p, sketch)
-            gradient = (J @ rest[..., None])[..., 0] + (p - centre) * prior.precision
-            H = J @ J.swapaxes(1, 2)
-            H[:, range(family.width), range(family.width)] += prior.precision
-            return gradient, H
+        def jacobian(p: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.hstack([family.jacobian(p, sketch), np.diag(root)])
 
-        f, p = levenberg_marquardt(objective, model, p, prior.centre, low, high, steps, tolerance, rank, target)
-        return Searched(f, p, prior)
+        p, rest = levenberg_marquardt(
+            residuals, jacobian, p, low, high, steps=steps, tolerance=tolerance, target=target
+        )
+        squares = np.square(rest) / 2
+        return Fit(family, p, centre, float(squares.sum()), float(squares[: 2 * sketch.m].sum()))
 
-    def starts(self) -> Searched:
-        """Give spherical fits from greedy and from random starts."""
+    def starts(self) -> list[Fit]:
+        """Give spherical fits from greedy and from random starts, the best first."""
         K, d, rng = self.K, self.sketch.d, self.rng
-        family = self.family("spherical")
-        p = np.zeros((STARTS, family.width))
+        family, fits = self.family("spherical"), []
         for r in range(STARTS):
             log_sd = self.log_sd * rng.uniform(0.4, 1.2)
             if r % 3 == 2:  # noqa: PLR2004 - every third start is random
                 means, weights = rng.standard_normal((K, d)), np.full(K, 1 / K)
             else:
                 means, weights = self.pursuit(log_sd)
-            p[r, :K] = np.log(weights)
-            p[r, K : K * (1 + d)] = means.ravel()
-            p[r, family.spread] = log_sd
-        return self.minimise(
-            p, self.prior("spherical", np.zeros(0), STARTS), "spherical", steps=40, tolerance=ROUGH, rank=KEPT
-        )
+            p = np.zeros(family.width)
+            p[:K], p[K : K * (1 + d)], p[family.spread] = np.log(weights), means.ravel(), log_sd
+            fits.append(self.minimise(p, self.prior("spherical"), "spherical", steps=40, tolerance=ROUGH))
+        return sorted(fits, key=_objective)
 
     def pursuit(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Choose the means of K equal spheres greedily: orthogonal matching pursuit over random candidates."""
@@ -258,59 +257,54 @@ class Search:
     def atoms(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
         """Give the sketches of spheres, shape (candidates, m)."""
         W = self.sketch.frequencies
-        decay = np.exp(-0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1))
-        phase = (means @ W.T).astype(np.float32)  # they are only candidates
-        waves = np.empty(phase.shape, dtype=np.complex128)
-        waves.real, waves.imag = np.cos(phase) * decay, np.sin(phase) * decay
-        return waves
+        decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
+        return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
 
-    def along(self, ends: Searched, shape: Shape) -> Searched:
-        """Take spherical fits along the path to richer covariances."""
-        before: Shape = "spherical"
+    def along(self, end: Fit, shape: Shape) -> Fit:
+        """Take a spherical fit along the path to richer covariances."""
         for now in _PATHS[shape]:
-            p = self.widened(ends.p, before, now)
-            tied = self.family(before).by_group(ends.p)
+            p, centre = self.widened(end, now), self.prior(now)
+            if now == "full":
+                self.family(now).by_group(centre)[:] = end.family.by_group(end.p)
             means = slice(self.K, self.K * (1 + self.sketch.d))
-            p[:, means] += JITTER * self.rng.standard_normal(p[:, means].shape)
-            ends = self.minimise(p, self.prior(now, tied, len(p)), now, steps=60, tolerance=FINE)
-            before = now
-        return ends
+            p[means] += JITTER * self.rng.standard_normal(p[means].shape)
+            end = self.minimise(p, centre, now, steps=60, tolerance=FINE)
+        return end
 
-    def widened(self, p: NDArray[np.float64], before: Shape, now: Shape) -> NDArray[np.float64]:
-        """Write mixtures as members of a larger family."""
-        old, new = self.family(before), self.family(now)
-        wide = np.zeros((len(p), new.width))
-        wide[:, : new.spread.start] = p[:, : old.spread.start]
-        wide[:, -1] = p[:, -1]
-        if now == "tied":
-            new.by_group(wide)[..., : self.sketch.d] = old.by_group(p).mean(axis=1, keepdims=True)
+    def widened(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
+        """Write a mixture as a member of a larger family."""
+        old, new = fit.family, self.family(shape)
+        wide = np.zeros(new.width)
+        wide[: new.spread.start] = fit.p[: old.spread.start]
+        wide[-1] = fit.p[-1]
+        if shape == "tied":
+            new.by_group(wide)[:, : self.sketch.d] = old.by_group(fit.p).mean()
         else:
-            new.by_group(wide)[:] = old.by_group(p)
+            new.by_group(wide)[:] = old.by_group(fit.p)
         return wide
 
-    def swapped(self, best: Searched, shape: Shape, failures: int = 4, successes: int = 12) -> Searched:
+    def swapped(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
         """Take a component out and put another where the sketch is explained worst, as long as that helps."""
+        shape = best.family.shape
         while failures and successes:
-            tried = self.minimise(
-                *self._moves(best, shape), shape, steps=30, tolerance=FINE, target=float(best.f[0])
-            ).best(1)
-            if tried.f[0] < best.f[0] - AGREE:
+            terms: dict[str, Any] = {"steps": 30, "tolerance": FINE, "target": best.f}
+            tried = min((self.minimise(p, best.centre, shape, **terms) for p in self._moves(best)), key=_objective)
+            if tried.f < best.f - AGREE:
                 best, successes = tried, successes - 1
             else:
                 failures -= 1
         return best
 
-    def _moves(self, best: Searched, shape: Shape) -> tuple[NDArray[np.float64], Prior]:
+    def _moves(self, best: Fit) -> list[NDArray[np.float64]]:
         """Give the two best exchanges of one component for a random atom at its best weight."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
-        family = self.family(shape)
-        now = family.mixtures(best.p)
-        zeta = sketch.weighed(now.components(sketch.frequencies)[0][0])
+        now = best.mixture
+        zeta = sketch.weighed(now.components(sketch.frequencies)[0])
         candidates = 1.2 * self.rng.standard_normal((CANDIDATES, d))
         log_sd = self.log_sd * self.rng.uniform(0.4, 1.2)
         atoms = sketch.weighed(self.atoms(candidates, log_sd))
         target = sketch.weighed(sketch.values)
-        left = now.weights[0] * (1 - np.eye(K))  # row j: without component j
+        left = now.weights * (1 - np.eye(K))  # row j: without component j
         left /= np.maximum(left.sum(axis=1, keepdims=True), 1e-12)
         mixed = left @ zeta
         rest = target - mixed
@@ -320,96 +314,24 @@ class Search:
         t = np.clip(along / np.maximum(squared, 1e-12), 0.02, 0.8)
         value = (np.square(rest).sum(axis=1) - 2 * t * along + t * t * squared).T  # (K, candidates)
         atom = value.argmin(axis=1)
-        worst = np.argsort(value[range(K), atom])[:2]
-        p = np.repeat(best.p, len(worst), axis=0)
-        for row, j in zip(p, worst, strict=True):
-            weight = t[atom[j], j]
-            weights = left[j] * (1 - weight)
-            weights[j] = weight
-            row[:K] = np.log(np.maximum(weights, 1e-3))
-            row[K + j * d : K + (j + 1) * d] = candidates[atom[j]]
-            if shape != "tied":
-                spread = family.by_group(row[None])[0, j]
-                spread[:] = 0
-                spread[:d] = log_sd
-        return p, Prior(np.repeat(best.prior.centre, len(worst), axis=0), best.prior.precision)
+        moves = []
+        for j in np.argsort(value[range(K), atom])[:2]:
+            p, weights = best.p.copy(), left[j] * (1 - t[atom[j], j])
+            weights[j] = t[atom[j], j]
+            p[:K] = np.log(np.maximum(weights, 1e-3))
+            p[K + j * d : K + (j + 1) * d] = candidates[atom[j]]
+            if best.family.shape != "tied":
+                best.family.by_group(p)[j] = 0
+                best.family.by_group(p)[j, :d] = log_sd
+            moves.append(p)
+        return moves
+
+
+def _objective(fit: Fit) -> float:
+    return fit.f
 
 
 BATCHES = 5  # of starts, at most
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A mixture that was fitted to a sketch, in whitened units.
-
-    Attributes
-    ----------
-    weights, means, roots : ndarray of shape (K,), (K, d) and (K, d, d)
-        The mixture; `roots` are the Cholesky factors of its covariances.
-    residual : float
-        Half the squared misfit of the sketch in standard deviations; about m for a mixture that describes the data.
-    shape : {"spherical", "diag", "tied", "full"}
-        Shape of the covariances.
-    agreed : bool
-        Whether two independent batches of starts, or a start and a swap, ended in the same optimum.
-    """
-
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    roots: NDArray[np.float64]
-    residual: float
-    shape: Shape
-    agreed: bool
-
-    @property
-    def free(self) -> int:
-        """Degrees of freedom."""
-        K, d = self.means.shape
-        return Family(K, d, self.shape).free
-
-    @property
-    def mixtures(self) -> Mixtures:
-        """The mixture, as the only one of an array."""
-        return Mixtures(self.weights[None], self.means[None], self.roots[None])
-
-    @property
-    def covariances(self) -> NDArray[np.float64]:
-        """Covariances, shape (K, d, d)."""
-        covariances: NDArray[np.float64] = self.roots @ self.roots.swapaxes(1, 2)
-        return covariances
-
-    def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Fit:
-        """Give the mixture of centre + root·z."""
-        turned = root @ self.roots
-        roots = np.linalg.cholesky(turned @ turned.swapaxes(1, 2)).astype(np.float64)
-        return replace(self, means=centre + self.means @ root.T, roots=roots)
-
-
-class Optimum(NamedTuple):
-    """Where a search ended: its objective takes the values of the sketch for independent."""
-
-    family: Family
-    searched: Searched  # one
-    agreed: bool
-
-    @property
-    def mixture(self) -> Mixtures:
-        """The mixture."""
-        return self.family.mixtures(self.searched.p)
-
-    def residual(self, sketch: Sketch) -> float:
-        """Half the squared misfit."""
-        return 0.5 * float(np.square(self.family.residuals(self.searched.p, sketch)).sum())
-
-    def refined(self, sketch: Sketch) -> Fit:
-        """Search on from here, in the sketch with the whole covariance of its values."""
-        search = Search(sketch, self.family.K, np.random.default_rng(0))
-        _, p, prior = self.searched
-        there = self._replace(searched=search.minimise(p, prior, self.family.shape, steps=30, tolerance=FINE / 10))
-        best = there.mixture
-        return Fit(
-            best.weights[0], best.means[0], best.roots[0], there.residual(sketch), self.family.shape, self.agreed
-        )
 
 
 def find_mixture(
@@ -420,7 +342,7 @@ def find_mixture(
     *,
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
-) -> Optimum:
+) -> Fit:
     """Search for the K components that describe a sketch best.
 
     Parameters
@@ -440,26 +362,25 @@ def find_mixture(
 
     Returns
     -------
-    Optimum
+    Fit
         The best one.
     """
     search = Search(sketch, K, rng)
-    optima: list[Searched] = []
+    optima: list[Fit] = []
     agreed = False
     for batch in range(batches):
-        ends = search.along(search.starts().best(KEPT), shape)
-        optima += [ends.take([i]) for i in range(len(ends.f))]
-        optima.sort(key=lambda one: float(one.f[0]))
+        optima += [search.along(start, shape) for start in search.starts()[:KEPT]]
+        optima.sort(key=_objective)
         settled = batch >= (K - 1) // 4
         if settled and K > 1:
-            swapped = search.swapped(optima[0], shape)
-            if swapped.f[0] < optima[0].f[0] - AGREE:
+            swapped = search.swapped(optima[0])
+            if swapped.f < optima[0].f - AGREE:
                 optima.insert(0, swapped)
         told()
-        agreed = K == 1 or (len(optima) > 1 and bool(optima[1].f[0] - optima[0].f[0] < AGREE))
-        if settled and agreed and optima[0].f[0] < sketch.m + 3 * math.sqrt(sketch.m) + 3 * K:
+        agreed = K == 1 or (len(optima) > 1 and optima[1].f - optima[0].f < AGREE)
+        if settled and agreed and optima[0].f < sketch.m + 3 * math.sqrt(sketch.m) + 3 * K:
             break
-    return Optimum(search.family(shape), optima[0], agreed)
+    return replace(optima[0], agreed=agreed)
 
 
 PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-likelihood; measured, not derived
@@ -467,7 +388,7 @@ PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-l
 
 def choose(
     sketch: Sketch,
-    counts: Sequence[int],
+    numbers: Sequence[int],
     shape: Shape,
     *,
     batches: int = BATCHES,
@@ -479,7 +400,7 @@ def choose(
     ----------
     sketch : Sketch
         What was released, whitened.
-    counts : sequence of int
+    numbers : sequence of int
         The numbers of components to try.
     shape : {"spherical", "diag", "tied", "full"}
         Shape of the covariances.
@@ -497,14 +418,21 @@ def choose(
     """
     # A seed of its own for each fit: it does not depend on what else was tried.
     optima = [
-        find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in counts
+        find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in numbers
     ]
-    rough = [criterion(one.residual(sketch), one.family.free, sketch.size) for one in optima]
+    rough = [criterion(one.residual, one.family.free, sketch.size) for one in optima]
     # One covariance for all: otherwise its own differences would drown those of the misfits.
     sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
-    fits = [one.refined(sampled) for one in optima]
-    criteria = [criterion(fit.residual, fit.free, sketch.size) for fit in fits]
-    return fits[int(np.argmin(criteria))], dict(zip(counts, criteria, strict=True))
+    fits = [_refined(one, sampled) for one in optima]
+    criteria = [criterion(fit.residual, fit.family.free, sketch.size) for fit in fits]
+    return fits[int(np.argmin(criteria))], dict(zip(numbers, criteria, strict=True))
+
+
+def _refined(fit: Fit, sketch: Sketch) -> Fit:
+    """Search on from a fit, in the sketch with the whole covariance of its values."""
+    search = Search(sketch, fit.family.K, np.random.default_rng(0))
+    found = search.minimise(fit.p, fit.centre, fit.family.shape, steps=30, tolerance=FINE / 10)
+    return replace(found, agreed=fit.agreed)
 
 
 def criterion(misfit: float, free: int, size: float) -> float:
@@ -521,29 +449,15 @@ Components: TypeAlias = Annotated[int, Range(1, _MOST)]
 """A number of components."""
 
 
-def check_components(n_components: object, most: int | None = None) -> tuple[int, ...]:
-    """Give the numbers of components to try, or raise `ArgumentError`."""
-    if isinstance(n_components, str) and n_components == "auto":
-        return tuple(range(1, (most or _MOST_AUTO) + 1))
-    return (check_number(n_components),)
+Count: TypeAlias = Components | Literal["auto"]
+"""A number of components, or whether to choose one."""
+Restarts: TypeAlias = Annotated[int, Range(1)]
+"""A number of batches of starts."""
 
 
-def check_number(n_components: object) -> int:
-    """Give a number of components, or raise `ArgumentError`."""
-    is_number = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not is_number or not 1 <= int(n_components) <= _MOST:  # type: ignore[call-overload]
-        raise ArgumentError(
-            f"{n_components!r} is no number of components.", f'Use 1 to {_MOST}, or "auto" to choose.'
-        )
-    return int(n_components)  # type: ignore[call-overload, no-any-return]
-
-
-def check_search(covariance_type: object, restarts: object) -> None:
-    """Raise `ArgumentError` for what is no shape of covariances, or no number of restarts."""
-    if covariance_type not in get_args(Shape):
-        raise ArgumentError(f"covariance_type={covariance_type!r} is unknown.", f"Use one of {get_args(Shape)}.")
-    if not isinstance(restarts, int) or isinstance(restarts, bool) or restarts < 1:
-        raise ArgumentError(f"restarts={restarts!r} is no number of restarts.", "Use at least 1.")
+def counts(n_components: int | Literal["auto"], most: int = _MOST_AUTO) -> tuple[int, ...]:
+    """Give the numbers of components to try."""
+    return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
 def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
@@ -588,7 +502,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     list of str
         Notes.
     """
-    K, d = fit.means.shape
+    K, d = fit.family.K, fit.family.d
     notes = []
     far, near = rows_needed(K, d, epsilon, 4), rows_needed(K, d, epsilon)
     if size < far / 4 or error > _VOID:
@@ -633,8 +547,7 @@ def everything(sketch: Sketch, K: int, shape: Shape) -> Fit:
     Fit
         Without a search.
     """
-    d = sketch.d
-    values = np.exp(-np.square(sketch.frequencies).sum(axis=1) / 2) + 0j
-    misfit = 0.5 * float(np.square(sketch.weighed(values - sketch.values)).sum())
-    roots = np.repeat(np.eye(d)[None], K, axis=0)
-    return Fit(np.full(K, 1 / K), np.zeros((K, d)), roots, misfit, shape, agreed=True)
+    family = Family(K, sketch.d, shape)
+    p = np.zeros(family.width)
+    misfit = 0.5 * float(np.square(family.residuals(p, sketch)).sum())
+    return Fit(family, p, p, misfit, misfit, agreed=True)

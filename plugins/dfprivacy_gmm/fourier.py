@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from scipy.special import gammaincc, logsumexp
+from scipy.special import gammaincc, logsumexp, softmax
 
-from dfprivacy import ArgumentError, Release
+from dfprivacy import ArgumentError, Range, Release
+from dfprivacy.arguments import checked
 from dfprivacy.plotting import axes, ink
 from dfprivacy.progress import progress
 from dfprivacy.wording import listed, number, pvalue
-from dfprivacy_gmm.classes import ellipses, matrix
-from dfprivacy_gmm.errors import centre_covariances
+from dfprivacy_gmm.classes import drawn, ellipses, log_joint, matrix
 from dfprivacy_gmm.fit import (
     BATCHES,
-    check_components,
-    check_search,
+    Count,
+    Restarts,
     choose,
+    counts,
     doubts,
     everything,
     hopeless,
@@ -29,8 +28,6 @@ from dfprivacy_gmm.sketch import Shape, Sketch, Whitening
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from dfprivacy_gmm.sketch import Shape
 
 __all__ = ["FourierSketch", "GaussianMixture", "shaped"]
 
@@ -155,34 +152,35 @@ class FourierSketch(Release):
         ArgumentError
             If an argument cannot be used.
         """
-        check_search(covariance_type, restarts)
-        counts = check_components(n_components, self.max_components)
-        if counts[-1] > self.max_components:
+        checked(covariance_type, Shape, "covariance_type")
+        restarts = checked(restarts, Restarts, "restarts")
+        numbers = counts(checked(n_components, Count, "n_components"), self.max_components)
+        if numbers[-1] > self.max_components:
             raise ArgumentError(
                 f"The frequencies of this sketch were chosen for at most {self.max_components} components.",
-                f"Fit fewer, or release a sketch with max_components={counts[-1]}.",
+                f"Fit fewer, or release a sketch with max_components={numbers[-1]}.",
             )
         frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
         sketch, d = self.sketch.mapped(frame.centre, frame.root), len(self.columns)
-        tried = [K for K in counts if not hopeless(K, d, self.size, self.epsilon)]
+        tried = [K for K in numbers if not hopeless(K, d, self.size, self.epsilon)]
         if tried:
             with progress(len(tried) * restarts, what="fitting", unit=" restarts") as bar:
                 fit, criteria = choose(sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1))
         else:
-            fit, criteria = everything(sketch, counts[-1], covariance_type), {}
-        fit = fit.mapped(frame.centre, frame.root)
-        own = centre_covariances(fit, self.sketch)
-        error = float(np.sqrt(np.trace(own, axis1=1, axis2=2)).mean())
-        here = fit.roots @ own @ fit.roots.swapaxes(1, 2)
+            fit, criteria = everything(sketch, numbers[-1], covariance_type), {}
+        weights, centres, roots = fit.mixture
+        own, inverse = fit.mean_covariances(sketch), np.linalg.inv(roots)
+        error = float(np.sqrt(np.trace(inverse @ own @ inverse.swapaxes(1, 2), axis1=1, axis2=2)).mean())
+        units = self.half[:, None] * frame.root  # from whitened rows to the columns' units
         m = len(self.frequencies)
         return GaussianMixture(
             columns=self.columns,
-            n_components=len(fit.weights),
-            covariance_type=fit.shape,
-            weights_=fit.weights,
-            means_=self.middle + fit.means * self.half,
-            covariances_=shaped(fit.covariances * np.outer(self.half, self.half), fit.shape),
-            mean_errors=np.sqrt(np.diagonal(here, axis1=1, axis2=2)) * self.half,
+            n_components=len(weights),
+            covariance_type=covariance_type,
+            weights_=weights,
+            means_=self.middle + self.half * frame.centre + centres @ units.T,
+            covariances_=shaped(units @ fit.mixture.covariances @ units.T, covariance_type),
+            mean_errors=np.sqrt(np.diagonal(units @ own @ units.T, axis1=1, axis2=2)),
             relative_error=error,
             residual=fit.residual / m,
             residual_pvalue=float(gammaincc(m, fit.residual)),
@@ -293,28 +291,15 @@ class GaussianMixture(Release):
     def covariances(self) -> NDArray[np.float64]:
         """Covariances in full, shape (K, d, d)."""
         K, d = self.means_.shape
-        covariances = np.zeros((K, d, d))
-        diagonal = range(d)
-        match self.covariance_type:
-            case "diag":
-                covariances[:, diagonal, diagonal] = self.covariances_
-            case "spherical":
-                covariances[:, diagonal, diagonal] = self.covariances_[:, None]
-            case _:
-                covariances[:] = self.covariances_
-        return covariances
-
-    @cached_property
-    def _roots(self) -> NDArray[np.float64]:
-        return np.linalg.cholesky(self.covariances).astype(np.float64)
+        own = self.covariances_
+        if self.covariance_type in {"diag", "spherical"}:
+            own = own.reshape(K, -1, 1) * np.eye(d)
+        return np.broadcast_to(own, (K, d, d))
 
     def _log_joint(self, X: Any) -> NDArray[np.float64]:
         """Log of weight times density, shape (rows, K)."""
-        u = np.linalg.solve(self._roots, matrix(X, self.columns, len(self.columns)).T - self.means_[..., None])
-        volume = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
-        constant = np.log(self.weights_) - volume - 0.5 * len(self.columns) * math.log(2 * math.pi)
-        joint: NDArray[np.float64] = (constant[:, None] - 0.5 * np.square(u).sum(axis=1)).T
-        return joint
+        rows = matrix(X, self.columns, len(self.columns))
+        return log_joint(rows, self.weights_, self.means_, self.covariances)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Log-density of public rows.
@@ -360,8 +345,7 @@ class GaussianMixture(Release):
         ndarray of shape (rows, K)
             Probabilities.
         """
-        joint = self._log_joint(X)
-        shares: NDArray[np.float64] = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        shares: NDArray[np.float64] = softmax(self._log_joint(X), axis=1)
         return shares
 
     def predict(self, X: Any) -> NDArray[np.intp]:
@@ -399,13 +383,8 @@ class GaussianMixture(Release):
         ndarray of shape (n_samples,)
             The component of each.
         """
-        if not isinstance(n_samples, int | np.integer) or n_samples < 1:
-            raise ArgumentError(f"n_samples={n_samples!r} is no number of rows.", "Use at least 1.")
-        rng = np.random.default_rng(random_state)
-        labels = rng.choice(self.n_components, size=n_samples, p=self.weights_)
-        normal = rng.standard_normal((n_samples, len(self.columns)))
-        rows: NDArray[np.float64] = self.means_[labels] + np.einsum("nij,nj->ni", self._roots[labels], normal)
-        return rows, labels
+        n_samples = checked(n_samples, Annotated[int, Range(1)], "n_samples")
+        return drawn(self.weights_, self.means_, self.covariances, n_samples, random_state)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
+from dfprivacy.arguments import checked
 from dfprivacy.inference.clipped import limits
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
@@ -107,22 +108,15 @@ class JointMoments(Release):
         if (gone := left_out(measured.missing, measured.missing_noise)) is not None:
             notes.append(gone)
         return cls(
-            columns=names,
             by=None if by is None else by.name,
             groups=groups,
-            sizes=measured.sums.sizes,
             means=mid + half * own.means,
             mean_errors=half * own.mean_errors(),
             covariances=units * own.covariances,
             covariance_errors=units * own.covariance_errors(),
-            missing=measured.missing,
-            missing_standard_error=measured.missing_noise,
             notes=(*told, *notes),
-            released=measured.values,
-            noise_standard_error=measured.noise,
-            public_sizes=measured.sizes is not None,
-            bounds=tuple((column.low, column.high) for column in columns),
             clipped=clipped,
+            **measured.stated(columns),
         )
 
     @property
@@ -190,9 +184,7 @@ class JointMoments(Release):
         correlations : ndarray of shape (groups, columns, columns)
             Without units.
         """
-        if sampling not in get_args(Sampling):
-            raise ArgumentError(f"sampling={sampling!r} is unknown.", f"Use one of {get_args(Sampling)}.")
-        own = self._estimates
+        sampling, own = checked(sampling, Sampling, "sampling"), self._estimates
         return (
             np.sqrt(np.diag(self._units)) * own.mean_errors(sampling=sampling != "none"),
             self._units * own.covariance_errors(sampling),
@@ -316,8 +308,7 @@ class JointMoments(Release):
         return self._made({_unused("column", self.columns): list(self.columns), **rows}, library)
 
     def _made(self, columns: dict[str, list[Any]], library: str | None) -> Any:
-        if library not in (None, "pandas", "polars", "pyarrow"):
-            raise ArgumentError(f"library={library!r} is unknown.", 'Use "pandas", "polars" or "pyarrow".')
+        checked(library, Literal["pandas", "polars", "pyarrow"] | None, "library")
         made = self if library is None else self.made_for(library)
         return made._table(columns)  # noqa: SLF001 - of our own kind
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, NanPolicy, Range, features, mechanism
-from dfprivacy_gmm.classes import GaussianClasses
+from dfprivacy import ArgumentError, NanPolicy, features, mechanism
+from dfprivacy_gmm.classes import GaussianClasses, Positive
 from dfprivacy_gmm.estimates import Method, Repair
-from dfprivacy_gmm.fit import BATCHES, Components, check_components, rows_needed
+from dfprivacy_gmm.fit import BATCHES, Components, Count, Restarts, counts, rows_needed
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
 from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening
@@ -142,8 +142,8 @@ def gmm_fit(
     columns: Sequence[Column],
     label: Column | None = None,
     *,
-    n_components: Components | Literal["auto"] | None = None,
-    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
+    n_components: Count | None = None,
+    radius: Positive | None = None,
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums | FourierSketch:
@@ -240,27 +240,29 @@ def gmm_fit(
     """
     if label is not None:
         return measure_sums(curator, columns, label, radius, nan_policy=nan_policy, queries=queries)
-    return _measure(curator, columns, check_components(n_components)[-1], nan_policy)
+    return _measure(curator, columns, counts(n_components or 1)[-1], nan_policy)
 
 
 @gmm_fit.concludes
 def _(
     measured: MeasuredSums | FourierSketch,
     columns: Sequence[Column],
-    label: Column | None,
+    label: Any,  # one of both, as `check_fit` sees to
     *,
-    n_components: Any,  # one of both, as `check_fit` sees to
+    n_components: Any,
     queries: Queries,
     covariance_type: Shape = "full",
-    restarts: Annotated[int, Range(1)] = BATCHES,
+    restarts: Restarts = BATCHES,
     method: Method = "lda",
     repair: Repair = "noise_aware",
-    grid_minimum: Annotated[float, Range(0, exclusive="low")] = 0.01,
+    grid_minimum: Positive = 0.01,
 ) -> GaussianClasses | GaussianMixture:
     """Fit classes to the sums, or a mixture to the sketch."""
     if isinstance(measured, FourierSketch):
         return measured.fit(n_components, covariance_type=covariance_type, restarts=restarts)
-    return GaussianClasses.concluded(measured, columns, label, (method, repair, grid_minimum), queries)
+    return GaussianClasses.concluded(
+        measured, columns, label, queries, method=method, repair=repair, grid_minimum=grid_minimum
+    )
 
 
 def check_fit(
@@ -302,7 +304,7 @@ def findings(
 ) -> Mapping[str, Any]:
     """Say how exact the fit would be, from public numbers only; for ``explain``."""
     if label is None:
-        most = check_components(n_components)[-1]
+        most = counts(n_components or 1)[-1]
         return {
             f"rows from which about nine of ten mixtures of {most} components are found at a separation of "
             f"{separation:g} standard deviations": rows_needed(most, len(columns), curator.epsilon, separation)
@@ -327,7 +329,7 @@ def moments(
     columns: Sequence[Column],
     by: Column | None = None,
     *,
-    radius: Annotated[float, Range(0, exclusive="low")] | None = None,
+    radius: Positive | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums:
     """Release means, variances, covariances and correlations of some columns.

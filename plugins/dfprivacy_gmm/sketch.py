@@ -4,8 +4,7 @@ A mixture with weights πₖ, means μₖ and covariances Σₖ = LₖLₖ' has 
 
     A(w) = Σₖ πₖ ζₖ(w),   ζₖ(w) = exp(i w'μₖ - |Lₖ'w|²/2).
 
-A sketch b is a noisy, empirical A at some frequencies. Everything here is vectorised over R restarts: parameters
-have shape (R, P), and the derivatives with respect to them shape (R, P, 2m).
+A sketch b is a noisy, empirical A at some frequencies.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import scipy
+from scipy.special import softmax
 
 from dfprivacy_gmm.estimates import estimates, repaired
 
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Family",
-    "Mixtures",
+    "Mixture",
     "Shape",
     "Sketch",
     "Whitening",
     "draw_frequencies",
     "frequency_count",
-    "local_jacobian",
     "smallest_sd",
     "whitening",
 ]
@@ -97,14 +96,11 @@ class Sketch:
 
     def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Give values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
-        return self.whitened(_parts(values * self.scale))
+        scaled = values * self.scale
+        parts = np.concatenate([scaled.real, scaled.imag], axis=-1)
+        return parts if self.whitener is None else parts @ self.whitener.T
 
-    def whitened(self, parts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give scaled real and imaginary parts, shape (..., 2, m), in standard deviations, shape (..., 2m)."""
-        flat = parts.reshape(*parts.shape[:-2], -1)
-        return flat if self.whitener is None else flat @ self.whitener.T
-
-    def sampled(self, mixture: Mixtures) -> Sketch:
+    def sampled(self, mixture: Mixture) -> Sketch:
         """Give the sketch with the covariance that its values have if the rows are such a mixture.
 
         Notes
@@ -113,13 +109,11 @@ class Sketch:
         parts of values i and j follows from A(wᵢ + wⱼ) and A(wᵢ - wⱼ).
         """
         m = self.m
-        zeta, rotated = (part[0] for part in mixture.components(self.frequencies))
+        zeta, rotated = mixture.components(self.frequencies)
         total = np.zeros((2, m, 2, m))
         for start in range(0, m, _BLOCK):
             i = slice(start, start + _BLOCK)
-            for weight, v, phase in zip(
-                mixture.weights[0], rotated, mixture.means[0] @ self.frequencies.T, strict=True
-            ):
+            for weight, v, phase in zip(mixture.weights, rotated, mixture.means @ self.frequencies.T, strict=True):
                 c, s, half = np.cos(phase), np.sin(phase), np.square(v).sum(axis=0) / 2
                 lengths, products = -(half[i, None] + half), v[:, i].T @ v
                 plus, minus = weight / 2 * np.exp(lengths + products), weight / 2 * np.exp(lengths - products)
@@ -129,7 +123,8 @@ class Sketch:
                 total[1, i, 1] += sines * even + cosines * odd
                 total[1, i, 0] += s[i, None] * c * even - c[i, None] * s * odd
         total[0, :, 1] = total[1, :, 0].T
-        mean = _parts(mixture.weights[0] @ zeta).ravel()
+        value = mixture.weights @ zeta
+        mean = np.concatenate([value.real, value.imag])
         covariance = (total.reshape(2 * m, 2 * m) - np.outer(mean, mean)) / self.size
         noise = np.tile(np.broadcast_to(np.square(self.noise), m), 2)
         covariance[np.diag_indices(2 * m)] += noise + 1e-9 / self.size
@@ -137,32 +132,22 @@ class Sketch:
         return replace(self, whitener=whitener)
 
 
-def _parts(values: NDArray[np.complex128]) -> NDArray[np.float64]:
-    """Real and imaginary parts, shape (..., 2, m)."""
-    return np.stack([values.real, values.imag], axis=-2)
+class Mixture(NamedTuple):
+    """A mixture of K components in d dimensions."""
 
-
-class Mixtures(NamedTuple):
-    """R mixtures of K components in d dimensions."""
-
-    weights: NDArray[np.float64]  # (R, K)
-    means: NDArray[np.float64]  # (R, K, d)
-    roots: NDArray[np.float64]  # (R, K, d, d): the lower Cholesky factors of the covariances
+    weights: NDArray[np.float64]  # (K,)
+    means: NDArray[np.float64]  # (K, d)
+    roots: NDArray[np.float64]  # (K, d, d): the lower Cholesky factors of the covariances
 
     @property
     def covariances(self) -> NDArray[np.float64]:
-        """Covariances, shape (R, K, d, d)."""
-        return self.roots @ self.roots.swapaxes(-1, -2)
+        """Covariances, shape (K, d, d)."""
+        return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Give ζₖ(w), shape (R, K, m), and Lₖ'w, shape (R, K, d, m)."""
-        rotated = self.roots.swapaxes(-1, -2) @ frequencies.T
-        decay = np.exp(-0.5 * np.square(rotated).sum(axis=2))
-        phase = self.means @ frequencies.T
-        zeta = np.empty(phase.shape, dtype=np.complex128)
-        np.multiply(decay, np.cos(phase), out=zeta.real)
-        np.multiply(decay, np.sin(phase), out=zeta.imag)
-        return zeta, rotated
+        """Give ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
+        rotated = self.roots.swapaxes(1, 2) @ frequencies.T
+        return np.exp(1j * (self.means @ frequencies.T) - np.square(rotated).sum(axis=1) / 2), rotated
 
 
 @dataclass(frozen=True)
@@ -217,90 +202,46 @@ class Family:
         return self.width - 2
 
     def by_group(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """View the covariance parameters as an array of shape (R, groups, one)."""
-        return p[:, self.spread].reshape(len(p), self.groups, self.one)
+        """View the covariance parameters as an array of shape (groups, one)."""
+        return p[self.spread].reshape(self.groups, self.one)
 
-    def mixtures(self, p: NDArray[np.float64]) -> Mixtures:
+    def mixture(self, p: NDArray[np.float64]) -> Mixture:
         """Read parameters."""
-        R, K, d = len(p), self.K, self.d
-        weights = np.exp(p[:, :K] - p[:, :K].max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        roots = np.zeros((R, K, d, d))
-        spread = self.by_group(p)
-        roots[..., range(d), range(d)] = np.exp(spread[..., : min(d, self.one)])
-        roots[..., self.below[0], self.below[1]] = spread[..., d:] if self.one > d else 0.0
-        return Mixtures(weights, p[:, K : K * (1 + d)].reshape(R, K, d), roots)
+        K, d, spread = self.K, self.d, self.by_group(p)
+        roots = np.zeros((K, d, d))
+        roots[:, range(d), range(d)] = np.exp(spread[:, :d])
+        if self.one > d:
+            roots[:, *self.below] = spread[:, d:]
+        return Mixture(softmax(p[:K]), p[K : K * (1 + d)].reshape(K, d), roots)
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give A - b in standard deviations, real and then imaginary parts, shape (R, 2m)."""
-        mixtures = self.mixtures(p)
-        zeta, _ = mixtures.components(sketch.frequencies)
-        total = np.exp(p[:, -1:])
-        values = (mixtures.weights[:, None] @ zeta)[:, 0] * total - sketch.values
-        return sketch.weighed(values)
+        """Give A - b in standard deviations, real and then imaginary parts, shape (2m,)."""
+        mixture = self.mixture(p)
+        zeta, _ = mixture.components(sketch.frequencies)
+        return sketch.weighed(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
 
-    def linear(self, p: NDArray[np.float64], sketch: Sketch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Give `residuals`, shape (R, 2m), and their derivatives, shape (R, P, 2m)."""
-        R, K, d, W = len(p), self.K, self.d, sketch.frequencies.T
-        mixtures = self.mixtures(p)
-        zeta, rotated = mixtures.components(sketch.frequencies)
-        zeta *= mixtures.weights[..., None] * np.exp(p[:, -1:, None]) * sketch.scale
-        parts, turned = _parts(zeta), _parts(1j * zeta)
-        value = parts.sum(axis=1)
-        J = np.empty((R, self.width, 2, sketch.m))
-        J[:, :K] = parts - mixtures.weights[..., None, None] * value[:, None]
-        np.multiply(turned[:, :, None], W[:, None], out=J[:, K : K * (1 + d)].reshape(R, K, d, 2, -1))
+    def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
+        """Give the derivatives of `residuals`, shape (P, 2m)."""
+        K, d, W = self.K, self.d, sketch.frequencies.T
+        mixture = self.mixture(p)
+        zeta, rotated = mixture.components(sketch.frequencies)
+        zeta *= mixture.weights[:, None] * np.exp(p[-1])
+        value = zeta.sum(axis=0)
+        J = np.empty((self.width, sketch.m), dtype=np.complex128)
+        J[:K] = zeta - mixture.weights[:, None] * value
+        J[K : K * (1 + d)] = (1j * zeta[:, None] * W).reshape(K * d, -1)
         if self.shape == "tied":
-            parts, rotated = value[:, None], rotated[:, :1]
-        slopes = np.empty((R, self.groups, max(d, self.one), sketch.m))
-        diagonal = mixtures.roots[:, : self.groups, range(d), range(d)]
-        np.multiply(-W * diagonal[..., None], rotated, out=slopes[:, :, :d])
+            zeta, rotated = value[None], rotated[:1]
+        diagonal = mixture.roots[: self.groups, range(d), range(d)]
+        slopes = -W * diagonal[..., None] * rotated
+        if self.shape == "spherical":
+            slopes = slopes.sum(axis=1, keepdims=True)
         if self.one > d:
             rows, columns = self.below
-            np.multiply(-W[rows], rotated[:, :, columns], out=slopes[:, :, d:])
-        if self.shape == "spherical":
-            slopes = slopes.sum(axis=2, keepdims=True)
-        into = J[:, self.spread].reshape(R, self.groups, self.one, 2, -1)
-        np.multiply(slopes[:, :, :, None], parts[:, :, None], out=into)
-        J[:, -1] = value if sketch.size_error else 0.0
-        rest = value - _parts(sketch.values * sketch.scale)
-        return sketch.whitened(rest), sketch.whitened(J)
-
-
-def local_jacobian(
-    weights: NDArray[np.float64],
-    means: NDArray[np.float64],
-    roots: NDArray[np.float64],
-    frequencies: NDArray[np.float64],
-) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-    """Give A and its derivatives in the local coordinates of one mixture.
-
-    Parameters
-    ----------
-    weights, means, roots : ndarray of shape (K,), (K, d) and (K, d, d)
-        A mixture.
-    frequencies : ndarray of shape (m, d)
-        Frequencies w.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        A(w).
-    ndarray of shape (m, K·(1 + d + d(d+1)/2))
-        For each component the derivatives with respect to the logit of its weight, to a in μₖ + Lₖa, and to the
-        upper triangle of the symmetric E in Lₖ(I + E)Lₖ'.
-    """
-    K, d = means.shape
-    rows, columns = np.triu_indices(d)
-    half = np.where(rows == columns, 0.5, 1.0)[:, None]
-    zeta, rotated = (part[0] for part in Mixtures(weights[None], means[None], roots[None]).components(frequencies))
-    zeta *= weights[:, None]
-    value = zeta.sum(axis=0)
-    J = np.empty((K, 1 + d + len(rows), len(frequencies)), dtype=np.complex128)
-    J[:, 0] = zeta - weights[:, None] * value
-    J[:, 1 : 1 + d] = 1j * rotated * zeta[:, None]
-    J[:, 1 + d :] = -(rotated[:, rows] * rotated[:, columns] * half) * zeta[:, None]
-    return value, J.reshape(-1, len(frequencies)).T
+            slopes = np.concatenate([slopes, -W[rows] * rotated[:, columns]], axis=1)
+        J[self.spread] = (slopes * zeta[:, None]).reshape(-1, sketch.m)
+        J[-1] = value if sketch.size_error else 0.0
+        return sketch.weighed(J)
 
 
 _LEAST, _MOST, _EACH = 200, 1000, 25  # frequencies: 25 for each component and column, 5 d of many

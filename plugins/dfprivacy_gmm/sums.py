@@ -138,6 +138,19 @@ class MeasuredSums:
         """The same by name."""
         return Sums.named(self.values, self.noise, self.sizes)
 
+    def stated(self, columns: Sequence[Column]) -> dict[str, Any]:
+        """Give the fields of a result that state them."""
+        return {
+            "columns": tuple(column.name for column in columns),
+            "bounds": tuple((column.low, column.high) for column in columns),
+            "sizes": self.sums.sizes,
+            "public_sizes": self.sizes is not None,
+            "released": self.values,
+            "noise_standard_error": self.noise,
+            "missing": self.missing,
+            "missing_standard_error": self.missing_noise,
+        }
+
 
 def measure_sums(
     curator: Curator,
@@ -333,7 +346,7 @@ def measure_one_by_one(
     share = Fraction(1, len(entries))
     values, noise = [], []
     for entry in entries:
-        feature = features.Given(*gaps, of=entry) if gaps else entry
+        feature = complete_rows(gaps, entry)
         measured = curator.sum(feature if by is None else features.OneHot(by) * feature, share=share)
         values.append(np.ravel(measured.values))
         noise.append(float(np.sqrt(2) * np.max(measured.scales)))

@@ -96,7 +96,7 @@ def test_tables_of_other_lengths_do_not_go_together():
     other = party({"y": np.zeros(21)})
     message = alice.dcor_message("x", epsilon=1)
 
-    with pytest.raises(dp.ArgumentError, match="has 20 rows, and this one 21"):
+    with pytest.raises(dp.ArgumentError, match="is about 20 rows, and this table has 21"):
         other.dcor_with(alice, "y", asked=ASKED, epsilon=1)
     with pytest.raises(dp.ArgumentError, match="about 20 rows"):
         other.dcor_with(message, "y", epsilon=1)
