@@ -275,9 +275,9 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
     """
     w, tau1, tau2 = _bounded(w), _bounded(tau1), _bounded(tau2)
     lower = -np.abs(w)
-    excess = np.sum([part * _excess(lower, tau) for part, tau in _mixture((tau1, tau2), 1e-5)], axis=0)
+    excess = sum(part * _excess(lower, tau) for part, tau in _mixture((tau1, tau2), 1e-5))
     tail = np.minimum(np.maximum(ndtr(lower) + excess, 0.0), 0.5)
-    return np.where(w > 0, 1 - tail, tail)
+    return np.asarray(np.where(w > 0, 1 - tail, tail))
 
 
 def _mixture(rates: Sequence[Any] | Array, alike: float) -> list[tuple[Any, Any]]:
