@@ -28,14 +28,31 @@ _ROUNDING = 2.0**-50  # a few last bits: eight roundings
 
 
 class _OfCounts(OfSums):
-    """Numbers of the counts of X = 1 in public groups, so scaled that one row moves each by 1 at most."""
+    """Numbers of the counts of X = 1 in public groups, so scaled that one row moves each by 1 at most.
 
-    def __init__(self, counted: RowFeatures, by: Column, sizes: Sequence[int], many: int = 1) -> None:
-        self.features = counted
-        self.columns = counted.columns
-        self.shape = (many,)
-        self.by = by
-        self.sizes = tuple(sizes)
+    Counted is X = 1, and X = 0 too where rows without X are left out, of each column in each group.
+
+    Parameters
+    ----------
+    xs : sequence of Column
+        Columns with two categories.
+    by, groups
+        The public groups.
+    sizes : sequence of int
+        Rows in the groups.
+    fill : bool
+        Whether rows without X count as X = 0; else they are left out.
+    """
+
+    def __init__(
+        self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], *, fill: bool
+    ) -> None:
+        kept = [(x.categories or ())[1:2] if fill else (x.categories or ())[::-1] for x in xs]
+        of_x = [OneHot(x, groups=(value,)) for x, values in zip(xs, kept, strict=True) for value in values]
+        self.features = OneHot(by, groups=groups) * Stack(*of_x)
+        self.columns = self.features.columns
+        self.shape = (len(xs),)
+        self.by, self.sizes, self.fill = by, tuple(sizes), fill
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound how far one row moves the values: by 1 each."""
@@ -43,28 +60,14 @@ class _OfCounts(OfSums):
             return math.inf
         if all(column.name in public for column in self.columns):
             return 0.0
-        dimension = self.dimension
-        return 1.0 if norm == math.inf else float(dimension) if norm == 1 else math.sqrt(dimension)
+        return 1.0 if norm == math.inf else float(self.dimension) if norm == 1 else math.sqrt(self.dimension)
 
-
-def _of_groups(xs: Sequence[Column], by: Column, groups: Sequence[object], *, fill: bool) -> RowFeatures:
-    """Count X = 1, and X = 0 too where rows without X are left out, of each column in each group."""
-    kept = [(x.categories or ())[1:2] if fill else (x.categories or ())[::-1] for x in xs]
-    of_x = [OneHot(x, groups=(value,)) for x, values in zip(xs, kept, strict=True) for value in values]
-    return OneHot(by, groups=groups) * Stack(*of_x)
-
-
-def _split(sums: NDArray[np.float64], sizes: Sequence[int] | NDArray[np.float64], *, fill: bool) -> Any:
-    """Give X = 1 in each group, and how many rows of it count."""
-    if fill:
-        return tuple(sums), tuple(sizes)
-    (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
-    return (c, d), (m, k)
-
-
-def _ones(xs: Sequence[Column], by: Column, groups: Sequence[object]) -> RowFeatures:
-    """Count X = 1 of each column in each group: shape (2, columns)."""
-    return OneHot(by, groups=groups) * Stack(*(OneHot(x, groups=(x.categories or ())[1:2]) for x in xs))
+    def split(self, sums: NDArray[np.float64]) -> Any:
+        """Give X = 1 in each group, and how many rows of it count."""
+        if self.fill:
+            return tuple(sums), self.sizes
+        (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
+        return (c, d), (m, k)
 
 
 class Difference(_OfCounts):
@@ -78,14 +81,8 @@ class Difference(_OfCounts):
 
     Parameters
     ----------
-    xs : sequence of Column
-        Columns with two categories.
-    by, groups
-        The public groups.
-    sizes : sequence of int
-        Rows in the groups.
-    fill : bool
-        Whether rows without X count as X = 0; else they are left out.
+    xs, by, groups, sizes, fill
+        As everywhere here.
     signed : bool
         Whether to keep the sign.
     """
@@ -100,13 +97,13 @@ class Difference(_OfCounts):
         fill: bool = False,
         signed: bool = False,
     ) -> None:
-        super().__init__(_of_groups(xs, by, groups, fill=fill), by, sizes, len(xs))
-        self.fill, self.signed = fill, signed
+        super().__init__(xs, by, groups, sizes, fill=fill)
+        self.signed = signed
         self.error = _ROUNDING * min(sizes)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts; the numerator is a whole number."""
-        (c, d), (m, k) = _split(sums, self.sizes, fill=self.fill)
+        (c, d), (m, k) = self.split(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
         return apart if self.signed else np.abs(apart)
@@ -154,8 +151,8 @@ class UnitCircleNorm(_OfCounts):
         *,
         fill: bool = False,
     ) -> None:
-        super().__init__(_of_groups(xs, by, groups, fill=fill), by, sizes, len(xs))
-        self.tau, self.fill = tau, fill
+        super().__init__(xs, by, groups, sizes, fill=fill)
+        self.tau = tau
         self.weights = 1 / sensitivity
         n1, n0 = self.sizes
         self.error = _ROUNDING * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
@@ -163,7 +160,7 @@ class UnitCircleNorm(_OfCounts):
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute it from the counts."""
         n1, n0 = self.sizes
-        (c11, c10), complete = _split(sums, self.sizes, fill=self.fill)
+        (c11, c10), complete = self.split(sums)
         return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights
 
 
@@ -173,7 +170,7 @@ class Distance(_OfCounts):
     def __init__(
         self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float
     ) -> None:
-        super().__init__(_ones(xs, by, groups), by, sizes, len(xs))
+        super().__init__(xs, by, groups, sizes, fill=True)
         self.tau = tau
 
     def value(self, sums: NDArray[np.float64]) -> Any:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["ALIKE", "MOST", "WINDOW", "Law", "binomial", "by_binomials", "by_margin", "mixed"]
+__all__ = ["MOST", "WINDOW", "Law", "beyond", "binomial", "by_binomials", "by_margin", "density", "mixed"]
 
 WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
-ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
+_ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
 MOST = 1000
 """Points of a law of counts, where others may stand for their neighbours."""
 
@@ -46,18 +46,14 @@ class Law:
         t : float
             Where.
         *scales : float
-            Scale of each of one or two independent Laplace variables; 0 for none.
+            Scale of each of one or two independent Laplace variables.
 
         Returns
         -------
         float
             The probability.
         """
-        if len(scales) == 1 or not min(scales) > 0:
-            return self._above(t, max(scales))
-        a, b = max(scales), min(scales)
-        b = min(b, a * (1 - ALIKE))  # in partial fractions the sum of two is a difference of one and one
-        return (a * a * self._above(t, a) - b * b * self._above(t, b)) / (a * a - b * b)
+        return float(self.weights @ beyond(t - self.points, *scales))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
         """Return t so that T plus noise exceeds it with probability `alpha`."""
@@ -68,12 +64,26 @@ class Law:
         )
         return critical
 
-    def _above(self, t: float, scale: float) -> float:
-        if scale == 0:
-            return float(self.weights[self.points >= t - 1e-12 * abs(t)].sum())
-        away = (self.points - t) / scale
-        tail = np.exp(-np.abs(away)) / 2
-        return float(self.weights @ np.where(away < 0, tail, 1 - tail))
+
+def beyond(y: Array, *scales: float) -> Array:
+    """Return the probability that one Laplace variable, or the sum of two, exceeds y."""
+    tail = _noise(y, scales, 2)
+    return np.asarray(np.where(y > 0, tail, 1 - tail))
+
+
+def density(y: Array, *scales: float) -> Array:
+    """Return the density of one Laplace variable, or of the sum of two, at y."""
+    return _noise(y, scales, 1)
+
+
+def _noise(y: Array, scales: tuple[float, ...], power: int) -> Array:
+    """Give the tail beyond |y|, or the density there: that of two Laplace variables in partial fractions."""
+    a, away = max(scales), np.abs(y)
+    if len(scales) == 1:
+        return np.asarray(a ** (power - 2) * np.exp(-away / a) / 2)
+    b = min(*scales, a * (1 - _ALIKE))
+    parts = a**power * np.exp(-away / a) - b**power * np.exp(-away / b)
+    return np.asarray(parts / (2 * (a * a - b * b)))
 
 
 def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:

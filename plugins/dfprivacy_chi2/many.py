@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ from dfprivacy.inference.planning import effect_for
 from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
-from dfprivacy_chi2.compared import Compared, Score, Statistic
+from dfprivacy_chi2.counts import Difference, Distance, UnitCircleNorm
+from dfprivacy_chi2.laws import Law, by_binomials
+from dfprivacy_chi2.tables import tight_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,15 +28,18 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
 
-__all__ = ["Chi2Many", "chi2_many", "findings"]
+__all__ = ["Chi2Many", "chi2_many", "findings", "many_arguments"]
 
 Many = Literal["svt", "select"]
+Statistic = Literal["difference", "unitcircle"]
+Score = Literal["statistic", "distance"]
 DEVIATION = math.sqrt(2)
 """Standard deviation of a Laplace variable of scale 1."""
 SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
 
 _LEVEL_MIN = 1e-100  # of one test: smaller ones underflow in its critical value
+_LONGEST = 1 << 22  # rows of the smaller group, up to which a distance is looked for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -142,6 +148,85 @@ class Chi2Many(Release):
         return ax
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Columns that are compared in two public groups.
+
+    Released and compared with a threshold are numbers in units of their sensitivity; `unit` brings them back.
+
+    Attributes
+    ----------
+    xs : tuple of Column
+        The columns.
+    rates : list of float, tuple or None
+        What is known of the share of X = 1 in each.
+    level : float
+        Of each test.
+    statistic : {"difference", "unitcircle"}
+        The absolute difference of the shares of X = 1, or the norm of the unit circle mechanism.
+    by, groups, sizes
+        The column of the groups, the two, and their rows.
+    fill : bool
+        Whether rows without a value count as the first category; else they are left out.
+    tau : float
+        The value of chi² that a circle or a distance is about.
+    """
+
+    xs: tuple[Column, ...]
+    rates: list[nulls.Rate]
+    level: float
+    statistic: Statistic
+    by: Column
+    groups: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    fill: bool
+    tau: float
+
+    @cached_property
+    def unit(self) -> float:
+        """How far one row can move the number."""
+        n1, n0 = self.sizes
+        return 1 / min(n1, n0) if self.statistic == "difference" else tight_sensitivity(n1, n0, self.tau)
+
+    def numbers(self, xs: Sequence[Column]) -> Difference | UnitCircleNorm:
+        """Return the numbers of some columns, in units of their sensitivity."""
+        if self.statistic == "difference":
+            return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
+        return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit, fill=self.fill)
+
+    def null(self, rate: nulls.Rate) -> nulls.Null | nulls.Omitted:
+        """Return the null hypothesis of a column, of all rows or of any of them."""
+        n1, n0 = self.sizes
+        if self.statistic == "difference":
+            return nulls.Omitted(min(n1, n0), nulls.nearest_half(rate))
+        return nulls.norm(n1, n0, self.tau, rate, complete=self.fill)
+
+    def critical(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
+        """Return the threshold of each column; columns of which the same is known share one."""
+        of_rate = {rate: self.null(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)}
+        return np.array([of_rate[rate] for rate in rates])
+
+    def law(self, p1: float, p0: float) -> Law:
+        """Return the law of the number if the groups have these shares of X = 1."""
+        n1, n0 = self.sizes
+        if self.statistic == "difference":
+            return by_binomials(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
+        return nulls.norm_law(n1, n0, self.tau, p1, p0)
+
+
+class Measured(NamedTuple):
+    """The places of the columns that were answered, and the scales of the noise in a comparison.
+
+    By ``"svt"`` with whether each reached its threshold, by ``"select"`` with its noisy number.
+    """
+
+    question: Comparison
+    places: Sequence[int]
+    scales: tuple[float, ...]
+    reached: Sequence[bool] = ()
+    values: Sequence[float] = ()
+
+
 @mechanism(columns={"xs": ["category"], "by": "category"})
 def chi2_many(
     curator: Curator,
@@ -158,7 +243,7 @@ def chi2_many(
     groups: Sequence[Any] | None = None,
     rate: Any = None,
     nan_policy: NanPolicy = "omit",
-) -> Reached | Selected:
+) -> Measured:
     r"""Find the columns that differ between two groups, among thousands.
 
     All columns are counted in one pass over the table.
@@ -246,185 +331,168 @@ def chi2_many(
     >>> trial.chi2_many(genes, "arm", epsilon=1).discoveries
     ('gene7',)
     """
-    rates = _checked(xs, by, max_rejections, rate)
-    _agree(method, statistic, score, max_rejections, max_tests, tau, nan_policy)
-    kept, sizes = public_groups(curator, xs[0], by, groups)
+    question = _compared(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
     if nan_policy == "raise":
         curator.refuse_missing(*xs, by)
-    xs, rates = xs[:max_tests], rates[:max_tests]
+    unit = question.unit
+    if method == "svt":  # Algorithm 3: one column after the other
+
+        def thresholds(*units: float) -> NDArray[np.float64]:
+            return question.critical(question.rates, *(scale * unit for scale in units)) / unit
+
+        above = curator.above_threshold(question.numbers(question.xs), thresholds, most=max_rejections)
+        scales = above.threshold_scale * unit, above.value_scale * unit
+        return Measured(question, range(len(above.reached)), scales, reached=above.reached.tolist())
+    numbers: Difference | UnitCircleNorm | Distance = question.numbers(xs)  # Algorithm 4
+    if score == "distance":
+        numbers = Distance(xs, by, question.groups, _not_too_many(question.sizes), question.tau)
+    best = [int(at) for at in curator.select(numbers, top=max_rejections, share=SELECTION)]
+    tested = question.numbers([xs[at] for at in best])
+    noisy = curator.measure(tested)
+    scale = float(np.max(noisy.scales * tested.weights)) * unit
+    return Measured(question, best, (scale,), values=(noisy.values * tested.weights * unit).tolist())
+
+
+@chi2_many.concludes
+def _(
+    measured: Measured,
+    *,
+    method: Many,
+    statistic: Statistic,
+    score: Score,
+    max_rejections: int,
+    max_tests: int | None,
+    alpha: float,
+    rate: Any,
+    nan_policy: NanPolicy,
+) -> Chi2Many:
+    """Say which columns differ."""
+    question, places, scales, reached, values = measured
+    rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
+    known = zip(rates, values, strict=bool(values))
+    pvalues = tuple(question.null(rate).pvalue(value, *scales) for rate, value in known)
+    hits = reached or [p <= question.level for p in pvalues]
+    stopped = method == "svt" and len(places) < len(question.xs)
+    circle = statistic == "unitcircle"
+    return Chi2Many(
+        discoveries=tuple(name for name, hit in zip(answered, hits, strict=True) if hit),
+        answered=answered,
+        differences=() if circle else tuple(values),
+        norms=tuple(values) if circle else (),
+        pvalues=pvalues,
+        thresholds=tuple(question.critical(rates, *scales).tolist()),
+        tests=len(question.xs),
+        alpha=alpha,
+        method=method,
+        max_rejections=max_rejections,
+        noise_standard_error=tuple(DEVIATION * scale for scale in scales),
+        sizes=question.sizes,
+        by=question.by.name,
+        groups=question.groups,
+        rate=rate,
+        nan_policy=nan_policy,
+        notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
+        statistic=statistic,
+        score=score,
+        tau=question.tau if circle or score == "distance" else None,
+        max_tests=max_tests,
+    )
+
+
+def _compared(
+    curator: Curator,
+    xs: tuple[Column, ...],
+    by: Column,
+    statistic: Statistic,
+    max_tests: int | None,
+    tau: float | None,
+    alpha: float,
+    groups: Sequence[Any] | None,
+    rate: Any,
+    nan_policy: NanPolicy,
+) -> Comparison:
+    """Return what is compared, or say why it cannot be."""
+    kept, sizes = public_groups(curator, xs[0], by, groups)
+    rates = [checked_rate(one) for one in (rate if isinstance(rate, list) else [rate] * len(xs))]
+    xs = xs[:max_tests]
     level = alpha / len(xs)
     if level < _LEVEL_MIN:
         raise ArgumentError(
             f"alpha = {alpha:g} is {level:g} for each of {len(xs)} columns, too small to compute with.",
             "Typical: 0.05.",
         )
-    about = float(chdtri(1, level)) if tau is None else tau
-    question = Compared(statistic, by, kept, sizes, nan_policy != "omit", about)
-    known: dict[str, Any] = {
-        "tests": len(xs),
-        "alpha": alpha,
-        "method": method,
-        "max_rejections": max_rejections,
-        "sizes": sizes,
-        "by": by.name,
-        "groups": kept,
-        "rate": rate,
-        "nan_policy": nan_policy,
-        "statistic": statistic,
-        "score": score,
-        "tau": about if statistic == "unitcircle" or score == "distance" else None,
-        "max_tests": max_tests,
-    }
-    if method == "svt":
-        return _compared_to_thresholds(curator, Asked(question, xs, rates, level, known))
-    return _selected(curator, Asked(question, xs, rates, level, known))
+    tau = float(chdtri(1, level)) if tau is None else tau
+    return Comparison(xs, rates[:max_tests], level, statistic, by, kept, sizes, nan_policy != "omit", tau)
 
 
-@chi2_many.concludes
-def _(measured: Reached | Selected) -> Chi2Many:
-    """Say which columns differ."""
-    return _of_reached(measured) if isinstance(measured, Reached) else _of_selected(measured)
-
-
-class Asked(NamedTuple):
-    """What is public: the columns, what is known of each one's share, and the level of each test."""
-
-    question: Compared
-    xs: tuple[Column, ...]
-    rates: Sequence[nulls.Rate]
-    level: float
-    known: Mapping[str, Any]
-
-
-class Reached(NamedTuple):
-    """Which of the first columns reach their thresholds; the scales of the thresholds' noise and of the values'."""
-
-    asked: Asked
-    reached: NDArray[np.bool_]
-    scales: tuple[float, float]
-
-
-class Selected(NamedTuple):
-    """The places of the columns with the largest scores, their noisy numbers, and the scale of the noise."""
-
-    asked: Asked
-    best: Sequence[int]
-    values: Sequence[float]
-    scale: float
-
-
-def _compared_to_thresholds(curator: Curator, asked: Asked) -> Reached:
-    """Ask of one column after the other whether it exceeds its threshold (Algorithm 3)."""
-    question = asked.question
-
-    def thresholds(*units: float) -> NDArray[np.float64]:
-        scales = (scale * question.unit for scale in units)
-        return question.critical(asked.rates, asked.level, *scales) / question.unit
-
-    above = curator.above_threshold(question.of(asked.xs), thresholds, most=asked.known["max_rejections"])
-    scales = above.threshold_scale * question.unit, above.value_scale * question.unit
-    return Reached(asked, above.reached, scales)
-
-
-def _of_reached(measured: Reached) -> Chi2Many:
-    (question, xs, rates, level, known), reached, scales = measured
-    answered = [x.name for x in xs[: len(reached)]]
-    required = question.critical(rates, level, *scales)[: len(answered)]
-    stopped = len(answered) < len(xs)
-    return Chi2Many(
-        **known,
-        discoveries=tuple(name for name, hit in zip(answered, reached, strict=True) if hit),
-        answered=tuple(answered),
-        differences=(),
-        pvalues=(),
-        thresholds=tuple(map(float, required)),
-        noise_standard_error=tuple(DEVIATION * scale for scale in scales),
-        notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
-    )
-
-
-def _selected(curator: Curator, asked: Asked) -> Selected:
-    """Select the columns with the largest scores, and test them (Algorithm 4)."""
-    question, xs, known = asked.question, asked.xs, asked.known
-    by_score = question.scores(known["score"], xs)
-    best = [int(at) for at in curator.select(by_score, top=known["max_rejections"], share=SELECTION)]
-    statistic = question.of([xs[at] for at in best])
-    measured = curator.measure(statistic)
-    values = (measured.values * statistic.weights * question.unit).tolist()
-    return Selected(asked, best, values, float(np.max(measured.scales * statistic.weights)) * question.unit)
-
-
-def _of_selected(measured: Selected) -> Chi2Many:
-    (question, xs, rates, level, known), best, values, scale = measured
-    chosen = [xs[at] for at in best]
-    pvalues = [question.null(rates[at]).pvalue(value, scale) for at, value in zip(best, values, strict=True)]
-    required = question.critical([rates[at] for at in best], level, scale)
-    circle = known["statistic"] == "unitcircle"
-    return Chi2Many(
-        **known,
-        discoveries=tuple(x.name for x, p in zip(chosen, pvalues, strict=True) if p <= level),
-        answered=tuple(x.name for x in chosen),
-        differences=() if circle else tuple(values),
-        norms=tuple(values) if circle else (),
-        pvalues=tuple(pvalues),
-        thresholds=tuple(map(float, required)),
-        noise_standard_error=(DEVIATION * scale,),
-        notes=(),
-    )
-
-
-def _checked(xs: tuple[Column, ...], by: Column, max_rejections: int, rate: Any) -> list[nulls.Rate]:
-    """Check what is asked, and return what is known of each column's share."""
-    if not xs:
-        raise ArgumentError("There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm').")
-    names = {x.name for x in xs}
-    if len(names) < len(xs):
-        raise ArgumentError("A column is named twice.", "Name each once.")
-    for x in xs:
-        two_categories(x)
-        different(x, by)
-    if max_rejections > len(xs):
+def _not_too_many(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Refuse groups in which a distance takes too long."""
+    if min(sizes) > _LONGEST:
         raise ArgumentError(
-            f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.", "Give 1 to all of them."
+            f"The distance is looked for in groups of up to {_LONGEST:,} rows; the smaller one has {min(sizes):,}.",
+            'Use score="statistic".',
         )
-    if not isinstance(rate, list):
-        return [checked_rate(rate)] * len(xs)
-    if len(rate) != len(xs):
-        raise ArgumentError(
-            f"rate= has {len(rate)} entries for {len(xs)} columns.",
-            "Give one for each, or a number or a tuple (low, high) for all.",
-        )
-    return [checked_rate(one) for one in rate]
+    return sizes
 
 
-def _agree(
+def many_arguments(
+    xs: tuple[Column, ...],
+    by: Column,
+    *,
     method: Many,
     statistic: Statistic,
     score: Score,
     max_rejections: int,
     max_tests: int | None,
     tau: float | None,
+    rate: Any,
     nan_policy: NanPolicy,
+    **_: Any,
 ) -> None:
-    """Refuse arguments that say nothing together."""
-    if method == "svt" and score != "statistic":
-        raise ArgumentError('score= says what method="select" selects by.', 'Use method="select", or leave it out.')
-    if method == "select" and max_tests is not None:
-        raise ArgumentError(
+    """Refuse arguments before anything is paid."""
+    distance, rates = score == "distance", rate if isinstance(rate, list) else [rate] * len(xs)
+    least = f"max_rejections={max_rejections} of max_tests={max_tests} cannot be."
+    for wrong, what, instead in (
+        (not xs, "There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm')."),
+        (len({x.name for x in xs}) < len(xs), "A column is named twice.", "Name each once."),
+        (
+            max_rejections > len(xs),
+            f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.",
+            "Give 1 to all of them.",
+        ),
+        (
+            len(rates) != len(xs),
+            f"rate= has {len(rates)} entries for {len(xs)} columns.",
+            "Give one for each, or a number or a tuple (low, high) for all.",
+        ),
+        (
+            method == "svt" and distance,
+            'score= says what method="select" selects by.',
+            'Use method="select", or leave it out.',
+        ),
+        (
+            method == "select" and max_tests is not None,
             'max_tests= is of method="svt"; what is selected depends on all columns.',
             "Leave it out, or name fewer columns.",
-        )
-    if max_tests is not None and max_rejections > max_tests:
-        raise ArgumentError(
-            f"max_rejections={max_rejections} of max_tests={max_tests} cannot be.", "Give at least as many tests."
-        )
-    if statistic == "difference" and score == "statistic" and tau is not None:
-        raise ArgumentError("tau= is of the circle and of the distance.", "Leave it out.")
-    if score == "distance" and nan_policy == "omit":
-        raise ArgumentError(
+        ),
+        (max_rejections > (max_tests or max_rejections), least, "Give at least as many tests."),
+        (
+            statistic == "difference" and not distance and tau is not None,
+            "tau= is of the circle and of the distance.",
+            "Leave it out.",
+        ),
+        (
+            distance and nan_policy == "omit",
             "score='distance' needs public sizes, and how many rows are left out is private.",
             'Use nan_policy="fill", which counts them as the first category, or score="statistic".',
-        )
+        ),
+    ):
+        if wrong:
+            raise ArgumentError(what, instead)
+    for x, one in zip(xs, rates, strict=True):
+        two_categories(x)
+        different(x, by)
+        checked_rate(one)
 
 
 def findings(
@@ -444,19 +512,15 @@ def findings(
     **_: Any,
 ) -> Mapping[str, Any]:
     """Say what the test could find out, from public numbers only; for ``explain``."""
-    rates = _checked(xs, by, max_rejections, rate)
-    kept, sizes = public_groups(curator, xs[0], by, groups)
-    tests = len(xs[:max_tests])
-    level = alpha / tests
-    about = float(chdtri(1, level)) if tau is None else tau
-    question = Compared(statistic, by, kept, sizes, nan_policy != "omit", about)
+    question = _compared(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
+    unit = question.unit
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
-        scales = [question.unit / first, 2 * max_rejections * question.unit / (curator.epsilon - first)]
+        scales = [unit / first, 2 * max_rejections * unit / (curator.epsilon - first)]
     else:
-        scales = [max_rejections * question.unit / (curator.epsilon * float(1 - SELECTION))]
-    critical = float(question.critical(rates[:1], level, *scales)[0])
-    p = nulls.nearest_half(rates[0])
+        scales = [max_rejections * unit / (curator.epsilon * float(1 - SELECTION))]
+    critical = float(question.critical(question.rates[:1], *scales)[0])
+    p = nulls.nearest_half(question.rates[0])
 
     def power(difference: float) -> float:
         low = min(max(p - difference / 2, 0.0), 1 - difference)
@@ -464,7 +528,7 @@ def findings(
 
     smallest = effect_for(0.8, power, 1.0)
     return {
-        f"each of {tests} columns is tested at level": level,
+        f"each of {len(question.xs)} columns is tested at level": question.level,
         "smallest difference of shares found with probability 0.8, once tested": (
             smallest if math.isfinite(smallest) else "none: spend more"
         ),

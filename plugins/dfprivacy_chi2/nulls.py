@@ -1,18 +1,21 @@
-"""What the noisy norm may be distributed as if X and the groups are independent.
+"""Laws of a noisy norm, and of a noisy difference of shares, if X and the groups are independent.
 
-The share p of X = 1 is a nuisance. A null hypothesis holds one law for each share that cannot be excluded; a
-p-value is the largest of theirs.
+The share p of X = 1 is a nuisance. The null hypothesis of the norm holds one law for each share that cannot be
+excluded; a p-value is the largest of theirs. That of the difference, of which any rows may be left out, is a bound.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import scipy
+from scipy.special import ndtri
 
-from dfprivacy_chi2.laws import Law, by_binomials, by_margin, mixed
+from dfprivacy_chi2.laws import WINDOW, Law, beyond, by_binomials, by_margin, density, mixed
 from dfprivacy_chi2.tables import unit_circle_norm
 
 if TYPE_CHECKING:
@@ -20,13 +23,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Null", "Rate", "bounds_of", "nearest_half", "norm", "norm_given_margin", "norm_law"]
+__all__ = ["Null", "Omitted", "Rate", "nearest_half", "norm", "norm_given_margin", "norm_law"]
 
 Rate: TypeAlias = "float | tuple[float, float] | None"
 
 _EXACT = 2000  # rows up to which laws are summed over all tables
 _GRID = 1.25  # ratio of neighbouring shares on a grid
 _HERMITE = np.polynomial.hermite_e.hermegauss(5)
+_TANGENTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,79 @@ class Null:
             if not math.isfinite(critical) or law.sf(critical, *scales) > alpha:
                 critical = law.critical_value(alpha, *scales)
         return critical
+
+
+@dataclass(frozen=True)
+class Omitted:
+    r"""The null hypothesis of the absolute difference where any rows are left out of two groups.
+
+    The statistic is :math:`|D| / N` plus one or two Laplace variables.
+
+    Attributes
+    ----------
+    rows : int
+        Rows N of the smaller group, complete or not.
+    share : float
+        The share of X = 1 that is nearest 1/2, of those that are possible.
+
+    Notes
+    -----
+    Of m and k complete rows, whatever rows these are, :math:`D = S - n \bar X`, where S adds up the n = min(m, k)
+    rows of the smaller group and :math:`\bar X` is the mean of the larger. The mean of more rows is less spread
+    out, in the convex order: :math:`E\,h(D) \le E\,h(D_n)` for each convex h, where :math:`D_n` is the difference
+    of two sums of n rows: n terms, each 1 or -1 with probability p (1 - p), else 0. More terms, or a p nearer to
+    1/2, spread it out further. So with N rows in the smaller group, and the share p nearest 1/2,
+
+    .. math:: P(|D| + L > t) = E\,g(|D|) \le E\,h(|D|) \le E\,h(|D_N|)
+
+    for any convex, nondecreasing h that is nowhere below the tail g of the noise. g is convex up to t and concave
+    beyond: a tangent at t + y is above it there, and h is the larger of the two up to t. The least bound of some y
+    is taken.
+    """
+
+    rows: int
+    share: float = 0.5
+
+    def pvalue(self, statistic: float, *scales: float) -> float:
+        """Bound the probability of a noisy difference beyond this one, whatever rows are left out."""
+        t, *noise = (self.rows * each for each in (statistic, *scales))
+        weights, points = self._weights, np.arange(len(self._weights), dtype=np.float64) - t
+        tail = beyond(-points[points <= 0], *noise)
+        y = _TANGENTS * max(noise)
+        slope = density(y, *noise)
+        start = beyond(-y, *noise) - slope * y  # of each tangent at t
+        # Up to t a tangent less the convex g is concave, and at t it is not below 0: the larger from a point on.
+        at = (start[:, None] + slope[:, None] * points[: len(tail)] < tail).sum(axis=1)
+        below = np.append(0.0, np.cumsum(tail * weights[: len(tail)]))
+        mass, moment = (np.append(np.cumsum(each[::-1])[::-1], 0.0) for each in (weights, weights * points))
+        return min(1.0, float((below[at] + start * mass[at] + slope * moment[at]).min()))
+
+    def critical_value(self, alpha: float, *scales: float) -> float:
+        """Return what a noisy difference exceeds with probability `alpha` at most, whatever rows are left out."""
+
+        def log(t: float) -> float:
+            return math.log(max(self.pvalue(t, *scales), 1e-300) / alpha)
+
+        width = (sum(scales) + 1.0) * (1 + math.log(1 / min(alpha, 1 - alpha)))
+        spread = math.sqrt(2 * self.share * (1 - self.share) / self.rows)
+        about = spread * float(ndtri(1 - alpha / 2)) + max(scales) * math.log(1 / alpha)
+        near = log(about / 3) > 0 > log(1.5 * about)
+        ends = (about / 3, 1.5 * about) if near else (-width, 2 * width)
+        critical = float(scipy.optimize.brentq(log, *ends, xtol=1e-11 * width, rtol=1e-12))
+        return critical if log(critical) <= 0 else critical + 1e-10 * width
+
+    @cached_property
+    def _weights(self) -> Array:
+        """The law of |D_N|, by its characteristic function, up to nine standard deviations and 20 more."""
+        moves = self.share * (1 - self.share)
+        top = min(self.rows, math.ceil(WINDOW * math.sqrt(2 * self.rows * moves)) + 20)
+        size = 1 << (2 * top + 1).bit_length()
+        angles = np.pi * np.arange(size // 2 + 1) / size
+        wave = np.exp(self.rows * np.log1p(np.maximum(-4 * moves * np.sin(angles) ** 2, 2.0**-53 - 1)))
+        weights: Array = np.maximum(np.fft.irfft(wave, size)[: top + 1], 0.0)
+        weights[1:] *= 2
+        weights /= weights.sum()
+        return weights
 
 
 def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple[int, int] | None = None) -> Law:
@@ -92,12 +169,12 @@ def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int
 
 def nearest_half(rate: Rate) -> float:
     """Return the possible share nearest 1/2."""
-    low, high = bounds_of(rate)
+    low, high = _ends(rate)
     return min(max(low, 0.5), high)
 
 
-def bounds_of(rate: Rate) -> tuple[float, float]:
-    """Return the ends of what is known of a share."""
+def _ends(rate: Rate) -> tuple[float, float]:
+    """Give the ends of what is known of a share."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
@@ -105,15 +182,9 @@ def bounds_of(rate: Rate) -> tuple[float, float]:
 
 def _shares(rate: Rate, n: int) -> list[float]:
     """Give the possible shares on a geometric grid; laws are the same for p and 1 - p."""
-    low, high = bounds_of(rate)
-    low, high = (
-        sorted((min(low, 1 - low), min(high, 1 - high)))
-        if (low - 0.5) * (high - 0.5) > 0
-        else (
-            min(low, 1 - high),
-            0.5,
-        )
-    )
-    low = max(low, 0.25 / n)
+    low, high = _ends(rate)
+    inside = (low - 0.5) * (high - 0.5) <= 0
+    low, high = sorted((min(low, 1 - low), min(high, 1 - high)))
+    low, high = max(low, 0.25 / n), 0.5 if inside else high
     steps = max(1, math.ceil(math.log(high / low) / math.log(_GRID))) if high > low else 0
     return [low * (high / low) ** (step / max(steps, 1)) for step in range(steps + 1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -14,72 +13,16 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy.wording import number, sure
-from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.signed import SignedDifference
-from dfprivacy_chi2.table import NoisyTable
+from dfprivacy_chi2.inference import Circle, NoisyTable, SignedDifference
 
-__all__ = ["Chi2", "Circle", "Margin", "Tested", "judged"]
+__all__ = ["Chi2", "Margin", "Tested", "judged"]
 
 Margin = Literal["private", "public_rate", "invariant"]
 Tested = Literal["signed", "table", "unit_circle"]
 
 _DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
 _RELEASED = {"signed": "difference of shares", "table": "χ²", "unit_circle": "unit circle"}  # what an axis is of
-
-
-@dataclass(frozen=True)
-class Circle:
-    """A noisy norm.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Rows of the two groups.
-    released : float
-        The norm.
-    scale : float
-        Of its Laplace noise.
-    tau : float or None
-        Value of χ² that the circle stands for.
-    margin : {"private", "public_rate", "invariant"}
-        What is known of the number of X = 1.
-    rate : float, tuple or None
-        The share of X = 1, as far as it is known.
-    omitted : bool
-        Whether rows may be left out.
-    """
-
-    sizes: tuple[int, ...]
-    released: float
-    scale: float
-    tau: float | None
-    margin: str
-    rate: Any
-    omitted: bool
-
-    @property
-    def statistic(self) -> float:
-        """Pearson's χ², at the share of X = 1 nearest 1/2 that is possible: the least that it may be."""
-        p, tau = nulls.nearest_half(self.rate), TAU if self.tau is None else self.tau
-        return max(0.0, tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
-
-    @property
-    def pvalue(self) -> float:
-        """Probability, at most, of a larger norm if there is no association; noise included."""
-        return self._null.pvalue(self.released, self.scale)
-
-    def critical_value(self, alpha: float) -> float:
-        """Return the norm that is exceeded with probability `alpha` at most if there is no association."""
-        return self._null.critical_value(alpha, self.scale)
-
-    @cached_property
-    def _null(self) -> nulls.Null:
-        n1, n0 = self.sizes
-        tau = TAU if self.tau is None else self.tau
-        if self.margin == "invariant":
-            return nulls.Null((nulls.norm_given_margin(n1, n0, tau, round(self.rate * (n1 + n0))),))
-        return nulls.norm(n1, n0, tau, self.rate, complete=not self.omitted)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -279,8 +222,8 @@ class Chi2(Release):
         if self.method == "table":
             return NoisyTable(np.reshape(self.released, (len(self.groups), len(self.categories))).T, scales[0])
         if self.method == "unit_circle":
-            known = self.margin, self.rate, self.omitted
-            return Circle(self.sizes, self.released[0], scales[0], self.tau, *known)
+            known = self.tau or TAU, self.margin, self.rate, self.omitted
+            return Circle(self.sizes, self.released[0], scales[0], *known)
         apart, *halves = self.released
         least = min(self.sizes)
         margins = (*halves[:1], *(gone / 2 for gone in halves[1:]))

@@ -134,10 +134,13 @@ def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float
 
 
 def _signed(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> int:
-    aside = np.abs(np.arange(len(low)) - c11)
-    if not low[c11] <= c10 <= high[c11]:
-        return int((aside + _to_within(c10, low, high)).min())
-    nearest = int((aside + _to_without(c10, low, high, n0)).min())
+    aside, none = np.abs(np.arange(len(low)) - c11), low > high
+    if not low[c11] <= c10 <= high[c11]:  # into the interval of some c11
+        steps = np.where(none, _NEVER, np.maximum(0, np.maximum(low - c10, c10 - high)))
+        return int((aside + steps).min())
+    below = np.where(low > 0, c10 - low + 1, _NEVER)  # out of it, within 0 to n0
+    above = np.where(high < n0, high - c10 + 1, _NEVER)
+    nearest = int((aside + np.where(none, 0, np.maximum(0, np.minimum(below, above)))).min())
     return 1 - nearest if nearest < _NEVER else -(len(low) - 1 + n0)
 
 
@@ -163,18 +166,3 @@ def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDA
     empty = ~within(low) | ~within(high)
     low[empty], high[empty] = n0 + 1, -1
     return low.astype(np.int64), high.astype(np.int64)
-
-
-def _to_within(c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the steps of c10 into the interval; `_NEVER` where it is empty."""
-    steps: NDArray[np.int64] = np.maximum(0, np.maximum(low - c10, c10 - high))
-    return np.where(low > high, _NEVER, steps)
-
-
-def _to_without(
-    c10: int | NDArray[np.int64], low: NDArray[np.int64], high: NDArray[np.int64], n0: int
-) -> NDArray[np.int64]:
-    """Give the steps of c10 out of the interval, within 0 to n0; `_NEVER` where there is no way out."""
-    below = np.where(low > 0, c10 - low + 1, _NEVER)
-    above = np.where(high < n0, high - c10 + 1, _NEVER)
-    return np.where(low > high, 0, np.maximum(0, np.minimum(below, above)))

@@ -7,16 +7,14 @@ Mechanisms: ``view.mannwhitneyu``, ``view.kruskal``, ``view.wilcoxon``, ``view.a
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_inference import expecting as plan
+from dfprivacy_inference import planning as plan
 from dfprivacy_inference.anova import Anova, anova, check_anova
-from dfprivacy_inference.assuming import differ, differences, flips, lives, shares, steps
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_inference.gehan import check_survival, survival_test
-from dfprivacy_inference.kruskal import check_k, kruskal
-from dfprivacy_inference.mannwhitney import check_two, mannwhitneyu
 from dfprivacy_inference.mcnemar import McNemar, check_mcnemar, mcnemar
+from dfprivacy_inference.planning import differ, differences, flips, lives, shares, steps
 from dfprivacy_inference.proportions import Proportions, check_proportions, proportions
 from dfprivacy_inference.rank_results import KruskalWallis, MannWhitney, SurvivalTest, Wilcoxon
+from dfprivacy_inference.ranks import check_k, check_survival, check_two, kruskal, mannwhitneyu, survival_test
 from dfprivacy_inference.signed import check_pairs, wilcoxon
 from dfprivacy_inference.survival import SurvivalCurves, check_curves, kaplan_meier
 

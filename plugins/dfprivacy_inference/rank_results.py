@@ -12,7 +12,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.estimates import Estimate
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.wording import number, pvalue, sure
-from dfprivacy_inference.two_groups import Shapes, TwoGroups
+from dfprivacy_inference.groups import Shapes, TwoGroups
 
 if TYPE_CHECKING:
     from dfprivacy.inference.engine import Alternative

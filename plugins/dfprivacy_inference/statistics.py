@@ -8,27 +8,251 @@ value, has s_ij = 0. The proofs are in docs/explanation/inference.md.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_inference.scores import signed_ranks
-from dfprivacy_inference.taper import taper
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from dfprivacy import Column
-    from dfprivacy_inference.scores import Scores
 
 __all__ = [
     "COUNTED",
     "ERROR",
+    "GehanScores",
     "GroupRankSums",
+    "MidRanks",
     "RankSum",
+    "Scores",
     "SignedSum",
+    "Spread",
+    "products",
+    "signed_ranks",
+    "switch",
+    "taper",
 ]
+
+
+def switch(n: int, c: float) -> int:
+    """Give the smallest M from which on H(M) = 1/M.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, 2 or more.
+    c : float
+        The part of the sensitivity for the size, 0 to 1/2.
+
+    Returns
+    -------
+    int
+        The smallest M, from n/2 on, with (1 - 2c)(M + 1) at least 2(n - 1 - M).
+    """
+    last = math.floor((2 * n - 3 + 2 * c) / (3 - 2 * c))  # at most one below
+    while (1 - 2 * c) * (last + 1) < 2 * (n - 1 - last):
+        last += 1
+    return min(max(last, (n + 1) // 2), n)
+
+
+def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
+    """Give the factor H(M) by which a rank sum is multiplied before it is released, where groups are private.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows, 2 or more.
+    larger : array_like
+        M, the size of the larger group, at least n/2.
+    c : float
+        The part of the sensitivity for the size, 0 to 1/2.
+
+    Returns
+    -------
+    ndarray
+        The factor.
+
+    Notes
+    -----
+    Where one row can change its group, the rank sum D moves by up to n - 1, but only if nearly all of the n rows
+    are in one group; between groups alike, by half of that. H is as large as the rows allow: H(M) D, with c times
+    the size of the first group beside it, moves by 1 at most, in L1. The proof, and that this is the largest such
+    factor by its recursion, is in docs/explanation/inference.md.
+
+    Examples
+    --------
+    >>> taper(10, [5, 7, 10]) * 10
+    array([1.86666667, 1.42857143, 1.        ])
+    """
+    last, larger = switch(n, c), np.asarray(larger, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = (n - last) / last + 2 * (1 - c) * ((last - 1) / (larger - 1) - 1)
+        below = (larger - 1) / (n - larger) * rest / max(last - 1, 1)
+    return np.where(larger >= last, 1 / larger, below)
+
+
+Spread = Literal["ties", "variance"]
+
+
+class Scores(ABC):
+    """What compares two rows: antisymmetric, from -1 to 1.
+
+    The score of a row is half of how many others it surely exceeds, less those that surely exceed it. Scores are
+    given twice over, so that they are whole numbers.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        What it looks at.
+    gaps : tuple of Column
+        Those of which a missing value leaves a row out.
+    spread : {"ties", "variance"}
+        What tells how far the rank sum of one of two groups varies: ``"ties"``, the part τ that equal values leave
+        of the sum of squared scores; ``"variance"``, the variance κ of the rank sum itself. Both are divided by
+        n(n² - 1)/12.
+    moves : float
+        By how much one row moves it, times n + 1.
+    """
+
+    columns: tuple[Column, ...]
+    gaps: tuple[Column, ...]
+    spread: Spread
+    moves: float
+
+    def there(self, rows: Any) -> NDArray[np.bool_]:
+        """Tell which rows are compared."""
+        gone = np.zeros(rows.size, dtype=np.bool_)
+        for column in self.gaps:
+            gone |= rows.missing(column)
+        return ~gone
+
+    @abstractmethod
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of each group, times two, and compute the spread times n(n² - 1).
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        place : ndarray
+            The number of each row's group; that of the groups for a row that is not compared.
+        groups : int
+            How many groups there are.
+
+        Returns
+        -------
+        tuple of list of int, and int
+            Exact numbers.
+        """
+
+
+class MidRanks(Scores):
+    """Ranks, those of equal values the middle ones, less (n + 1)/2.
+
+    Parameters
+    ----------
+    column : Column
+        The numbers.
+    gaps : tuple of Column
+        The column, if rows without a value are left out.
+    """
+
+    spread: Spread = "ties"
+    moves = 3.0
+
+    def __init__(self, column: Column, gaps: tuple[Column, ...] = ()) -> None:
+        self.columns, self.gaps, self.column = (column,), gaps, column
+
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of each group, times two, and compute τ times n(n² - 1)."""
+        there = place < groups
+        doubled, place = self.doubled(rows, there), place[there]
+        return [int(doubled[place == group].sum()) for group in range(groups)], 3 * products(doubled, doubled)
+
+    def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Compute the scores of some rows among themselves, times two."""
+        from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
+
+        values = rows.values(self.column)[there]
+        return np.asarray(np.rint(2 * rankdata(values)).astype(np.int64) - (len(values) + 1))
+
+
+class GehanScores(Scores):
+    """Gehan's scores of times in two groups, some of which are censored.
+
+    Parameters
+    ----------
+    time, event : Column
+        Times, and whether they are those of an event: of two categories, the larger of which says so.
+    gaps : tuple of Column
+        Those of which a missing value leaves a row out.
+    """
+
+    spread: Spread = "variance"
+    moves = 1.5
+
+    def __init__(self, time: Column, event: Column, gaps: tuple[Column, ...] = ()) -> None:
+        self.columns, self.gaps, self.time, self.event = (time, event), gaps, time, event
+        self._code = (event.categories or ()).index(1)  # True is 1
+
+    def there(self, rows: Any) -> NDArray[np.bool_]:
+        """Return which rows are compared: those with a time, of which it is known whether it is an event's."""
+        known: NDArray[np.bool_] = rows.codes(self.event) < len(self.event.categories or ())
+        return super().there(rows) & known
+
+    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Add up the scores of both groups, times two, and compute κ times n(n² - 1): three times Σ r₁r₂ of events.
+
+        An event adds the number at risk in the other group to the score of its own group, with a minus. Equal times
+        are together for the scores; for κ they are one event after the other, those of the first group first, and
+        censored times last.
+        """
+        there = place < groups
+        times, happened = rows.values(self.time)[there], rows.codes(self.event)[there] == self._code
+        order = np.lexsort((place[there], ~happened, times))
+        times, happened, second = times[order], happened[order], place[there][order] == 1
+        before = np.append(0, np.cumsum(second))
+        at = np.arange(len(times))
+        together = np.maximum.accumulate(np.where(np.append(True, times[1:] > times[:-1])[: len(at)], at, 0))
+
+        def at_risk(since: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            of_second = before[-1] - before[since]
+            return len(at) - since - of_second, of_second
+
+        first_then, second_then = at_risk(together)
+        one = int(first_then[happened & second].sum()) - int(second_then[happened & ~second].sum())
+        first_left, second_left = at_risk(at)
+        return [one, -one], 3 * products(first_left[happened], second_left[happened])
+
+
+def signed_ranks(differences: NDArray[np.float64]) -> int:
+    """Add up the ranks of absolute differences with their signs, zeros ranked as well (Pratt): W.
+
+    Parameters
+    ----------
+    differences : ndarray
+        Any.
+
+    Returns
+    -------
+    int
+        The sum of the signs of d_i + d_j over all i <= j.
+    """
+    from scipy.stats import rankdata
+
+    ranks = np.rint(2 * rankdata(np.abs(differences))).astype(np.int64)
+    return int((np.sign(differences).astype(np.int64) * ranks).sum()) // 2
+
+
+def products(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
+    """Add up products of whole numbers, exactly."""
+    most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
+    steps = range(0, len(first), max(1, 2**62 // most))
+    return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)
+
 
 Relation = Literal["replace_one", "add_remove"]
 
@@ -61,12 +285,22 @@ class _OfGroups(OfRows):
         by: Column,
         codes: tuple[int, ...],
         n: int | None,
-        known: tuple[int, ...] | None,
+        known: tuple[int, ...] | None = None,
+        *,
+        sizes: float = 0.0,
+        complete: float = 0.0,
         ties: float = 0.0,
     ) -> None:
-        self.scores, self.by, self.codes = scores, by, codes
-        self.n, self.known, self.ties = n, known, ties
+        self.scores, self.by, self.codes, self.n, self.known = scores, by, codes, n, known
+        self.sizes, self.complete, self.ties = sizes, complete, ties
         self.columns = (*scores.columns, by)
+        self._parts = np.array(self._shares())
+        self.weights: NDArray[np.float64] = np.where(self._parts > 0, self._parts, 1.0)  # 1 for what is not told
+        self.shape = self.weights.shape
+
+    @abstractmethod
+    def _shares(self) -> Any:
+        """Return what each coordinate is multiplied by, 0 for what is not told."""
 
     def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
         """Give the rank sums times two, the sizes, and the spread of the scores times n(n² - 1)."""
@@ -109,7 +343,7 @@ class RankSum(_OfGroups):
         The categories that are compared.
     n : int or None
         Number of all rows, or of those of public groups; None where it is private.
-    rows : tuple of two int, or None
+    known : tuple of two int, or None
         Rows of each group, where they are public.
     sizes : float
         The part of the sensitivity for the size of the first group, at most 1/2; 0: it is not told.
@@ -119,28 +353,12 @@ class RankSum(_OfGroups):
         What the spread takes beside 1; 0: it is not told.
     """
 
-    shape = (4,)
-
-    def __init__(
-        self,
-        scores: Scores,
-        by: Column,
-        codes: tuple[int, ...],
-        n: int | None,
-        rows: tuple[int, int] | None = None,
-        *,
-        sizes: float = 0.0,
-        complete: float = 0.0,
-        ties: float = 0.0,
-    ) -> None:
-        super().__init__(scores, by, codes, n, rows, ties)
-        self.sizes, self.complete = sizes, complete
+    def _shares(self) -> Any:
+        n, known = self.n, self.known
         if n is None:
-            self._parts = np.array([1.0, COUNTED, COUNTED, 4 * ties])
-        else:
-            told = (1.0, sizes, complete) if rows is None else (1 / max(rows), complete / 2, complete / 2)
-            self._parts = np.array([*told, ties * (n + 1) / scores.moves]) / (1 + ties)
-        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
+            return [1.0, COUNTED, COUNTED, 4 * self.ties]
+        told = (1.0, self.sizes, self.complete) if known is None else (1 / max(known), *[self.complete / 2] * 2)
+        return np.array([*told, self.ties * (n + 1) / self.scores.moves]) / (1 + self.ties)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
@@ -175,31 +393,13 @@ class GroupRankSums(_OfGroups):
         What τ takes beside 1; 0: it is not told.
     """
 
-    def __init__(
-        self,
-        scores: Scores,
-        by: Column,
-        codes: tuple[int, ...],
-        n: int | None,
-        *,
-        known: tuple[int, ...] | None = None,
-        sizes: float = 0.0,
-        ties: float = 0.0,
-    ) -> None:
-        super().__init__(scores, by, codes, n, known, ties)
-        each = COUNTED if n is None else sizes / 2
+    def _shares(self) -> Any:
+        n, known, groups = self.n, self.known, len(self.codes)
         if n is None:
-            most, of_rows, of_ties = 1.0, 1.0, 0.0
-        else:
-            most, of_rows, of_ties = (
-                n - (1 if known is None else min(known)),
-                1 + ties,
-                ties * (n + 1) / scores.moves,
-            )
-            of_rows += 0.0 if known is not None else sizes
-        self._parts = np.array([1 / most, *[each] * len(codes), of_ties]) / of_rows
-        self.weights: NDArray[np.float64] = _one_for_none(self._parts)
-        self.shape = self.weights.shape
+            return [1.0, *[COUNTED] * groups, 0.0]
+        most = n - (1 if known is None else min(known))
+        parts = [1 / most, *[self.sizes / 2] * groups, self.ties * (n + 1) / self.scores.moves]
+        return np.array(parts) / (1 + self.ties + (self.sizes if known is None else 0.0))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute them, weights included."""
@@ -276,8 +476,3 @@ class SignedSum(OfRows):
             return 1.0 if relation == "add_remove" or norm == math.inf else 2.0
         added = 1.5 if norm == math.inf else 1.5 + COUNTED
         return added if relation == "add_remove" else 2.0
-
-
-def _one_for_none(parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give weights: 1 for coordinates that are not told."""
-    return np.where(parts > 0, parts, 1.0)

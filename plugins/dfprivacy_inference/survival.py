@@ -16,8 +16,7 @@ from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, number
 from dfprivacy_inference.asking import check_apart, public_sizes
-from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.lifetables import LifeTable, check_times, edges_of
+from dfprivacy_inference.curves import Curve, LifeTable, check_times, edges_of
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue

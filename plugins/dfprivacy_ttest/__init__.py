@@ -7,12 +7,10 @@ Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_ttest.assuming import means
 from dfprivacy_ttest.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_ttest.exact import exact_power, exact_size
-from dfprivacy_ttest.expecting import findings
 from dfprivacy_ttest.mechanisms import check_t, check_z, ttest, ztest
-from dfprivacy_ttest.planning import minimum_detectable_effect, power, sample_size
+from dfprivacy_ttest.planning import findings, means, minimum_detectable_effect, power, sample_size
 from dfprivacy_ttest.result import TTest
 
 __all__ = [

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, mechanism
+import numpy as np
+
+from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
 from dfprivacy.estimates import measure_moments, public_sizes
+from dfprivacy.features import RowFeatures
 from dfprivacy.inference.engine import Alternative
 from dfprivacy.inference.moments import NoisyMoments
+from dfprivacy.release import NoisyValue
 from dfprivacy.schema import chosen_groups
+from dfprivacy_ttest.parameters import Queries
 from dfprivacy_ttest.result import TTest, conclude
-from dfprivacy_ttest.separately import Queries, measure_one_by_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
-
-    from dfprivacy.release import NoisyValue
 
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["check_t", "check_z", "moments", "ttest", "ztest"]
+__all__ = ["Power", "check_t", "check_z", "moments", "ttest", "ztest"]
 
 
 @mechanism(columns={"column": "numeric", "by": "category"})
@@ -275,12 +277,58 @@ def _measure(
     pair: tuple[Any, ...] | None = None,
     queries: Queries = "jointly",
 ) -> Measured:
-    """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private."""
+    """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private.
+
+    One by one, each with an equal part of epsilon, if the queries are to be separate: as the reference asks.
+    """
     if queries == "jointly":
         return measure_moments(curator, column, nan_policy, by, pair)
     sizes = public_sizes(curator, by, pair)
     gaps = curator.gaps([column], nan_policy)
-    return measure_one_by_one(curator, column, by, pair, gaps, count=sizes is None or bool(gaps)), sizes
+    count = [features.Count()] if sizes is None or gaps else []
+    quantities: list[RowFeatures] = [Power(column, 1), Power(column, 2), *count]
+    measured = []
+    for quantity in quantities:
+        of = features.Given(*gaps, of=quantity) if gaps else quantity
+        asked = of if by is None else features.OneHot(by, groups=pair) * of
+        measured.append(curator.sum(asked, share=Fraction(1, len(quantities))))
+    values, scales = (
+        np.concatenate(each, axis=-1) for each in zip(*((m.values, m.scales) for m in measured), strict=True)
+    )
+    return NoisyValue(values, scales, measured[0].noise, id=" ".join(each.id for each in measured)), sizes
+
+
+class Power(RowFeatures):
+    """A number that is mapped from its bounds to y in [-1, 1], or its square.
+
+    Two values of y are 2 apart at most, two squares 1.
+
+    Parameters
+    ----------
+    column : Column
+        A column with bounds.
+    exponent : {1, 2}
+        1 for y, 2 for its square.
+    """
+
+    shape = (1,)
+
+    def __init__(self, column: Column, exponent: Literal[1, 2]) -> None:
+        self.columns = (column,)
+        self.exponent = exponent
+
+    def rows(self, batch: Any) -> NDArray[np.float64]:
+        """Return the powers of a batch."""
+        y: NDArray[np.float64] = np.array(batch.standardized(self.columns[0])).reshape(-1, 1)
+        return y if self.exponent == 1 else y * y
+
+    def radius(self, norm: float) -> float:  # noqa: ARG002 - a number has one length
+        """Largest absolute value."""
+        return 1.0
+
+    def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Largest distance of two."""
+        return 0.0 if self.columns[0].name in public else 2.0 / self.exponent
 
 
 def moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Method", "parameter", "textbook"]
+__all__ = ["Method", "Queries", "parameter", "textbook"]
 
 Method = Literal["conv", "naive"]
+Queries = Literal["jointly", "separately"]
 
 
 def parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:

@@ -9,69 +9,79 @@ No function here reads data: effect, standard deviation and mean are what you ex
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
+from dfprivacy import Column, Curator, Probability, Range
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.clipped import WEIGHT
-from dfprivacy.inference.engine import Alternative
+from dfprivacy.inference.engine import Alternative, infer
 from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.inference.planning import effect_for, rows_for
 from dfprivacy.inference.planning import power as power_of
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.schema import as_probability
-from dfprivacy_ttest.parameters import parameter
+from dfprivacy_ttest.mechanisms import moments
+from dfprivacy_ttest.parameters import Queries, parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
-__all__ = ["Neighbors", "detectable", "minimum_detectable_effect", "power", "power_with", "sample_size"]
+__all__ = ["Neighbors", "findings", "means", "minimum_detectable_effect", "power", "sample_size"]
 
 Neighbors = Literal["replace_one", "add_remove"]
 _MOST_ROWS = 2**40
+_NOISY = 2.0  # times the error of sampling
+_LOOSE = 1.0  # from this many on ranks find more
+_TABLES = 256
 
 
-def power_with(
-    sums: NoisyMoments,
-    sizes: Sequence[int],
-    effect: float,
-    *,
-    sd: float,
-    mean: float | None,
-    alternative: Alternative,
-    alpha: float,
-    sigma: float | None = None,
-    tables: int = 1024,
-) -> float:
-    """Return the power of a test with the noise of a release.
+@dataclass(frozen=True)
+class _Planned:
+    """A test to come.
 
-    Parameters
+    Attributes
     ----------
     sums : NoisyMoments
-        A release with this noise and these bounds; its values do not matter.
-    sizes : sequence of int
-        Rows of each group.
-    effect, sd, mean, alternative, alpha
+        A release with its noise and bounds; the values do not matter.
+    sd, mean, alternative, alpha
         As in `power`.
     sigma : float, optional
         The standard deviation, where it is known to the test.
     tables : int
-        How many releases it is the share of.
-
-    Returns
-    -------
-    float
-        The power.
+        Of how many releases a power is the share.
     """
-    mean = sums.mid if mean is None else mean
-    two = len(sizes) > 1
-    means = [mean + effect / 2, mean - effect / 2] if two else [mean + effect]
-    expected = sums.simulated(sizes, means, [sd] * len(sizes), tables)
-    null = 0.0 if two else mean
-    tested = parameter(len(sizes), sigma=sigma)
-    return power_of(expected, tested, null=null, alternative=alternative, alpha=alpha)
+
+    sums: NoisyMoments
+    sd: float
+    mean: float | None
+    alternative: Alternative
+    alpha: float
+    sigma: float | None = None
+    tables: int = 1024
+
+    def power(self, sizes: Sequence[int], effect: float) -> float:
+        """Return its power in groups of these sizes; an error if the effect does not fit between the bounds."""
+        if not abs(effect) <= 2 * self.sums.half:
+            raise ArgumentError(
+                f"effect={effect} does not fit between the bounds.",
+                "Give effect and sd in the units of bounds=; the default bounds are (-1, 1).",
+            )
+        mean, two = self.sums.mid if self.mean is None else self.mean, len(sizes) > 1
+        means = [mean + effect / 2, mean - effect / 2] if two else [mean + effect]
+        expected = self.sums.simulated(sizes, means, [self.sd] * len(sizes), self.tables)
+        tested, null = parameter(len(sizes), sigma=self.sigma), 0.0 if two else mean
+        return power_of(expected, tested, null=null, alternative=self.alternative, alpha=self.alpha)
+
+    def detectable(self, sizes: Sequence[int], power: float) -> float:
+        """Return the smallest effect, without its sign, that it finds with this power."""
+        sign = -1.0 if self.alternative == "less" else 1.0
+        return effect_for(power, lambda effect: self.power(sizes, sign * effect), 2 * self.sums.half)
 
 
 def power(
@@ -138,9 +148,8 @@ def power(
     0.93
     """
     sizes = _sizes(n, n2)
-    sums = _release(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
-    _check_effect(effect, sums)
-    return power_with(sums, sizes, effect, sd=sd, mean=mean, alternative=alternative, alpha=alpha)
+    test = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    return test.power(sizes, effect)
 
 
 def sample_size(
@@ -191,9 +200,8 @@ def sample_size(
     True
     """
     groups = 1 if ratio is None else 2
-    sums = _release(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    test = _planned(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
-    _check_effect(effect, sums)
     if effect == 0 or (alternative == "greater" and effect < 0) or (alternative == "less" and effect > 0):
         raise ArgumentError(
             f"No sample is large enough to find effect={effect} with alternative={alternative!r}.",
@@ -203,8 +211,7 @@ def sample_size(
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
     def found(n: int) -> float:
-        sizes = [n] if ratio is None else [n, max(2, round(ratio * n))]
-        return power_with(sums, sizes, effect, sd=sd, mean=mean, alternative=alternative, alpha=alpha)
+        return test.power([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
 
     return rows_for(power, found)
 
@@ -260,24 +267,82 @@ def minimum_detectable_effect(
     inf
     """
     sizes = _sizes(n, n2)
-    sums = _release(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    test = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
-    return detectable(sums, sizes, power, sd=sd, mean=mean, alternative=alternative, alpha=alpha)
+    return test.detectable(sizes, power)
 
 
-def detectable(
-    sums: NoisyMoments, sizes: Sequence[int], power: float, *, alternative: Alternative, **test: Any
-) -> float:
-    """Return the smallest effect that a test with the noise of a release finds; as `power_with`."""
+def findings(
+    curator: Curator,
+    column: Column,
+    *,
+    by: Column | None = None,
+    popmean: float = 0.0,
+    sigma: float | None = None,
+    alternative: Alternative = "two-sided",
+    alpha: float = 0.05,
+    queries: Queries = "jointly",
+    **_: Any,
+) -> Mapping[str, Any]:
+    """Say what the test could find out, from public numbers only; for ``explain``."""
+    if not curator.measured:  # of public columns, with no noise
+        return {}
+    groups, sums = (1 if by is None else 2), moments(curator.planned, column, queries)
+    sd = column.half / 2 if sigma is None else sigma
+    test = _Planned(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _TABLES)
+    given = f"with probability 0.8, if the standard deviation is {sd:.3g}"
+    if sums.rows is not None:
+        sizes = [int(rows) for rows in sums.rows]
+        return {f"smallest effect found {given}": test.detectable(sizes, 0.8), **_about_noise(sums, sizes, sd)}
+    effect = column.half / 10
     sign = -1.0 if alternative == "less" else 1.0
-    return effect_for(
-        power,
-        lambda effect: power_with(sums, sizes, sign * effect, alternative=alternative, **test),
-        2 * sums.half,
-    )
+    rows = rows_for(0.8, lambda n: test.power([n] * groups, sign * effect))
+    size, supposed = curator.supposed_size
+    alike = [max(size // groups, 2)] * groups  # the best that groups of private sizes can be
+    return {
+        f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{' in each group' * (groups > 1)}",
+        **_about_noise(sums, alike, sd, supposed and f" if {supposed}"),
+    }
 
 
-def _release(
+def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
+    """Say how much of the error the noise will be, and what would help where it is most of it."""
+    expected = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
+    noise = float(np.median(infer(expected, parameter(len(sizes)), _TABLES).noise_standard_error))
+    times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
+    findings: dict[str, Any] = {f"expected standard error from noise{given}": noise}
+    if times > _NOISY:
+        findings[f"privacy noise will be {times:.2g} times the sampling error{given}"] = (
+            f"to make them equal: {times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data "
+            f"fit, or {times**2:.2g} times the rows"
+        )
+    if times > _LOOSE:
+        ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
+        findings["the bounds are wide for this spread"] = f"{ranks}() compares ranks, which bounds do not affect"
+    return {**findings, "expected relative error": noise / sd}
+
+
+def means(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    by: Column | None = None,
+    groups: Sequence[Any] | None = None,
+    popmean: float = 0.0,
+    sigma: float | None = None,
+    *,
+    effect: float = 0.5,
+    spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
+    first: Probability | None = None,
+) -> dict[str, Any]:
+    """Make normal values, the first group above the second, or all above popmean, by the effect, in sds."""
+    if by is not None:
+        return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
+    sd = spread_of(column, sigma if spread is None else spread)
+    return {column.name: popmean + sd * (effect + rng.normal(size=n))}
+
+
+def _planned(
     epsilon: float,
     groups: int,
     sd: float,
@@ -288,8 +353,8 @@ def _release(
     neighbors: Neighbors,
     fixed_groups: bool,  # noqa: FBT001 - as the callers have it
     nan_policy: NanPolicy,
-) -> NoisyMoments:
-    """Return a release with the noise of a test to come; an error if an argument is out of range."""
+) -> _Planned:
+    """Return a test to come; an error if an argument is out of range."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ArgumentError(f"bounds={bounds} are not an interval.", "Give (low, high) with low < high.")
@@ -316,21 +381,14 @@ def _release(
     weights = {"private": (1, 1, 0.5), "beside": (1, 0.5, 1), "known": (1, 0.5)}[form]
     laws = [NoiseLaw(scale / weight) for weight in weights]
     rows = np.full(groups, 2.0) if known else None
-    return NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
+    sums = NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
+    return _Planned(sums, sd, mean, alternative, alpha)
 
 
 def _sizes(n: int, n2: int | None) -> list[int]:
     if not (2 <= n <= _MOST_ROWS and (n2 is None or 2 <= n2 <= _MOST_ROWS)):  # noqa: PLR2004
         raise ArgumentError(f"n={n} or n2={n2} is out of range.", "A t-test needs two rows in every group.")
     return [n] if n2 is None else [n, n2]
-
-
-def _check_effect(effect: float, sums: NoisyMoments) -> None:
-    if not abs(effect) <= 2 * sums.half:
-        raise ArgumentError(
-            f"effect={effect} does not fit between the bounds.",
-            "Give effect and sd in the units of bounds=; the default bounds are (-1, 1).",
-        )
 
 
 def _check_power(power: float, alpha: float) -> None:

@@ -14,8 +14,7 @@ from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.wording import limited, number, sure
-from dfprivacy_ttest.parameters import Method, parameter, textbook
-from dfprivacy_ttest.separately import Queries
+from dfprivacy_ttest.parameters import Method, Queries, parameter, textbook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,14 +49,13 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
     estimate, error, p = (
         float(each) for each in (found.estimate, found.standard_error, found.pvalue(null, alternative))
     )
-    plain = sums.estimate
     if method == "naive":
         known: tuple[str, ...] = () if math.isfinite(p) else (_UNDEFINED,)
     else:
         known = notes(found, sums, p, asked["alpha"], alternative, normal=sigma is not None)
-    lost = sums.missing
+    missing, missing_standard_error = sums.missing or (None, None)
     return TTest(
-        **{"by": None, "groups": None, "equal_var": False, "queries": "jointly", **asked},
+        **asked,
         sigma=sigma,
         method=method,
         term="mean" if groups == 1 else "difference of means",
@@ -70,10 +68,10 @@ def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method =
         estimate=estimate,
         standard_error=error,
         noise_standard_error=float(found.noise_standard_error),
-        means=tuple(plain.mean[:, 0].tolist()),
+        means=tuple(sums.estimate.mean[:, 0].tolist()),
         sizes=tuple(sums.size.tolist()),
-        missing=None if lost is None else lost[0],
-        missing_standard_error=None if lost is None else lost[1],
+        missing=missing,
+        missing_standard_error=missing_standard_error,
         low=float(low),
         high=float(high),
         notes=(*sums.limits(asked.get("groups") or (), "mean"), *known),
@@ -119,11 +117,11 @@ class TTest(Estimate):
     sizes: tuple[float, ...]
     missing: float | None
     missing_standard_error: float | None
-    by: str | None
-    groups: tuple[Any, ...] | None
+    by: str | None = None
+    groups: tuple[Any, ...] | None = None
     popmean: float
     sigma: float | None
-    equal_var: bool
+    equal_var: bool = False
     method: Method
     queries: Queries = "jointly"
 
@@ -143,8 +141,7 @@ class TTest(Estimate):
         """Return the estimate and the means under draws of the noise."""
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
         tested = parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
-        plain = sums.estimate
-        return {"estimate": tested(plain)[0][..., 0], "means": tuple(plain.mean[..., 0].T)}
+        return {"estimate": tested(sums.estimate)[0][..., 0], "means": tuple(sums.estimate.mean[..., 0].T)}
 
     _shown = (
         *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high", "standard_error"),

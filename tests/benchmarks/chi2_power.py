@@ -28,9 +28,9 @@ from scipy.special import chdtrc, chdtri
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE
+from dfprivacy_chi2.inference import SignedDifference
 from dfprivacy_chi2.laws import by_binomials
-from dfprivacy_chi2.omitted import Omitted
-from dfprivacy_chi2.signed import SignedDifference
+from dfprivacy_chi2.nulls import Omitted
 from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, tight_sensitivity, unit_circle_norm
 
 ALPHA = 0.05

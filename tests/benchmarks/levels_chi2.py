@@ -26,9 +26,8 @@ from scipy.special import bdtrc
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, TAU
-from dfprivacy_chi2.omitted import Omitted
-from dfprivacy_chi2.signed import SignedDifference
-from dfprivacy_chi2.table import NoisyTable
+from dfprivacy_chi2.inference import NoisyTable, SignedDifference
+from dfprivacy_chi2.nulls import Omitted
 from dfprivacy_chi2.tables import tight_sensitivity, unit_circle_norm
 
 CUTS = {

@@ -26,12 +26,9 @@ from scipy.stats import norm, rankdata
 
 from dfprivacy.inference.counts import NoisyCounts
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_inference.k_groups import SHARE, SeveralGroups
-from dfprivacy_inference.scores import GehanScores, MidRanks, Spread
+from dfprivacy_inference.groups import COMPLETE, ENOUGH, SHARE, SIZES, TIES, SeveralGroups, TwoGroups
 from dfprivacy_inference.signed import Differences, sign_pvalue
-from dfprivacy_inference.statistics import COUNTED
-from dfprivacy_inference.taper import taper
-from dfprivacy_inference.two_groups import COMPLETE, ENOUGH, SIZES, TIES, TwoGroups
+from dfprivacy_inference.statistics import COUNTED, GehanScores, MidRanks, Spread, taper
 
 BINS = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
 SYMMETRIC = ("normal", "uniform", "t3", "coin", "constant")

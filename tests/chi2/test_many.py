@@ -16,8 +16,7 @@ import dfprivacy as dp
 from dfprivacy.testing.noise import seeded_noise
 from dfprivacy_chi2 import Chi2Many
 from dfprivacy_chi2.laws import by_binomials
-from dfprivacy_chi2.nulls import nearest_half
-from dfprivacy_chi2.omitted import Omitted
+from dfprivacy_chi2.nulls import Omitted, nearest_half
 
 NAMES = (f"many-{number}" for number in itertools.count())
 ENGINES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars lazy": pl.LazyFrame}

@@ -8,8 +8,7 @@ from scipy import stats
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.signed import SignedDifference
-from dfprivacy_chi2.table import NoisyTable
+from dfprivacy_chi2.inference import NoisyTable, SignedDifference
 from dfprivacy_chi2.tables import tight_sensitivity
 
 DESIGNS = [(20, 20, 1.0), (100, 100, 0.1), (100, 100, 1.0), (30, 170, 0.5), (400, 400, 0.05)]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfprivacy_chi2.laws import by_binomials
-from dfprivacy_chi2.omitted import Omitted, _above, _density, _law
+from dfprivacy_chi2.laws import beyond, by_binomials, density
+from dfprivacy_chi2.nulls import Omitted
 
 SHARES = (0.02, 0.1, 0.2, 0.35, 0.5)
 SCALES = [(2.0,), (0.1,), (1.0, 3.0), (0.05, 0.08)]
@@ -85,7 +85,7 @@ def test_the_law_of_two_sums_is_that_of_their_difference(rows, p):
     exact = np.convolve(weights, weights[::-1])[rows:]
     exact[1:] *= 2
 
-    found = _law(rows, p * (1 - p))
+    found = Omitted(rows, p)._weights
 
     assert found == pytest.approx(exact[: len(found)], abs=1e-14)
 
@@ -98,23 +98,23 @@ def test_tails_and_densities_of_the_noise(scales):
 
     for y in np.array([-4.0, -0.2, 0.3, 2.0, 9.0]) * max(scales):
         step = 1e-5 * max(scales)
-        slope = (_above(np.array(y - step), *scales) - _above(np.array(y + step), *scales)) / (2 * step)
-        assert _above(np.array(y), *scales) == pytest.approx(np.mean(drawn > y), abs=0.009)
-        assert slope == pytest.approx(_density(np.array(y), *scales), rel=1e-5)
+        slope = (beyond(np.array(y - step), *scales) - beyond(np.array(y + step), *scales)) / (2 * step)
+        assert beyond(np.array(y), *scales) == pytest.approx(np.mean(drawn > y), abs=0.009)
+        assert slope == pytest.approx(density(np.array(y), *scales), rel=1e-5)
 
 
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("rows", [3, 4000])
 def test_the_bound_is_the_least_mean_over_the_tangents(rows, scales):
     """Added up count by count, h is the larger of tail and tangent up to t, and the tangent beyond."""
-    weights = _law(rows, 0.25)
+    weights = Omitted(rows)._weights
     points = np.arange(len(weights), dtype=float)
 
     def bounded(t):
         bounds = []
         for y in np.linspace(0.0, 40.0, 81) * max(scales):
-            tangent = _above(-y, *scales) + _density(y, *scales) * (points - t - y)
-            h = np.where(points <= t, np.maximum(_above(t - points, *scales), tangent), tangent)
+            tangent = beyond(-y, *scales) + density(y, *scales) * (points - t - y)
+            h = np.where(points <= t, np.maximum(beyond(t - points, *scales), tangent), tangent)
             bounds.append(h @ weights)
         return min(1.0, *bounds)
 

@@ -9,8 +9,8 @@ from scipy import stats
 from dfprivacy import ArgumentError
 from dfprivacy_chi2 import power, sample_size
 from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.inference import SignedDifference
 from dfprivacy_chi2.nulls import norm_law
-from dfprivacy_chi2.signed import SignedDifference
 from dfprivacy_chi2.tables import paper_sensitivity
 
 CELLS = [

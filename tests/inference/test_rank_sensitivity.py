@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dfprivacy import Column
-from dfprivacy_inference.scores import GehanScores, MidRanks
 from dfprivacy_inference.statistics import (
+    GehanScores,
     GroupRankSums,
+    MidRanks,
     RankSum,
     SignedSum,
 )

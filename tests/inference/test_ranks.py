@@ -13,11 +13,9 @@ import dfprivacy as dp
 from dfprivacy.inference.counts import NoisyCounts
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing.noise import seeded_noise
-from dfprivacy_inference.k_groups import SeveralGroups, pvalue_of_t
-from dfprivacy_inference.scores import MidRanks, products, signed_ranks
+from dfprivacy_inference.groups import SeveralGroups, TwoGroups, pvalue_of_t
 from dfprivacy_inference.signed import Differences, sign_pvalue
-from dfprivacy_inference.taper import taper
-from dfprivacy_inference.two_groups import TwoGroups
+from dfprivacy_inference.statistics import MidRanks, products, signed_ranks, taper
 
 COUNT = itertools.count()
 TERMS = {

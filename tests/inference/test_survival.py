@@ -11,10 +11,9 @@ from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 
 import dfprivacy as dp
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_inference.curves import Curve, cumulated_hazard
-from dfprivacy_inference.lifetables import LifeTable
-from dfprivacy_inference.scores import GehanScores
-from dfprivacy_inference.two_groups import TwoGroups
+from dfprivacy_inference.curves import Curve, LifeTable, cumulated_hazard
+from dfprivacy_inference.groups import TwoGroups
+from dfprivacy_inference.statistics import GehanScores
 
 COUNT = itertools.count()
 TERMS = {

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dfprivacy_inference.taper import switch, taper
+from dfprivacy_inference.statistics import switch, taper
 
 
 @pytest.mark.parametrize(

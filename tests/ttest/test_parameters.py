@@ -14,7 +14,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes, skewness, unreliable, worst_pvalue
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_ttest.distributions import normal_laplace_cdf, normal_two_laplace_cdf
+from dfprivacy_ttest.exact import normal_laplace_cdf, normal_two_laplace_cdf
 from dfprivacy_ttest.parameters import parameter, textbook
 
 ALTERNATIVES = ["two-sided", "less", "greater"]

@@ -17,8 +17,8 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing.noise import seeded_noise
+from dfprivacy_ttest.mechanisms import Power
 from dfprivacy_ttest.parameters import parameter, textbook
-from dfprivacy_ttest.separately import Power
 
 NAMES = (f"separately-{number}" for number in itertools.count())
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)

@@ -28,7 +28,7 @@ from scipy.special import chdtri
 from dfprivacy_chi2 import nulls, power, type_ii_bound
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import by_binomials, by_margin
-from dfprivacy_chi2.omitted import Omitted
+from dfprivacy_chi2.nulls import Omitted
 from dfprivacy_chi2.tables import (
     chi2_sensitivity,
     chi2_statistic,

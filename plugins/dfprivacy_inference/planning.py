@@ -1,33 +1,50 @@
-"""What could be found, and how accurately, said before anything is paid, from public numbers only."""
+"""What could be found, said before anything is paid, and made-up rows in which there is something to find."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from dfprivacy import ArgumentError, Column, Probability, Range
 from dfprivacy.inference.counts import EVEN, NoisyCounts, difference, share, share_of
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.planning import effect_for, power
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.made_up import groups_in_steps, labels, shares_of, spread_of
 from dfprivacy.schema import chosen_groups
-from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.lifetables import edges_of
+from dfprivacy_inference.curves import Curve, edges_of
 from dfprivacy_inference.mcnemar import of_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from dfprivacy import Column, Curator
+    from numpy.typing import NDArray
+
+    from dfprivacy import Curator
     from dfprivacy.inference.counts import Counts
     from dfprivacy.inference.engine import Alternative
+    from dfprivacy_inference.proportions import Proportions
 
-__all__ = ["expect_curves", "expect_means", "expect_pairs", "expect_shares", "finds"]
+__all__ = [
+    "differ",
+    "differences",
+    "expect_curves",
+    "expect_means",
+    "expect_pairs",
+    "expect_shares",
+    "finds",
+    "flips",
+    "lives",
+    "shares",
+    "steps",
+]
 
 POWER = 0.8
 """Of what is called found."""
@@ -226,3 +243,122 @@ def expect_curves(
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     band = f"width of the band where {curve.survival[at]:.0%} are left, no time censored{assumption}"
     return {band: float(high[at] - low[at])}
+
+
+Spread = Annotated[float, Range(1e-12, 1e300)] | None
+Rows = dict[str, Any]
+
+
+def steps(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    by: Column,
+    groups: Sequence[Any] | None,
+    *,
+    effect: float = 0.5,
+    spread: Spread = None,
+    first: Probability | None = None,
+) -> Rows:
+    """Make normal groups, each above the next by the effect, in standard deviations."""
+    return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
+
+
+def differences(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    other: Column | None,
+    popmean: float,
+    *,
+    effect: float = 0.5,
+    spread: Spread = None,
+) -> Rows:
+    """Make normal differences, the effect above 0, in standard deviations."""
+    d = popmean + spread_of(column, spread) * (effect + rng.normal(size=n))
+    if other is None:
+        return {column.name: d}
+    base = np.full(n, np.clip(other.mid, column.low - popmean, column.high - popmean))
+    return {column.name: base + d, other.name: base}
+
+
+def shares(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    by: Column | None,
+    success: Any,
+    groups: Sequence[Any] | None,
+    *,
+    effect: float = 0.1,
+    share: Probability = 0.5,
+    first: Probability | None = None,
+) -> Rows:
+    """Make a share with the outcome in all groups but the first, where it is larger by the effect."""
+    hit = (column.categories or ())[column.code(success)]
+    return shares_of(rng, n, column, hit, by, groups, effect, share, first)
+
+
+def differ(release: Proportions) -> bool:
+    """Tell whether the interval of the first two shares' difference leaves 0 out."""
+    _, (low, high) = release.difference
+    return low > 0 or high < 0
+
+
+def flips(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    other: Column,
+    success: Any,
+    *,
+    effect: float = 0.1,
+    discordant: Probability = 0.25,
+) -> Rows:
+    """Make pairs of outcomes, some discordant, of which the first happens more often by the effect."""
+    if not abs(effect) <= discordant:
+        raise ArgumentError(
+            f"Shares that are {abs(effect):g} apart need more than {discordant:g} discordant rows.", "Assume more."
+        )
+    u = rng.random(n)
+    one = u < (discordant + effect) / 2
+    two = (u >= (discordant + effect) / 2) & (u < discordant)
+    both = rng.random(n) < 0.5  # noqa: PLR2004 - of the others
+
+    def values(column: Column, happened: NDArray[np.bool_]) -> NDArray[Any]:
+        known = column.categories or ()
+        hit = known[column.code(success)]
+        miss = next((each for each in known if each != hit), hit)
+        return np.asarray(np.array([miss, hit], dtype=object)[happened.astype(int)])
+
+    return {
+        column.name: values(column, one | (both & ~two)),
+        other.name: values(other, two | (both & ~one)),
+    }
+
+
+def lives(
+    rng: np.random.Generator,
+    n: int,
+    time: Column,
+    event: Column,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    *,
+    ratio: Annotated[float, Range(1e-3, 1e3)] = 1.5,
+    censored: Probability | None = None,
+    first: Probability | None = None,
+) -> Rows:
+    """Make exponential times, a third of the first group beyond the bounds, other hazards higher by the ratio."""
+    known = sorted(event.categories or ())
+    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
+    lived = rng.exponential(size=n) * time.high / np.log(3) / np.where(of == 0, 1.0, ratio)
+    happened = lived < time.high
+    end = np.minimum(lived, time.high)
+    if censored is not None:
+        lost = rng.random(n) < censored
+        end, happened = np.where(lost, end * rng.random(n), end), happened & ~lost
+    rows = {time.name: end, event.name: np.array(known, dtype=object)[happened.astype(int)]}
+    if by is not None:
+        rows[by.name] = np.array(by.categories if groups is None else groups, dtype=object)[of]
+    return rows
