@@ -63,7 +63,7 @@ class _OfCounts(OfSums):
         return 1.0 if norm == math.inf else float(self.dimension) if norm == 1 else math.sqrt(self.dimension)
 
     def split(self, sums: NDArray[np.float64]) -> Any:
-        """Give X = 1 in each group, and how many rows of it count."""
+        """Return X = 1 in each group, and how many rows of it count."""
         if self.fill:
             return tuple(sums), self.sizes
         (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))

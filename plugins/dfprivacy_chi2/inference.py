@@ -147,12 +147,12 @@ class SignedDifference:
         return np.clip(0.5 - np.sqrt(np.maximum(squared, 0.0)), 0.0, 0.5)
 
     def _rows(self, scales: float) -> tuple[int, int]:
-        """Give complete rows of each group, by the noisy numbers, and some scales of noise more."""
+        """Return complete rows of each group, by the noisy numbers, and some scales of noise more."""
         m, k = self._complete([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
     def _complete(self, missing: Sequence[Any]) -> tuple[Any, ...]:
-        """Give complete rows of each group, one at least, if half so many are missing."""
+        """Return complete rows of each group, one at least, if half so many are missing."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
         halves = zip(sizes, missing or (0.0, 0.0), strict=True)
         return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in halves)
@@ -231,7 +231,7 @@ class NoisyTable:
 
     @cached_property
     def _expected(self) -> tuple[float, float, float]:
-        """Give mean and variance of T without association, and by how much of n φ² it is larger with some."""
+        """Return mean and variance of T without association, and by how much of n φ² it is larger with some."""
         part = _directions(self.counts, 2 * self.scale**2)[2]
         return float(part.sum()), float(2 * (part**2).sum()), float((part**3).sum() / part.sum())
 
@@ -240,7 +240,7 @@ class NoisyTable:
 
     @cached_property
     def _tail(self) -> tuple[float, float]:
-        """Give the root beyond which the tail is taken to be exponential, and its mean excess."""
+        """Return the root beyond which the tail is taken to be exponential, and its mean excess."""
         edge = self._roots[-_TAIL]
         return float(edge), float((self._roots[-_TAIL:] - edge).mean())
 
@@ -311,20 +311,20 @@ class Circle:
 
 
 def _apart(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any]:
-    """Give the shares in two groups of m and k rows, of both together and their difference."""
+    """Return the shares in two groups of m and k rows, of both together and their difference."""
     one, other = share + difference * k / (m + k), share - difference * m / (m + k)
     return np.clip(one, 0.0, 1.0), np.clip(other, 0.0, 1.0)
 
 
 def _margins(counts: Array) -> tuple[Array, Array, Array]:
-    """Give shares of the categories, shares of the groups, and rows; no margin is less than half a row."""
+    """Return shares of the categories, shares of the groups, and rows; no margin is less than half a row."""
     rows, columns = (np.maximum(counts.sum(axis=axis), _LEAST) for axis in (-1, -2))
     n = columns.sum(axis=-1)
     return rows / rows.sum(axis=-1, keepdims=True), columns / n[..., None], n
 
 
 def _directions(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Give residuals in directions that are independent, their variance of sampling, its part of all."""
+    """Return residuals in directions that are independent, their variance of sampling, its part of all."""
     p, g, n = _margins(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]
@@ -338,7 +338,7 @@ def _statistic(directions: Array, sampling: Array, part: Array) -> Array:
 
 
 def _basis(x: Array) -> tuple[Array, Array]:
-    """Give U with U A U' = 1 and U D U' diagonal, and that diagonal; the last share left out."""
+    """Return U with U A U' = 1 and U D U' diagonal, and that diagonal; the last share left out."""
     eye, own = np.eye(x.shape[-1]), x[..., :-1]
     away = eye[:-1] - own[..., :, None]
     root = np.linalg.inv(np.linalg.cholesky(away @ np.swapaxes(away, -1, -2)))

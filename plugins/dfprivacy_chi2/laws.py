@@ -77,7 +77,7 @@ def density(y: Array, *scales: float) -> Array:
 
 
 def _noise(y: Array, scales: tuple[float, ...], power: int) -> Array:
-    """Give the tail beyond |y|, or the density there: that of two Laplace variables in partial fractions."""
+    """Return the tail beyond |y|, or the density there: that of two Laplace variables in partial fractions."""
     a, away = max(scales), np.abs(y)
     if len(scales) == 1:
         return np.asarray(a ** (power - 2) * np.exp(-away / a) / 2)

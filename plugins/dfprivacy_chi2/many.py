@@ -116,7 +116,7 @@ class Chi2Many(Release):
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
     def _sentence(self) -> str:
-        """Say which columns differ."""
+        """Write which columns differ."""
         of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
         found = self._noun(*self.discoveries) if self.discoveries else "none"
         differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
@@ -366,7 +366,7 @@ def _(
     rate: Any,
     nan_policy: NanPolicy,
 ) -> Chi2Many:
-    """Say which columns differ."""
+    """Describe which columns differ."""
     question, places, scales, reached, values = measured
     rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
     known = zip(rates, values, strict=bool(values))
@@ -511,7 +511,7 @@ def findings(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say what the test could find out, from public numbers only; for ``explain``."""
+    """Describe what the test could find out, from public numbers only; for ``explain``."""
     question = _compared(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
     unit = question.unit
     if method == "svt":

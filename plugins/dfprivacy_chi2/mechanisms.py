@@ -372,7 +372,7 @@ def _counted(
 def findings(
     curator: Curator, x: Column, by: Column, *, groups: Sequence[Any] | None = None, **given: Any
 ) -> Mapping[str, Any]:
-    """Say what the test could find out, from public numbers only; for ``explain``."""
+    """Describe what the test could find out, from public numbers only; for ``explain``."""
     if not by.public or given.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)

@@ -174,14 +174,14 @@ def nearest_half(rate: Rate) -> float:
 
 
 def _ends(rate: Rate) -> tuple[float, float]:
-    """Give the ends of what is known of a share."""
+    """Return the ends of what is known of a share."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
 def _shares(rate: Rate, n: int) -> list[float]:
-    """Give the possible shares on a geometric grid; laws are the same for p and 1 - p."""
+    """Return the possible shares on a geometric grid; laws are the same for p and 1 - p."""
     low, high = _ends(rate)
     inside = (low - 0.5) * (high - 0.5) <= 0
     low, high = sorted((min(low, 1 - low), min(high, 1 - high)))

@@ -335,7 +335,7 @@ def shares(
 
 
 def _both(base: float, difference: float) -> tuple[float, float]:
-    """Give the shares in the two groups, or say that they are none."""
+    """Return the shares in the two groups, or say that they are none."""
     if not (0 <= base <= 1 and 0 <= base + difference <= 1):
         raise ArgumentError(
             f"base={base} and base + difference={base + difference} are no shares.", "Give shares from 0 to 1."

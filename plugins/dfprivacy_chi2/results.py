@@ -129,7 +129,7 @@ class Chi2(Release):
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
     def _sentence(self) -> str:
-        """Say whether there is an association, which way, and how large it is."""
+        """Return whether there is an association, which way, and how large it is."""
         x, by = self._noun(self.x), self._noun(self.by)
         associated = f"{x} {'is' if self.rejected else 'is not shown to be'} associated with {by}"
         if self.estimate is None or self.low is None or self.high is None:
@@ -251,7 +251,7 @@ def judged(bare: Chi2) -> Chi2:
 
 
 def _of_a_difference(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict[str, Any]:
-    """Say which share is larger, and what hides it."""
+    """Describe which share is larger, and what hides it."""
     one, other = bare.groups if test.estimate >= 0 else bare.groups[::-1]
     where = f"{bare.by} = {one} than in {bare.by} = {other}"
     notes = []
@@ -269,7 +269,7 @@ def _of_a_difference(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict
 
 
 def _of_a_table(bare: Chi2, test: NoisyTable, *, clear: bool) -> dict[str, Any]:
-    """Say which cells are two standard deviations from expectation; if none is, the farthest."""
+    """Describe which cells are two standard deviations from expectation; if none is, the farthest."""
     counts, residuals = np.maximum(test.counts, 0.0), test.residuals()
     far = np.abs(residuals) >= min(2.0, float(np.abs(residuals).max()))
     sentences = []

@@ -145,7 +145,7 @@ def _signed(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64],
 
 
 def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give, for each c11, the first and the last c10 of a table with chi² up to tau.
+    """Return, for each c11, the first and the last c10 of a table with chi² up to tau.
 
     They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
     """

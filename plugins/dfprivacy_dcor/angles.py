@@ -62,7 +62,7 @@ class Features:
 
     @property
     def _unit(self) -> float:
-        """What a squared norm of them is multiplied by."""
+        """The factor of a squared norm of them."""
         return self.weight / 2 / len(self.rows) ** 2
 
     @property
@@ -114,7 +114,7 @@ class Angles(RowLabels):
         self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
-        """Give the places of a batch of rows."""
+        """Return the places of a batch of rows."""
         along = np.zeros(batch.size)
         for step, column in zip(self.direction, self.columns, strict=True):
             along += step * (batch.standardized(column) / 2 + 0.5)

@@ -30,7 +30,7 @@ _WIDER = 0.7  # the noise of Theorem 4 is a quarter to a third wider than it mus
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Give the cases: one column and several, each metric, categories, all rows and some."""
+    """Return the cases: one column and several, each metric, categories, all rows and some."""
     two = {"x": _BOUNDS["x"], "y": _BOUNDS["y"]}
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
@@ -69,7 +69,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _message() -> DistanceMessage:
-    """Say what another party might about as many rows as the tables of an audit have; the first stands apart."""
+    """Make another party's message about as many rows as the tables of an audit have; the first stands apart."""
     arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
     return DistanceMessage(
         columns=("other",),

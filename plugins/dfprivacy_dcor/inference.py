@@ -45,7 +45,7 @@ _LOG_TAIL = np.log(2.0) + log_ndtr(-_Z)
 
 
 def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
-    r"""Give the probability that :math:`\sqrt{M - v + v Z^2} + b L` is at least a value.
+    r"""Return the probability that :math:`\sqrt{M - v + v Z^2} + b L` is at least a value.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.flo
 
 
 def _laplace_tail(gap: Any) -> Any:
-    """Give the probability that Laplace noise of scale 1 is at least a value."""
+    """Return the probability that Laplace noise of scale 1 is at least a value."""
     beyond = np.exp(-np.abs(gap)) / 2
     return np.where(gap > 0, beyond, 1 - beyond)
 
@@ -142,7 +142,7 @@ class Numbers:
 
     @property
     def _sampling(self) -> float:
-        """What independent rows add to the square of the first number on average."""
+        """The mean that independent rows add to the square of the first number."""
         q = self.complete
         m_x, m_y = (max(self.values[at + 3] + 2 * self.largest[at] * q, 0.0) for at in (0, 1))
         return m_x * m_y / (q * self.rows)
@@ -173,7 +173,7 @@ class Numbers:
         return all(self.values[at] >= SEEN * self.scales[at] for at in (1, 2))
 
     def interval(self, confidence: float) -> ConfidenceInterval:
-        """Give an interval for the R of the complete rows whose coverage is guaranteed.
+        """Return an interval for the R of the complete rows whose coverage is guaranteed.
 
         Parameters
         ----------
@@ -214,18 +214,18 @@ class Numbers:
         return math.exp(scipy.optimize.brentq(excess, _LEAST_LOG, 0.0, xtol=1e-6))
 
     def notes(self) -> tuple[str, ...]:
-        """Say what is to be known before trusting a result."""
+        """Return notes on a result."""
         notes = [] if self.informative else [UNINFORMATIVE]
         return (*notes, *left_out(self.values[5], self.scales[5]))
 
 
 def share_of(share: float, scale: float, rows: int) -> float:
-    """Give a noisy share of complete rows, at least two scales of its noise and four rows."""
+    """Return a noisy share of complete rows, at least two scales of its noise and four rows."""
     return min(max(share, 2 * scale, 4 / rows), 1.0)
 
 
 def left_out(share: float, scale: float) -> tuple[str, ...]:
-    """Say how many rows are left out, where a noisy share of complete rows tells that some are."""
+    """Describe how many rows are left out, where a noisy share of complete rows tells that some are."""
     if not 1 - share > SEEN * scale > 0:
         return ()
     gone = f"{min(1 - share, 1.0):.1%}"
@@ -279,7 +279,7 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
 
 
 def _lumps(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Give the tail of the first number where columns have rare values, which meet in few rows or none.
+    """Return the tail of the first number where columns have rare values, which meet in few rows or none.
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """

@@ -170,7 +170,7 @@ def findings(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say how wide the interval for R would be for a few true values, from public numbers only; for ``explain``."""
+    """Return how wide the interval for R would be for a few true values, from public numbers; for ``explain``."""
     one, other = (space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = rows_of(curator, one, other)
     scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)

@@ -87,7 +87,7 @@ class Estimate(Exact):
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Say first whom it is for."""
+        """Write the numbers, and first that they are for the owner alone."""
         numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
         decision = f"rejected  {self.rejected} at {self.alpha:g}"
         return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
@@ -203,7 +203,7 @@ class Message(Release, ABC):
     notes: ClassVar[tuple[str, ...]] = ()
 
     def _sentence(self) -> str:
-        """Say what it is for."""
+        """Describe its use."""
         about = f"{self.rows:,} rows of {self._noun(*self.columns)}"
         return f"A message to another party about {about}, for its dcor_with(); alone it says little."
 
@@ -226,7 +226,7 @@ class Message(Release, ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know of it before trusting what it says."""
+        """Notes on the message."""
         remarks = list(self.notes)
         if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
             remarks.append(f"about {1 - self.complete:.1%} of the message's rows lack a value, and tell nothing")
@@ -234,7 +234,7 @@ class Message(Release, ABC):
 
     @abstractmethod
     def parts(self) -> Sequence[Features | Projected]:
-        """Give what blocks of rows say; their squared distance covariances add up to that of all."""
+        """Return what blocks of rows say; their squared distance covariances add up to that of all."""
 
     @abstractmethod
     def covariances(
@@ -247,7 +247,7 @@ class Message(Release, ABC):
         """Whether what the protocol adds fits together."""
 
     def aligned(self, keys: Any, rows: int) -> Self:
-        """Give the same message with its rows in the order of other keys.
+        """Return the same message with its rows in the order of other keys.
 
         Parameters
         ----------
@@ -281,7 +281,7 @@ class Message(Release, ABC):
         return self.only(np.array(order, dtype=np.intp))
 
     def only(self, rows: NDArray[np.intp]) -> Self:
-        """Give the message of some of its rows, or of all in another order."""
+        """Return the message of some of its rows, or of all in another order."""
         changed = {name: getattr(self, name)[rows] for name in self._by_row}
         keys = None if self.keys is None else tuple(self.keys[row] for row in rows)
         return type(self)(**{

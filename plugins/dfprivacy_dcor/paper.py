@@ -106,7 +106,7 @@ class Projections(OfRows):
 
 
 def kenthapadi(epsilon: float, delta: float) -> float:
-    """Give the scale of Gaussian noise of Theorem 4, for a change by 1: a quarter to a third wider than needed.
+    """Return the scale of Gaussian noise of Theorem 4, for a change by 1: a quarter to a third wider than needed.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class ProjectionMessage(Message):
         return line_of(values)
 
     def parts(self) -> list[Projected]:
-        """Give each noisy projection as a space of its own."""
+        """Return each noisy projection as a space of its own."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         parts = []
         for rows, ks in self._blocks():

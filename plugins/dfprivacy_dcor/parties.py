@@ -90,7 +90,7 @@ class Shown(SharedNumbers):
 
     @property
     def sampling(self) -> float:
-        """What independent rows add to the squared distance covariance, for a mean distance of 1."""
+        """The mean that independent rows add to the squared distance covariance, for a mean distance of 1."""
         return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
@@ -266,7 +266,7 @@ def dcor_message(
 def rows_and_keys(
     curator: Curator, columns: tuple[Column, ...], *, keys: Keys | None = None, **_: Any
 ) -> Mapping[str, Any]:
-    """Say which rows the message would be about, so that both parties can compare them first; for ``explain``."""
+    """Describe the rows that the message would be about, for both parties to compare first; for ``explain``."""
     n = rows_of(curator, space(columns, "euclidean"))
     known = keys_of(curator, keys, n)
     return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
@@ -280,7 +280,7 @@ def _maps(
     turns: NDArray[np.intp],
     coins: np.random.Generator | None,
 ) -> tuple[list[Angles], NDArray[np.intp]]:
-    """Give the maps to angles, and which of them each row's message is of.
+    """Return the maps to angles, and which of them each row's message is of.
 
     Where rows with a missing value are to send noise alone, there are two for each block, which place them on
     opposite angles, and a coin decides between them.

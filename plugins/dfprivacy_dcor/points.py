@@ -221,11 +221,11 @@ class Lines:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """What tells points apart."""
+        """The metric of the points."""
         return [line.values for line in self.lines]
 
     def ordered(self, order: NDArray[np.intp]) -> Lines:
-        """Give the same points, or some of them, in another order."""
+        """Return the same points, or some of them, in another order."""
         return Lines(tuple(Line(line.values[order], line.bits) for line in self.lines), self.weights)
 
 
@@ -254,11 +254,11 @@ class Labels:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """What tells points apart."""
+        """The metric of the points."""
         return [self.codes]
 
     def ordered(self, order: NDArray[np.intp]) -> Labels:
-        """Give the same points in another order."""
+        """Return the same points in another order."""
         return Labels(self.codes[order], self.count)
 
 
@@ -282,11 +282,11 @@ class Points:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """What tells points apart."""
+        """The metric of the points."""
         return list(self.points.T)
 
     def ordered(self, order: NDArray[np.intp]) -> Points:
-        """Give the same points in another order."""
+        """Return the same points in another order."""
         return Points(self.points[order], self.kernel)
 
 

@@ -51,7 +51,7 @@ class _FromNumbers(Release):
 
 
 def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
-    """Give the fields that state noisy numbers, of which the last is the share of complete rows if counted."""
+    """Return the fields that state noisy numbers, of which the last is the share of complete rows if counted."""
     errors = tuple(math.sqrt(2) * scale for scale in scales)
     return {
         "rows": rows,
@@ -63,7 +63,7 @@ def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, count
 
 
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Say whether some columns depend on others."""
+    """Return whether some columns depend on others."""
     found = "is associated with" if rejected else "is not shown to be associated with"
     return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
 
@@ -141,7 +141,7 @@ class DistanceCorrelation(_FromNumbers):
         return numbers.interval(self.confidence if confidence_level is None else confidence_level)
 
     def _sentence(self) -> str:
-        """Say whether the columns depend on each other, and how much."""
+        """Return whether the columns depend on each other, and how much."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
         return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._sure(self.pvalue)}."
 
@@ -213,7 +213,7 @@ class HSIC(_FromNumbers):
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
     def _sentence(self) -> str:
-        """Say whether the columns depend on each other, and how much."""
+        """Return whether the columns depend on each other, and how much."""
         told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._sure(self.pvalue)}"
         if not self.y:
             return f"Of {self._noun(*self.x)} with themselves, {told}."
@@ -256,7 +256,7 @@ class Screening(Release):
     _shown = ("features", "target")
 
     def _sentence(self) -> str:
-        """Say which columns were chosen, and how much the first depends."""
+        """Write which columns were chosen, and how much the first depends."""
         many = f"Of {len(self.candidates)} columns"
         be = "is" if len(self.features) == 1 else "are"
         told = f"{many}, {self._noun(*self.features)} {be} most associated with"

@@ -129,15 +129,15 @@ class Space:
         return len(column.categories or ()) + (not column.other and not self.omit)
 
     def may_lack(self, public: frozenset[str]) -> bool:
-        """Tell whether a row may be complete on one of two neighbouring tables, and not on the other."""
+        """Return whether a row may be complete on one of two neighbouring tables, and not on the other."""
         return self.omit and any(c.name not in public and not self._all_there(c) for c in self.columns)
 
     def _all_there(self, column: Column) -> bool:
-        """Tell whether somebody said what a missing value of a column counts as."""
+        """Return whether somebody said what a missing value of a column counts as."""
         return column.filled and (column.other or self.metric != "discrete")
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
-        """Tell which rows count: all, or those in which no value is missing."""
+        """Return which rows count: all, or those in which no value is missing."""
         there = np.ones(batch.size, dtype=np.bool_)
         if not self.omit:
             return there
@@ -223,7 +223,7 @@ def space(
 
 
 def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
-    """Give the number of rows, or refuse: columns twice, too few rows, a private number, too many pairs, a gap."""
+    """Return the number of rows, or refuse columns twice, few rows, a private number, too many pairs, a gap."""
     columns = [column for each in spaces for column in each.columns]
     if len(set(columns)) < len(columns):
         raise ArgumentError("A column is on both sides.", "It would depend on itself; name it once.")
@@ -256,7 +256,7 @@ def unit_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
 
 
 def sphere_constant(p: int) -> float:
-    """Give C_p with |x| = C_p E|u x| for u uniform on the sphere of p dimensions."""
+    """Return C_p with |x| = C_p E|u x| for u uniform on the sphere of p dimensions."""
     return math.sqrt(math.pi) * math.exp(math.lgamma((p + 1) / 2) - math.lgamma(p / 2))
 
 
@@ -356,5 +356,5 @@ def kernel_space(
 
 
 def unit(of: Space) -> float:
-    """Give the distance that is 1 for the kernel: the diameter of the kernel 1 - d / D, else 1."""
+    """Return the distance that is 1 for the kernel: the diameter of the kernel 1 - d / D, else 1."""
     return 1.0 if isinstance(of, Induced) else of.diameter

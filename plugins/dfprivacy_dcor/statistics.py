@@ -44,7 +44,7 @@ DEVIATION_SHARES = (0.75, 0.25)
 
 
 def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
-    """Give the most that s_xy, s_x, s_y, m_x and m_y can change when one of n rows does.
+    """Return the most that s_xy, s_x, s_y, m_x and m_y can change when one of n rows does.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
 
 
 def largest(x: Space, y: Space) -> tuple[float, ...]:
-    """Give the largest values that s_x, s_y, m_x and m_y can have."""
+    """Return the largest values that s_x, s_y, m_x and m_y can have."""
     return x.diameter / 2, y.diameter / 2, x.mean_max, y.mean_max
 
 
@@ -233,7 +233,7 @@ class Deviation(OfRows):
         return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Give that of any metric of negative type."""
+        """Return the bound for any metric of negative type."""
         if relation != "replace_one":
             return math.inf
         if not self.x.omit:
@@ -243,5 +243,5 @@ class Deviation(OfRows):
 
 
 def fixed(space: Space, public: frozenset[str]) -> bool:
-    """Tell whether neighbouring tables agree on a space."""
+    """Return whether neighbouring tables agree on a space."""
     return all(column.name in public for column in space.columns)

@@ -44,7 +44,7 @@ _FAR = 1e130  # standard deviations, of which the square is a number
 
 
 def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
-    """Give the logarithm of weight times density of each Gaussian, shape (rows, K)."""
+    """Return the logarithm of weight times density of each Gaussian, shape (rows, K)."""
     joint = np.empty((len(rows), len(weights)))
     with np.errstate(divide="ignore"):
         joint[:] = np.log(weights) - len(means.T) / 2 * math.log(2 * math.pi)
@@ -180,7 +180,7 @@ class Predicts:
         return rows, self.classes_[codes]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's
-        """Give the parameters, as scikit-learn asks for them.
+        """Return the parameters, as scikit-learn asks for them.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class GaussianClasses(Predicts, Release):
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
     def _sentence(self) -> str:
-        """Say which columns tell which classes."""
+        """Write which columns tell which classes."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
         columns = self._noun(*self.columns)
         return f"{columns} tell {len(told)} classes of {self._noun(self.label)}: {listed(told)}."
@@ -552,7 +552,7 @@ class GaussianClasses(Predicts, Release):
         )
 
     def standard_errors(self, *, sampling: bool = True) -> tuple[Array, Array]:
-        """Give the standard errors of means and covariances, before repair and to first order.
+        """Return the standard errors of means and covariances, before repair and to first order.
 
         Parameters
         ----------

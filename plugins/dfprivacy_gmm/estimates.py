@@ -87,7 +87,7 @@ def repaired(
 
 
 def nearest(covariance: Array, noise: Array, floor: float) -> Array:
-    r"""Give the nearest matrix with eigenvalues from a floor to d, counted in standard deviations of the noise.
+    r"""Return the nearest matrix with eigenvalues from a floor to d, counted in standard deviations of the noise.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def nearest(covariance: Array, noise: Array, floor: float) -> Array:
 
 
 def moved(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
-    """Say by how much a repair moved a covariance, or None if by next to nothing.
+    """Return by how much a repair moved a covariance, or None if by next to nothing.
 
     Parameters
     ----------
@@ -245,14 +245,14 @@ class Estimates:
         return np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0)
 
     def pooled(self) -> Estimates:
-        """Give all groups one covariance, the average over their degrees of freedom."""
+        """Average the covariances of all groups, weighted by their degrees of freedom."""
         freedom = np.maximum(self.sizes - 1, 1.0)
         covariance = np.tensordot(freedom / freedom.sum(), self.covariances, axes=1)
         noise = self.sums.product_sd * math.sqrt(len(self.sizes)) / freedom.sum()
         return Estimates(self.sums, self.sizes, self.means, covariance[None], noise[None])
 
     def mean_errors(self, *, sampling: bool = True) -> Array:
-        """Give the standard errors of the means, to first order in the noise.
+        """Return the standard errors of the means, to first order in the noise.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class Estimates:
         return errors
 
     def covariance_errors(self, sampling: Sampling = "bounded") -> Array:
-        r"""Give the standard errors of the covariances, to first order in the noise of the size.
+        r"""Return the standard errors of the covariances, to first order in the noise of the size.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Estimates:
         return errors
 
     def correlations(self) -> Array:
-        """Give the correlations, shape (groups, d, d); NaN where the noise could be all of a variance.
+        """Return the correlations, shape (groups, d, d); NaN where the noise could be all of a variance.
 
         Returns
         -------
@@ -325,12 +325,12 @@ class Estimates:
         return correlations
 
     def told(self) -> NDArray[np.bool_]:
-        """Tell which variances are above 0 by more than their noise, shape (groups, d)."""
+        """Return which variances are above 0 by more than their noise, shape (groups, d)."""
         noise = np.diagonal(self.covariance_errors("none"), axis1=1, axis2=2)
         return np.diagonal(self.covariances, axis1=1, axis2=2) > _TOLD * noise
 
     def correlation_errors(self, sampling: Sampling = "bounded") -> Array:
-        r"""Give the standard errors of the correlations, to first order.
+        r"""Return the standard errors of the correlations, to first order.
 
         Parameters
         ----------
@@ -374,14 +374,14 @@ class Estimates:
         return errors
 
     def few(self) -> NDArray[np.bool_]:
-        """Tell which groups have so few rows that sampling, which matters, is not normal, shape (groups,)."""
+        """Return which groups have so few rows that sampling, which matters, is not normal, shape (groups,)."""
         noise, both = self.mean_errors(sampling=False), self.mean_errors()
         matters = (both > math.sqrt(2) * noise).any(axis=1)
         few: NDArray[np.bool_] = (self.sizes < FEW) & matters
         return few
 
     def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
-        """Say of which groups (None: of all) too little is known, and why.
+        """Return groups (None: all) of which too little is known, with the reason.
 
         Parameters
         ----------

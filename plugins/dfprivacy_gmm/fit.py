@@ -149,7 +149,7 @@ class Fit:
         return self.family.mixture(self.p)
 
     def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
-        """Give the covariance of each mean from sampling and noise, shape (K, d, d).
+        """Return the covariance of each mean from sampling and noise, shape (K, d, d).
 
         It is that of the sketch's information about all parameters, and of the prior.
         """
@@ -161,7 +161,7 @@ class Fit:
 
 
 def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
-    """Give the precision of independent normal priors; total mass, the last, is idle if the size is public."""
+    """Return the precision of independent normal priors; total mass, the last, is idle if the size is public."""
     d, sd = family.d, np.ones(family.width)
     sd[: family.K * (1 + d)] = 1.5
     spread = family.by_group(sd)
@@ -180,11 +180,11 @@ class Search:
         self.log_sd = math.log(smallest_sd(K, sketch.d))
 
     def family(self, shape: Shape) -> Family:
-        """Give the family of a shape."""
+        """Return the family of a shape."""
         return Family(self.K, self.sketch.d, shape)
 
     def prior(self, shape: Shape) -> NDArray[np.float64]:
-        """Give the prior mean of the parameters; that of full covariances is the tied one they start from."""
+        """Return the prior mean of the parameters; that of full covariances is the tied one they start from."""
         family = self.family(shape)
         centre = np.zeros(family.width)
         family.by_group(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
@@ -223,7 +223,7 @@ class Search:
         return Fit(family, p, centre, float(squares.sum()), float(squares[: 2 * sketch.m].sum()))
 
     def starts(self) -> list[Fit]:
-        """Give spherical fits from greedy and from random starts, the best first."""
+        """Return spherical fits from greedy and from random starts, the best first."""
         K, d, rng = self.K, self.sketch.d, self.rng
         family, fits = self.family("spherical"), []
         for r in range(STARTS):
@@ -255,7 +255,7 @@ class Search:
         return means, weights / weights.sum()
 
     def atoms(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
-        """Give the sketches of spheres, shape (candidates, m)."""
+        """Return the sketches of spheres, shape (candidates, m)."""
         W = self.sketch.frequencies
         decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
         return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
@@ -296,7 +296,7 @@ class Search:
         return best
 
     def _moves(self, best: Fit) -> list[NDArray[np.float64]]:
-        """Give the two best exchanges of one component for a random atom at its best weight."""
+        """Return the two best exchanges of one component for a random atom at its best weight."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
         now = best.mixture
         zeta = sketch.weighed(now.components(sketch.frequencies)[0])
@@ -436,7 +436,7 @@ def _refined(fit: Fit, sketch: Sketch) -> Fit:
 
 
 def criterion(misfit: float, free: int, size: float) -> float:
-    """Give the misfit of a mixture plus a penalty for its degrees of freedom, as in the Bayesian criterion."""
+    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as in the Bayesian criterion."""
     return misfit + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * free
 
 
@@ -456,12 +456,12 @@ Restarts: TypeAlias = Annotated[int, Range(1)]
 
 
 def counts(n_components: int | Literal["auto"], most: int = _MOST_AUTO) -> tuple[int, ...]:
-    """Give the numbers of components to try."""
+    """Return the numbers of components to try."""
     return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
 def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
-    """Give the rows from which about nine of ten mixtures are found, as measured in simulations.
+    """Return the rows from which about nine of ten mixtures are found, as measured in simulations.
 
     Parameters
     ----------
@@ -477,12 +477,12 @@ def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
 
 
 def hopeless(K: int, d: int, size: float, epsilon: float) -> bool:
-    """Tell whether a table is too small for even well separated components, which are not searched for then."""
+    """Return whether a table is too small for even well separated components, which are not searched for then."""
     return K > 1 and size < rows_needed(K, d, epsilon, 4) / 10
 
 
 def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
-    """Say what misleads in a fit.
+    """Return notes on what may mislead in a fit.
 
     Parameters
     ----------
@@ -531,7 +531,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
 
 
 def everything(sketch: Sketch, K: int, shape: Shape) -> Fit:
-    """Give the mixture of K components that are all the same: one Gaussian of all rows, of a whitened sketch.
+    """Return the mixture of K components that are all the same: one Gaussian of all rows, of a whitened sketch.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ __all__ = ["FourierSketch", "GaussianMixture", "shaped"]
 
 
 def shaped(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
-    """Give covariances in scikit-learn's shape for their type."""
+    """Return covariances in scikit-learn's shape for their type."""
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
     shaped: dict[Shape, NDArray[np.float64]] = {
         "full": covariances,
@@ -97,7 +97,7 @@ class FourierSketch(Release):
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
     def _sentence(self) -> str:
-        """Say what it is for."""
+        """Describe its use."""
         about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._noun(*self.columns)}"
         return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
@@ -251,7 +251,7 @@ class GaussianMixture(Release):
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
 
     def _sentence(self) -> str:
-        """Say the weights of the components, and how well the mixture fits."""
+        """Write the weights of the components, and how well the mixture fits."""
         shares = listed([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
         many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
         fits = f"whether the data are such a mixture: {pvalue(self.residual_pvalue)}"

@@ -167,7 +167,7 @@ class JointMoments(Release):
         return nearest
 
     def standard_errors(self, sampling: Sampling = "bounded") -> tuple[Array, Array, Array]:
-        """Give standard errors on other terms.
+        """Return standard errors on other terms.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class JointMoments(Release):
         return units
 
     def _sentence(self) -> str:
-        """Say the mean of the first column in each group."""
+        """Write the mean of the first column in each group."""
         column, unit = self.columns[0], self._unit(self.columns[0])
         by = "" if self.by is None else f"{self._noun(self.by)} = "
         told = [
@@ -215,7 +215,7 @@ class JointMoments(Release):
         return f"{said[0].upper()}{said[1:]}, ± one standard error of sampling and noise."
 
     def _grid(self) -> Grid:
-        """Give a row for each column of each group: mean, standard deviation, correlations with the others."""
+        """Return a row for each column of each group: mean, standard deviation, correlations with the others."""
         with np.errstate(invalid="ignore"):
             spreads = np.sqrt(self.variances)  # none where the noise has made a variance negative
         rows = [
@@ -318,7 +318,7 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
 
 
 def _doubts(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Say where the noise could be all of a variance, and where covariances are those of no data."""
+    """Return notes on where the noise could be all of a variance, and where covariances are those of no data."""
     doubts = []
     errors, few = own.covariance_errors("none"), own.few()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.told(), strict=True)):

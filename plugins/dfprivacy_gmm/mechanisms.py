@@ -302,7 +302,7 @@ def findings(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say how exact the fit would be, from public numbers only; for ``explain``."""
+    """Describe how exact the fit would be, from public numbers only; for ``explain``."""
     if label is None:
         most = counts(n_components or 1)[-1]
         return {

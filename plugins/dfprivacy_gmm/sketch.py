@@ -82,26 +82,26 @@ class Sketch:
         return int(self.frequencies.shape[1])
 
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
-        """Give the sketch of z, of which the rows are centre + root·z."""
+        """Return the sketch of z, of which the rows are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
     @cached_property
     def scale(self) -> float | NDArray[np.float64]:
-        """What the values are multiplied by before `whitener`, or without it to be in standard deviations."""
+        """Factors of the values before `whitener`, or without it to be in standard deviations."""
         if self.whitener is not None:
             return 1.0
         scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
         return scale
 
     def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Give values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
+        """Return values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
         scaled = values * self.scale
         parts = np.concatenate([scaled.real, scaled.imag], axis=-1)
         return parts if self.whitener is None else parts @ self.whitener.T
 
     def sampled(self, mixture: Mixture) -> Sketch:
-        """Give the sketch with the covariance that its values have if the rows are such a mixture.
+        """Return the sketch with the covariance that its values have if the rows are such a mixture.
 
         Notes
         -----
@@ -145,7 +145,7 @@ class Mixture(NamedTuple):
         return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Give ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
+        """Return ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
         rotated = self.roots.swapaxes(1, 2) @ frequencies.T
         return np.exp(1j * (self.means @ frequencies.T) - np.square(rotated).sum(axis=1) / 2), rotated
 
@@ -215,13 +215,13 @@ class Family:
         return Mixture(softmax(p[:K]), p[K : K * (1 + d)].reshape(K, d), roots)
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give A - b in standard deviations, real and then imaginary parts, shape (2m,)."""
+        """Return A - b in standard deviations, real and then imaginary parts, shape (2m,)."""
         mixture = self.mixture(p)
         zeta, _ = mixture.components(sketch.frequencies)
         return sketch.weighed(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
 
     def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Give the derivatives of `residuals`, shape (P, 2m)."""
+        """Return the derivatives of `residuals`, shape (P, 2m)."""
         K, d, W = self.K, self.d, sketch.frequencies.T
         mixture = self.mixture(p)
         zeta, rotated = mixture.components(sketch.frequencies)
@@ -274,7 +274,7 @@ class Whitening:
         return self._power(-0.5)
 
     def keeping(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
-        """Give the whitening for a fit of this shape, which must still have it in the columns' units.
+        """Return the whitening for a fit of this shape, which must still have it in the columns' units.
 
         Parameters
         ----------
@@ -316,12 +316,12 @@ def whitening(sums: Sums) -> Whitening:
 
 
 def smallest_sd(K: int, d: int) -> float:
-    """Give the standard deviation, in whitened units, of the smallest component to be resolved."""
+    """Return the standard deviation, in whitened units, of the smallest component to be resolved."""
     return float(min(0.7, 0.7 / K ** (1 / d)))
 
 
 def frequency_count(K: int, d: int) -> int:
-    """Give the number of frequencies for K components in d columns."""
+    """Return the number of frequencies for K components in d columns."""
     return min(_MOST, max(_LEAST, max(_EACH, 5 * d) * K * d))
 
 

@@ -139,7 +139,7 @@ class MeasuredSums:
         return Sums.named(self.values, self.noise, self.sizes)
 
     def stated(self, columns: Sequence[Column]) -> dict[str, Any]:
-        """Give the fields of a result that state them."""
+        """Return the fields of a result that state them."""
         return {
             "columns": tuple(column.name for column in columns),
             "bounds": tuple((column.low, column.high) for column in columns),
@@ -235,14 +235,14 @@ def _with_beyond(
 
 
 def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
-    """Give the same features of the rows that have a value in some columns."""
+    """Return the same features of the rows that have a value in some columns."""
     return features.Given(*gaps, of=summed) if gaps else summed
 
 
 def free_count(
     curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
 ) -> float | None:
-    """Give the largest weight at which complete rows are counted for nothing, or None where no count is free.
+    """Return the largest weight at which complete rows are counted for nothing, or None where no count is free.
 
     Where rows change but neither come nor go nor change their group, two complete rows are √4.5 r apart (2r in one
     column) whatever the weight w of the count, and a complete row is √(w² + 2r²) from an incomplete one.
@@ -253,7 +253,7 @@ def free_count(
 
 
 def left_out(gone: float | None, noise: float | None) -> str | None:
-    """Say how many rows were left out, where that is clearly above 0.
+    """Describe how many rows were left out, where that is clearly above 0.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class Anova(Release):
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
     def _sentence(self) -> str:
-        """Say whether the means differ, and between which they lie."""
+        """Return whether the means differ, and between which they lie."""
         unit = self._unit(self.column)
 
         def told(at: int) -> str:
@@ -129,7 +129,7 @@ class Anova(Release):
         return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
 
     def _part(self, at: int) -> float | None:
-        """Give the part of an interval's width that noise makes."""
+        """Return the part of an interval's width that noise makes."""
         error, noise = self.standard_errors[at], self.noise_standard_error[at]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
@@ -310,7 +310,7 @@ def _(
 
 
 def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
-    """Say what to know before trusting the numbers."""
+    """Return notes on the numbers."""
     notes = []
     if sums.doubtful or each.hidden.any() or (sums.estimate.n < _ROWS).any():
         notes.append(

@@ -24,18 +24,18 @@ def check_apart(*columns: Column | None) -> None:
 
 
 def public_sizes(curator: Curator, by: Column, groups: tuple[Any, ...]) -> tuple[int, ...] | None:
-    """Give the rows of each group, None where they are private; an error if a public group has fewer than two."""
+    """Return the rows of each group, None where they are private; an error if a public group has fewer than two."""
     sizes = curator.sizes(by, groups, least=2)
     return None if sizes is None else tuple(int(size) for size in sizes)
 
 
 def enough(rows: int | None) -> int | None:
-    """Give back a public number of rows; an error if it is too small."""
+    """Return a public number of rows; an error if it is too small."""
     if rows is not None and rows < FEWEST:
         raise ArgumentError(f"There are {rows} rows, and {FEWEST} are needed.", "Ask it of more rows.")
     return rows
 
 
 def all_categories(by: Column, groups: tuple[Any, ...]) -> bool:
-    """Tell whether these are all categories of a column."""
+    """Return whether these are all categories of a column."""
     return len(groups) == len(by.categories or ())

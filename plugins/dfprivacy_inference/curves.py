@@ -98,7 +98,7 @@ def check_times(time: Column, event: Column) -> None:
 
 
 def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
-    """Give the ends of the intervals; an error if they do not cover the bounds."""
+    """Return the ends of the intervals; an error if they do not cover the bounds."""
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
             raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")

@@ -79,7 +79,7 @@ class McNemar(Release):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
 
     def _sentence(self) -> str:
-        """Say in which column the outcome is more frequent, and what the test finds."""
+        """Write in which column the outcome is more frequent, and what the test finds."""
         first, second = self._noun(self.column), self._noun(self.other)
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         error = (self.high - self.low) / 4 if finite else None

@@ -57,7 +57,7 @@ _TABLES = _DRAWS = 128
 
 
 def rows_of(curator: Curator) -> tuple[int, str]:
-    """Give the number of rows that a plan is for, and what to say of it where that is private."""
+    """Return the number of rows that a plan is for, and what to say of it where that is private."""
     rows, given = curator.supposed_size
     return rows, given and f", if {given}"
 
@@ -94,17 +94,17 @@ def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> 
 
 
 def apart(_: object, effect: float) -> str:
-    """Say how far apart normal groups are that have an effect."""
+    """Describe how far apart normal groups are that have an effect."""
     return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
 
 
 def hazards(_: object, effect: float) -> str:
-    """Say which hazards have an effect."""
+    """Describe which hazards have an effect."""
     return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
 
 
 def measured(sums: Any, _: float) -> str:
-    """Say what is measured of differences."""
+    """Describe the measurement of differences."""
     return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
 
 
@@ -117,7 +117,7 @@ def expect_means(
     alpha: float = 0.05,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say how well the means of groups alike in size would be known, and which difference would be found."""
+    """Describe how well the means of groups alike in size would be known, and which difference would be found."""
     if not curator.measured:
         return {}
     kept = chosen_groups(by, groups, most=None)
@@ -155,7 +155,7 @@ def expect_shares(
     confidence: float = 0.95,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say how well shares near one half would be known, where they are known least."""
+    """Describe how well shares near one half would be known, where they are known least."""
     if not curator.measured:
         return {}
     sums: NoisyCounts = curator.planned
@@ -198,7 +198,7 @@ def expect_pairs(
     alpha: float = 0.05,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say which difference of two shares would be found, if a quarter of the rows are discordant."""
+    """Describe which difference of two shares would be found, if a quarter of the rows are discordant."""
     if not curator.measured:
         return {}
     n, assumption = rows_of(curator)
@@ -226,7 +226,7 @@ def expect_curves(
     confidence: float = 0.95,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say how wide a band would be in the middle of a curve that falls evenly, no time censored."""
+    """Describe how wide a band would be in the middle of a curve that falls evenly, no time censored."""
     if not curator.measured:
         return {}
     scale, ends = curator.measured[-1].scale, edges_of(time, edges)
@@ -300,7 +300,7 @@ def shares(
 
 
 def differ(release: Proportions) -> bool:
-    """Tell whether the interval of the first two shares' difference leaves 0 out."""
+    """Return whether the interval of the first two shares' difference leaves 0 out."""
     _, (low, high) = release.difference
     return low > 0 or high < 0
 

@@ -113,7 +113,7 @@ class Proportions(Release):
         return self._comparison(8)
 
     def _sentence(self) -> str:
-        """Say the share, or those of the groups; of many the least and the largest."""
+        """Write the share, or those of the groups; of many the least and the largest."""
         of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
         shown = sorted(range(len(of)) if len(of) <= _TOLD else {order[0], order[-1]})
@@ -127,7 +127,7 @@ class Proportions(Release):
         return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
 
     def _part(self, at: int) -> float | None:
-        """Give the part of an interval's width that noise makes, from the errors of a share near its estimate."""
+        """Return the part of an interval's width that noise makes, from the errors of a share near its estimate."""
         size, share = self.sizes[at], self.shares[at]
         if size < 1:
             return None

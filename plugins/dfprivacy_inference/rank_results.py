@@ -81,7 +81,7 @@ class RankTest(Estimate):
         return self._noun(self.column)
 
     def _sentence(self) -> str:
-        """Say how often one of the first group has the larger value, and what the test finds."""
+        """Write how often one of the first group has the larger value, and what the test finds."""
         first, second = self.groups
         found = f"{'' if self.rejected else 'not '}shown to be {_SIDES[self.alternative]} 50%"
         one = f"the {self._what} for {self._noun(self.by)} = {first} is larger than that for {second}"
@@ -157,7 +157,7 @@ class _Test(Release):
 
     @property
     def _drawn(self) -> tuple[float, float, str]:
-        """What a picture shows: a number, the noise in it, and its name."""
+        """Number in the picture, the noise in it, and its name."""
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Any:
@@ -217,7 +217,7 @@ class KruskalWallis(_Test):
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
-        """Say whether the groups differ; there is no estimate."""
+        """Return whether the groups differ; there is no estimate."""
         found = "differs" if self.rejected else "is not shown to differ"
         what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
         return f"{what} ({pvalue(self.pvalue)}); how much is not estimated."
@@ -274,7 +274,7 @@ class Wilcoxon(_Test):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *_LAST)
 
     def _sentence(self) -> str:
-        """Say how often differences are above, and what the test finds."""
+        """Write how often differences are above, and what the test finds."""
         apart = "" if self.other is None else f" less {self._noun(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "

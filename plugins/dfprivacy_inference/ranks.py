@@ -89,7 +89,7 @@ def conclude_two(
     confidence: float,
     shapes: Shapes = "similar",
 ) -> dict[str, Any]:
-    """Give the fields of a result that all rank tests of two groups have."""
+    """Return the fields of a result that all rank tests of two groups have."""
     found = two.effect(shapes)
     p = float(found.pvalue(0.5, alternative))
     low, high = map(float, (0.0, 1.0) if two.unsized else found.interval(confidence))
@@ -123,7 +123,7 @@ def conclude_two(
 
 
 def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
-    """Say what to know about a rank test of two groups."""
+    """Return notes on a rank test of two groups."""
     notes = []
     if two.unsized:
         notes.append(

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def switch(n: int, c: float) -> int:
-    """Give the smallest M from which on H(M) = 1/M.
+    """Return the smallest M from which on H(M) = 1/M.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def switch(n: int, c: float) -> int:
 
 
 def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
-    """Give the factor H(M) by which a rank sum is multiplied before it is released, where groups are private.
+    """Return the factor H(M) by which a rank sum is multiplied before it is released, where groups are private.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Scores(ABC):
     moves: float
 
     def there(self, rows: Any) -> NDArray[np.bool_]:
-        """Tell which rows are compared."""
+        """Return which rows are compared."""
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.gaps:
             gone |= rows.missing(column)
@@ -267,7 +267,7 @@ It is the same for all tables, as the sensitivity is: so groups of a call cost o
 
 
 def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
-    """Give the number of each row's group; that of the groups for rows that are in none, or have no value."""
+    """Return the number of each row's group; that of the groups for rows that are in none, or have no value."""
     known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
     known[list(codes)] = np.arange(len(codes))
     places: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
@@ -303,7 +303,7 @@ class _OfGroups(OfRows):
         """Return what each coordinate is multiplied by, 0 for what is not told."""
 
     def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
-        """Give the rank sums times two, the sizes, and the spread of the scores times n(n² - 1)."""
+        """Return the rank sums times two, the sizes, and the spread of the scores times n(n² - 1)."""
         place = places(rows, self.by, self.codes, self.scores)
         sums, spread = self.scores.summed(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()

@@ -91,7 +91,7 @@ class SurvivalCurves(Release):
     )
 
     def _sentence(self) -> str:
-        """Say what half of each group outlives."""
+        """Write what half of each group outlives."""
         unit, names = self._unit(self.time), self.groups or ("all rows",)
         told = []
         for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True):

@@ -103,23 +103,23 @@ class Groups:
         return float(sum(self.rows or self.sizes or (_ROWS_MAX,)))
 
     def stays(self, relation: str, public: frozenset[str]) -> bool:
-        """Tell whether a row can change its content only, and neither come, go, nor change its group."""
+        """Return whether a row can change its content only, and neither come, go, nor change its group."""
         return relation == "replace_one" and {column.name for column in self.columns} <= public
 
     def settled(self, relation: str, public: frozenset[str]) -> bool:
-        """Tell whether which rows are compared is public."""
+        """Return whether which rows are compared is public."""
         known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
         return known and self.stays(relation, public)
 
     def complete(self, rows: Batch) -> NDArray[np.bool_]:
-        """Tell in which rows no value is missing, shape (rows,)."""
+        """Return in which rows no value is missing, shape (rows,)."""
         missing = np.zeros(rows.size, dtype=np.bool_)
         for column in self.given:
             missing |= rows.missing(column)
         return ~missing
 
     def members(self, rows: Batch) -> NDArray[np.bool_]:
-        """Tell of each row whether it is compared, in the first group and in the second; shape (groups, rows)."""
+        """Return for each row whether it is compared in each group, shape (groups, rows)."""
         complete = self.complete(rows)
         if self.by is None:
             return complete[None]
@@ -127,20 +127,20 @@ class Groups:
         return np.array([complete & (codes == self.by.code(value)) for value in self.pair])
 
     def pooled(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Give the rows that are compared, and whether they are in the first group and in the second."""
+        """Return the rows that are compared, and whether they are in the first group and in the second."""
         members = self.members(rows)
         places = np.flatnonzero(members.any(axis=0))
         return Sample(embedding, rows, places), members[:, places]
 
     def pairs(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Give the differences of all pairs, and which pairs are complete."""
+        """Return the differences of all pairs, and which pairs are complete."""
         assert self.by is not None  # noqa: S101 - pairs are of two groups
         codes, complete = rows.codes(self.by), self.complete(rows)
         first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
         return Sample(embedding, rows, first, second), complete[first] & complete[second]
 
     def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
-        """Give the complete pairs, or else the complete rows of each group."""
+        """Return the complete pairs, or else the complete rows of each group."""
         if paired:
             every, complete = self.pairs(rows, embedding)
             return [every.of(complete)]
@@ -148,7 +148,7 @@ class Groups:
 
 
 def given_of(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-    """Give the columns in which a row must have a value, by the policy on those that can be missing.
+    """Return the columns in which a row must have a value, by the policy on those that can be missing.
 
     A value cannot be missing of a column of which somebody said what that counts as.
     """
@@ -206,7 +206,7 @@ class Design:
         return embed(self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped)
 
     def located(self, points: Array) -> tuple[tuple[Any, ...], ...]:
-        """Give points as rows of the columns, categories by name."""
+        """Return points as rows of the columns, categories by name."""
         return tuple(
             tuple(
                 float(value) if column.bounds is not None else (column.categories or ())[int(value)]
@@ -216,7 +216,7 @@ class Design:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give it in JSON values."""
+        """Return it in JSON values."""
         return {
             "columns": [column.name for column in self.columns],
             "domains": [column.describe() for column in self.columns],
@@ -228,7 +228,7 @@ class Design:
 
 
 def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Column:
-    """Give the column that tells the samples apart."""
+    """Return the column that tells the samples apart."""
     if (by is None) == (other is None):
         raise ArgumentError(
             "Two samples are compared: two groups of one view, or two views.", "Give either by= or other=."

@@ -174,7 +174,7 @@ class Embedding:
         return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
     def agreed(self, public: frozenset[str]) -> bool:
-        """Tell whether rows agree on all columns."""
+        """Return whether rows agree on all columns."""
         return all(column.name in public for column in self.columns)
 
     @cached_property
@@ -288,7 +288,7 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[flo
 
 
 def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
-    """Give public rows: the locations given, or n that cover what is public about the columns.
+    """Return public rows: the locations given, or n that cover what is public about the columns.
 
     Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
     three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
@@ -344,7 +344,7 @@ class Sample:
         return len(self.first)
 
     def of(self, chosen: NDArray[Any]) -> Sample:
-        """Give some of them."""
+        """Return some of the rows."""
         second = None if self.second is None else self.second[chosen]
         return replace(self, first=self.first[chosen], second=second)
 
@@ -433,13 +433,13 @@ def mapped(embedding: Embedding, sums: Integers) -> Array:
 
 
 def _rounded(numbers: Integers, bits: int) -> Array:
-    """Give whole numbers of steps of 2^-bits in float64."""
+    """Return whole numbers of steps of 2^-bits in float64."""
     rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
     return rounded
 
 
 def _map_steps(embedding: Embedding) -> Integers:
-    """Give the map of an embedding in whole steps."""
+    """Return the map of an embedding in whole steps."""
     steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
     return steps
 
@@ -455,7 +455,7 @@ def _product(left: Integers, right: Integers) -> Integers:
 
 
 def _digits(numbers: Integers) -> list[Array]:
-    """Give the digits of whole numbers, the lowest first; the highest has the sign, the others are none below 0."""
+    """Return the digits of whole numbers, the lowest first; the highest has the sign, no other is below 0."""
     digits = []
     while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT:
         digits.append((numbers & ((1 << _DIGIT) - 1)).astype(np.float64))

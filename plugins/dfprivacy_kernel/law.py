@@ -57,12 +57,12 @@ class Moments:
         return Moments(np.maximum(self.trace, frobenius), frobenius, np.minimum(self.largest, frobenius))
 
     def possible(self, cap: Array) -> NDArray[np.bool_]:
-        """Tell which are moments of any covariance at all with a trace up to `cap`."""
+        """Return which are moments of any covariance at all with a trace up to `cap`."""
         bounded = (self.frobenius > 0) & (self.trace <= cap)
         return bounded & (self.largest * self.trace >= self.frobenius**2)
 
     def clipped(self, cap: Array) -> Moments:
-        """Give possible moments near these."""
+        """Return possible moments near these."""
         trace = np.clip(self.trace, _TINY, cap)
         frobenius = np.clip(self.frobenius, trace / 1000, trace)  # a thousandth: of a million equal eigenvalues
         return Moments(trace, frobenius, np.clip(self.largest, frobenius**2 / trace, frobenius))
@@ -75,13 +75,13 @@ class Moments:
         return Moments(self.trace, frobenius, largest)
 
     def quantile(self, level: float | Array) -> Array:
-        """Give the quantile of tr - k l + l χ²_k."""
+        """Return the quantile of tr - k l + l χ²_k."""
         k = (self.frobenius / self.largest) ** 2
         quantile: Array = self.trace - k * self.largest + 2 * self.largest * gammaincinv(k / 2, level)
         return quantile
 
     def tail(self, value: Array) -> Array:
-        """Give the probability that tr - k l + l χ²_k exceeds a value."""
+        """Return the probability that tr - k l + l χ²_k exceeds a value."""
         k = (self.frobenius / self.largest) ** 2
         above = np.maximum(value - self.trace + k * self.largest, 0)
         tail: Array = gammaincc(k / 2, above / (2 * self.largest))
@@ -89,7 +89,7 @@ class Moments:
 
 
 def laplace_tail(x: Array) -> Array:
-    """Give the probability that standard Laplace noise exceeds x."""
+    """Return the probability that standard Laplace noise exceeds x."""
     half: Array = np.exp(-np.abs(x)) / 2
     return np.where(x > 0, half, 1 - half)
 
@@ -113,7 +113,7 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
 
 
 def cube(dimension: int) -> NoiseLaw:
-    """Give the law of one coordinate of `cube_noise`."""
+    """Return the law of one coordinate of `cube_noise`."""
     return NoiseLaw(1.0, kind="cube", dimension=dimension)
 
 
@@ -154,11 +154,11 @@ class Null:
         return cls(moments[at].widened(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
 
     def quantile(self, level: float | Array) -> Array:
-        """Give quantiles of the statistic, without its own noise."""
+        """Return quantiles of the statistic, without its own noise."""
         return np.sqrt(np.maximum(self.factor * self.moments.quantile(level), 0))
 
     def pvalue(self, statistic: float, scale: float) -> float:
-        """Give the probability of a noisy statistic at least as large, with Laplace noise of this scale.
+        """Return the probability of a noisy statistic at least as large, with Laplace noise of this scale.
 
         A mean over draws of the null law, of the tail of the noise. Where the noise is small, none of them may
         reach the statistic: in the tail it is no less than the mean over draws of the noise, of the law's tail.
@@ -234,7 +234,7 @@ class Measured:
         return bool(self.sizes) or min(self.noisy_sizes) > _TOLD * float(self.spread_scales[0])
 
     def of_means(self, sizes: Sequence[float]) -> float:
-        """Tell what turns the separation into T, the distance of the mean embeddings, of groups of these sizes."""
+        """Return the factor that turns the separation into T, the distance of the mean embeddings."""
         return 1 / sizes[0] if self.paired else sum(sizes) / math.prod(sizes)
 
     @property
@@ -243,11 +243,11 @@ class Measured:
         return self.separation * self.of_means(self.noisy_sizes)
 
     def noise_of(self, sizes: Sequence[float]) -> float:
-        """Give the standard deviation of the noise in T, of groups of these sizes."""
+        """Return the standard deviation of the noise in T, of groups of these sizes."""
         return math.sqrt(2) * self.scale * self.of_means(sizes)
 
     def null(self, *, still: bool = False) -> Null:
-        """Give the law under the null hypothesis, of pairs that under random signs.
+        """Return the law under the null hypothesis, of pairs that under random signs.
 
         It is for draws of what is unknown or, if still, for the noisy numbers.
         """
@@ -319,7 +319,7 @@ class Measured:
 
 
 def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float, float]:
-    """Give an interval that all but certainly holds the first group's share of the rows, from noisy numbers."""
+    """Return an interval that all but certainly holds the first group's share of the rows, from noisy numbers."""
     if groups.sizes:
         n, m = groups.sizes
         return n / (n + m), n / (n + m)

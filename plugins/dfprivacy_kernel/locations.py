@@ -49,7 +49,7 @@ class KernelLocations(Release):
     _shown = ("columns", "lengthscale", "locations", "notes")
 
     def _sentence(self) -> str:
-        """Say what was found, and what it is for."""
+        """Write what was found, and what it is for."""
         places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
         return (
             f"{places} of {self._noun(*self.columns)} at which the groups seem to differ, for a test of other rows."

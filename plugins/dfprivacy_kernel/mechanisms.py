@@ -231,7 +231,7 @@ def _moments(curator: Curator, comparison: Comparison, embedding: Embedding) -> 
 
 
 def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Say how noisy the test would be, from public numbers only; for ``explain``."""
+    """Describe how noisy the test would be, from public numbers only; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, Measured) and rows:

@@ -60,7 +60,7 @@ class KernelMessage(Release):
     _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
 
     def _sentence(self) -> str:
-        """Say what it is for."""
+        """Describe its use."""
         columns = self._noun(*self.design["columns"])
         return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
@@ -133,7 +133,7 @@ def kernel_message(
     variant: Literal["nte"] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> tuple[Design, Party, int, NanPolicy]:
-    r"""Say what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
+    r"""Measure what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
 
     Two parties that trust nobody with their rows each publish a message, with privacy of their own. Whoever has
     both can compare them: ``message.test(other)``.

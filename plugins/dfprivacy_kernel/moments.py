@@ -53,12 +53,12 @@ FEW = f"Complete rows are too few beside the noise in their number: this answer 
 
 
 def diameter_of(kind: Features, J: int) -> float:
-    """Give the diameter of the set in which J features lie, but for rounding: of the cube, for kernel values."""
+    """Return the diameter of the set in which J features lie, but for rounding: of the cube, for kernel values."""
     return {"me": math.sqrt(J), "scf": 2.0, "nystrom": math.sqrt(2)}[kind]
 
 
 def reach_of(kind: Features, J: int) -> float:
-    """Tell how far apart two rows can be in one of J features."""
+    """Return how far apart two rows can be in one of J features."""
     return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
 
@@ -80,17 +80,17 @@ class Scales:
     beside: float
 
     def times(self, sigma: float) -> Scales:
-        """Give those of other noise."""
+        """Return the bounds of other noise."""
         return Scales(*(sigma * part for part in astuple(self)))
 
     def of_second(self, J: int) -> Array:
-        """Give those of the upper triangle of the second moment, row by row."""
+        """Return those of the upper triangle of the second moment, row by row."""
         rows, columns = np.triu_indices(J)
         return np.where(rows == columns, self.diagonal, self.beside)
 
 
 def scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Give the noise of a release of difference, pooled mean and pooled second moment.
+    """Return the noise of a release of difference, pooled mean and pooled second moment.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class Party:
     reach: float = 1.0
 
     def of_complete(self, share: float, count_noise: float) -> Party:
-        """Give the same of complete rows only, where sums of these were divided by the number of all rows."""
+        """Return the same of complete rows only, where sums of these were divided by the number of all rows."""
         size = max(1.0, share * self.size)
         all_to_complete = self.size / size
         return Party(
@@ -215,7 +215,7 @@ class _OfFeatures(OfGroups):
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
     def _told(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
-        """Give the means, the second moment, the numbers of complete rows, and how large the noise is."""
+        """Return the means, the second moment, the numbers of complete rows, and how large the noise is."""
         *means, upper, counts = np.split(
             measured.values,
             np.cumsum([*[self.J] * len(self.sizes), self.J * (self.J + 1) // 2]),
@@ -241,7 +241,7 @@ class Differences(_OfFeatures):
         return np.concatenate(means) * self.weights
 
     def read(self, measured: NoisyValue) -> Contrast:
-        """Give what a measurement says."""
+        """Return what a measurement says."""
         (d, u), second, counts, sigma = self._told(measured)
         sizes = tuple(map(float, self.sizes))
         contrast = Contrast(d, u, second, self.noise.times(sigma), sizes, sizes, reach=self.reach)
@@ -271,7 +271,7 @@ class Summary(_OfFeatures):
         return np.append(sums, [sample.size][: self.groups.counts]) * self.weights
 
     def read(self, measured: NoisyValue) -> Party:
-        """Give what a measurement says."""
+        """Return what a measurement says."""
         (mean,), second, counts, sigma = self._told(measured)
         party = Party(mean, second, self.noise.times(sigma), float(self.sizes[0]), reach=self.reach)
         return party.of_complete(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
@@ -316,7 +316,7 @@ class Conclusion:
     notes: tuple[str, ...] = ()
 
     def fields(self, alpha: float) -> dict[str, Any]:
-        """Say it as fields of the result."""
+        """Return it as fields of the result."""
         return {
             "method": "moments",
             "alpha": alpha,

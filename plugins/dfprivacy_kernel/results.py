@@ -91,7 +91,7 @@ def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float)
 
 
 def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float) -> dict[str, Any]:
-    """Give the fields of the one-release test."""
+    """Return the fields of the one-release test."""
     sizes = measured.noisy_sizes
     pvalue = measured.pvalue if measured.informative else 1.0
     doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
@@ -120,7 +120,7 @@ def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float)
 
 
 def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
-    """Give the fields of the moments test. TCMC does not measure how many pairs are complete."""
+    """Return the fields of the moments test. TCMC does not measure how many pairs are complete."""
     groups, variant = comparison.groups, comparison.variant
     if isinstance(evidence, Contrast):
         conclusion, sizes, count_noise = conclude(evidence), evidence.sizes, evidence.count_noise
@@ -138,7 +138,7 @@ def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) 
 
 
 def _missing(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
-    """Say how many rows, or pairs, were left out."""
+    """Describe how many rows, or pairs, were left out."""
     if not groups.given or groups.rows is None:
         return {}
     told = 1 if groups.paired else len(sizes)
@@ -228,7 +228,7 @@ class KernelTest(Release):
     )
 
     def _sentence(self) -> str:
-        """Say whether the samples differ, and how far they are apart."""
+        """Return whether the samples differ, and how far they are apart."""
         differ, be = ("differs", "is") if len(self.columns) == 1 else ("differ", "are")
         found = differ if self.rejected else f"{be} not shown to differ"
         where = f"{self._noun(self.by)} = " if self.by else ""

@@ -134,7 +134,7 @@ class Separation(OfGroups):
 
 
 def middle(embedding: Embedding) -> Any:
-    """Give the values in whole steps of a public row: the middle of the bounds, the first of the categories."""
+    """Return the values in whole steps of a public row: the middle of the bounds, the first of the categories."""
     row = Batch(1, {number(c): np.array([c.mid]) for c in embedding.columns if c.bounds is not None})
     for column in embedding.columns:
         if column.bounds is None:
@@ -207,7 +207,7 @@ _LAST = np.uint64(31)
 
 
 def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
-    """Tell what share of the rows tells enough of their spread.
+    """Return the share of the rows that tells enough of their spread.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class Rearranged(OfGroups, OfPermutations):
         return self.lengths(apart / max(n + m, 1) * self._unit, sample)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
-        """Give T of each difference of means, shape (B + 1, F)."""
+        """Return T of each difference of means, shape (B + 1, F)."""
         length: Array = np.linalg.norm(differences, axis=1)
         return length
 
@@ -370,7 +370,7 @@ class Whitened(Rearranged):
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:
-        """Give T of each difference of means."""
+        """Return T of each difference of means."""
         total = self._n + self._m
         sums, products = sample.moments()
         S = (products - np.outer(sums, sums / max(sample.size, 1))) / total
@@ -393,7 +393,7 @@ class Whitened(Rearranged):
 
 
 def ridge(total: int, diameter: float, part: float) -> float:
-    """Give the γ at which the diameter is a part of √(N²γ/(N-1))."""
+    """Return the γ at which the diameter is a part of √(N²γ/(N-1))."""
     return diameter**2 * (total - 1) / (total**2 * part**2)
 
 

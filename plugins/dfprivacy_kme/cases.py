@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Give the cases: each feature map, both noises, numbers and categories, public columns, groups."""
+    """Return the cases: each feature map, both noises, numbers and categories, public columns, groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
     if mechanism.name == "kme_exponential":

@@ -82,11 +82,11 @@ class Space:
         return Fourier(self.columns, self.anchors).features(rows)
 
     def __len__(self) -> int:
-        """Give the number of coordinates."""
+        """Return the number of coordinates."""
         return len(self.anchors) * (1 if self.basis == "subspace" else 2)
 
     def common(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Give a space that is part of both, and the maps of their coordinates to its own.
+        """Return a space that is part of both, and the maps of their coordinates to its own.
 
         How many points of a subspace are worth a coordinate depends on the noise; those that both have span what
         both see. The maps have orthonormal rows, so noise that is alike in all directions
@@ -118,7 +118,7 @@ class Space:
     def _subspace(
         self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
     ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Give the span of points that both subspaces have.
+        """Return the span of points that both subspaces have.
 
         With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
         times the map of these, are the coordinates in their span.

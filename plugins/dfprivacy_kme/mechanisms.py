@@ -42,7 +42,7 @@ _MOST = 1.0  # epsilon for which the classical calibration is proved
 
 
 def classical_scale(epsilon: float, delta: float) -> float:
-    r"""Give the standard deviation :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon`, for a sensitivity of 1.
+    r"""Return the standard deviation :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon`, for a sensitivity of 1.
 
     It is proved for an epsilon below 1 only, and too small for many above: see docs/papers/balog2018.md.
     """
@@ -50,7 +50,7 @@ def classical_scale(epsilon: float, delta: float) -> float:
 
 
 def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Tell what part of a price buys the noise that the reference adds for all of it.
+    """Return the part of a price that buys the noise that the reference adds for all of it.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def _(measured: Measured, *, represent: Represent) -> KME:
 
 
 def _gaps(curator: Curator, kernel: ProductKernel, nan_policy: NanPolicy) -> tuple[Column, ...]:
-    """Give the columns in which a row must have a value, by the policy on those that can be missing."""
+    """Return the columns in which a row must have a value, by the policy on those that can be missing."""
     gaps = tuple(column for column in kernel.columns if not column.filled)
     if nan_policy == "raise":
         curator.refuse_missing(*gaps)
@@ -397,7 +397,7 @@ def _notes(measured: Measured) -> tuple[str, ...]:
 
 
 def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Say how far the noise moves the embedding, from public numbers only; for ``explain``."""
+    """Describe how far the noise moves the embedding, from public numbers only; for ``explain``."""
     size = curator.size
     if not curator.measured or not size:
         return {}

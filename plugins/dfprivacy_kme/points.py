@@ -93,7 +93,7 @@ class WeightedPoints(Release):
         return self._table({**columns, name: self.weights.tolist()})
 
     def _sentence(self) -> str:
-        """Say what the points stand for."""
+        """Write what the points stand for."""
         names = self._noun(*(column.name for column in self._space.columns))
         points = f"{self.support:,} weighted point{'s' * (self.support != 1)}"
         return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
@@ -232,7 +232,7 @@ class WeightedPoints(Release):
         weights: NDArray[np.float64],
         notes: tuple[str, ...],
     ) -> WeightedPoints:
-        """Give points that follow from these."""
+        """Return points that follow from these."""
         return WeightedPoints(
             space=Space.of(None, kernel).plain(),
             locations=locations,

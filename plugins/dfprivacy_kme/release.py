@@ -100,7 +100,7 @@ class KME(WeightedPoints):
         return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
-        """Say how far the noise moves the value of the noisy embedding at public rows: its standard deviation.
+        """Compute the standard deviation of the noise in the embedding at public rows.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class KME(WeightedPoints):
         return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE,) if doubtful else ())
 
     def _samples(self, other: object) -> tuple[Sample, Sample, Space]:
-        """Give both embeddings in the coordinates of a space that they have in common."""
+        """Return both embeddings in the coordinates of a space that they have in common."""
         space = self._space
         if isinstance(other, KME):
             space, mine, others = space.common(other._space)  # noqa: SLF001 - of our own kind
@@ -431,7 +431,7 @@ class Sample:
 
 
 def pooled(one: Sample, other: Sample, space: Space) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give features of points that stand for a population of both samples, and their shares.
+    """Return features of points that stand for a population of both samples, and their shares.
 
     Each sample counts by the inverse of the variance of its embedding, noise included: as one population would best
     be estimated.

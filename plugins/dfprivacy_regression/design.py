@@ -90,7 +90,7 @@ class Design:
         return f"{outcome} ~ {' + '.join(terms)}"
 
     def moments(self, *, count: bool | float) -> features.RowFeatures:
-        """Give what the second moments are measured by; every coordinate of a row is in [-1, 1].
+        """Return what the second moments are measured by; every coordinate of a row is in [-1, 1].
 
         Products that are known are left out: those of two categories of one factor are 0.
         """
@@ -113,7 +113,7 @@ class Design:
         return [*range(1, 1 + len(self.numbers)), *([] if self._binary else [self.width])]
 
     def index(self) -> NDArray[np.intp]:
-        """Say which of the moments is where in M: the number of rows is 0, what is known to be 0 the last.
+        """Return which of the moments is where in M: the number of rows is 0, what is known to be 0 the last.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Design:
         return _index(self)
 
     def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
-        """Say how the moments follow from what is measured: moments = start + map @ measured.
+        """Return how the moments follow from what is measured: moments = start + map @ measured.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Design:
         return start, taken
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Give (x, y) of the rows of a batch, the constant left out, shape (q, batch.size)."""
+        """Return (x, y) of the rows of a batch, the constant left out, shape (q, batch.size)."""
         rows = np.empty((self.width, batch.size))
         for at, column in enumerate(self.numbers):
             rows[at] = batch.standardized(column)
@@ -168,7 +168,7 @@ class Design:
         return rows
 
     def natural(self) -> tuple[Numbers, Numbers]:
-        """Say what the coefficients are in the columns' units: start + map @ b.
+        """Return the coefficients in the columns' units: start + map @ b.
 
         Returns
         -------

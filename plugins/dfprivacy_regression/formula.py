@@ -93,7 +93,7 @@ def read_binary(y: str, x: str | Sequence[str] | None, success: object, known: M
 
 
 def _sides(y: str, x: object) -> tuple[str, list[str]]:
-    """Give the outcome and the terms."""
+    """Return the outcome and the terms."""
     if x is None:
         return _terms(y)
     if not isinstance(x, Iterable):
@@ -104,7 +104,7 @@ def _sides(y: str, x: object) -> tuple[str, list[str]]:
 def _regressors(
     outcome: Column, terms: Sequence[str], known: Mapping[str, Column]
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Give the regressors that are numbers, and those that are categories."""
+    """Return the regressors that are numbers, and those that are categories."""
     numbers, factors = [], []
     for term in terms:
         named = _FACTOR.fullmatch(term) if isinstance(term, str) and term not in known else None

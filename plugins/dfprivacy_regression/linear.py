@@ -72,7 +72,7 @@ class Measured:
 
 
 def known_columns(curator: Curator) -> dict[str, Column]:
-    """Give the columns that have bounds or categories by name."""
+    """Return the columns that have bounds or categories by name."""
     return {column.name: column for column in curator.columns}
 
 
@@ -209,7 +209,7 @@ def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) ->
 
 
 def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:
-    """Give what the moments are measured by, and the number of rows if that is not measured as well.
+    """Return what the moments are measured by, and the number of rows if that is not measured as well.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
     of complete rows may have twice the weight. Fewer rows than coefficients are refused.
@@ -233,7 +233,7 @@ def clear(curator: Curator, dimension: int, q: int) -> float:
 
 
 def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
-    """Give the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
+    """Return the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
     width = 1 if curator.neighbors == "add_remove" else 2
     scale = width / (curator.epsilon * float(share))
     return NoiseLaw(scale, kind="cube", dimension=dimension).standard_deviation

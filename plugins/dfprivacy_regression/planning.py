@@ -97,7 +97,7 @@ def odds(
 
 
 def first_found(release: Regression) -> bool:
-    """Tell whether the first coefficient but the intercept differs from 0."""
+    """Return whether the first coefficient but the intercept differs from 0."""
     _, first, *_ = release.rejected.values()
     return first
 

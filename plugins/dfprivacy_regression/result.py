@@ -141,7 +141,7 @@ class Regression(Release):
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
     def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Give the linear predictor of rows of known regressors.
+        """Return the linear predictor of rows of known regressors.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Regression(Release):
         return self._design(at) @ self._estimates()
 
     def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Give the regressors of some rows, the constant first."""
+        """Return the regressors of some rows, the constant first."""
         names = self.names_of_regressors
         gone = [name for name in names if name not in at]
         if gone:
@@ -176,7 +176,7 @@ class Regression(Release):
         return np.column_stack(columns).astype(np.float64)
 
     def _sentence(self) -> str:
-        """Say the coefficient that is farthest from 0 for its standard error, the intercept left out."""
+        """Write the coefficient that is farthest from 0 for its standard error, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"] or [*self.params]
         known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
         of, unit = self._outcome()
@@ -192,7 +192,7 @@ class Regression(Release):
         return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _part(self, name: str) -> float | None:
-        """Give the part of an interval's width that noise makes."""
+        """Return the part of an interval's width that noise makes."""
         error, noise = self.bse[name], self.noise_standard_errors[name]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
 
@@ -288,18 +288,18 @@ class Regression(Release):
     _row_counts = ("nobs",)
 
     def _quality(self) -> str:
-        """Say how good the fit is."""
+        """Describe how good the fit is."""
         raise NotImplementedError
 
     def _variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the variance of predictions, which has no end where nothing is known of a coefficient."""
+        """Return the variance of predictions, which has no end where nothing is known of a coefficient."""
         known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         lost = np.isinf(np.diag(self.covariance))
         variance: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
         return np.where((x[:, lost] != 0).any(axis=1), np.inf, variance)
 
     def _estimates(self) -> NDArray[np.float64]:
-        """Give the coefficients as one vector."""
+        """Return the coefficients as one vector."""
         if any(value is None for value in self.params.values()):
             raise ArgumentError("This regression has no estimate.", self.notes[0])
         return np.array([*self.params.values()], dtype=np.float64)
@@ -499,7 +499,7 @@ def common(
 
 
 def alike(names: Sequence[str], direction: Numbers) -> str:
-    """Say which regressors the noise leaves indistinguishable: those in the direction of the least eigenvalue."""
+    """Describe the regressors that noise leaves indistinguishable: in the direction of the least eigenvalue."""
     far = np.abs(direction) > np.abs(direction).max() / 2
     blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
     return (

@@ -27,7 +27,7 @@ def coordinates(q: int, *, robust: bool) -> int:
 
 
 def sigmoid(t: Numbers) -> Numbers:
-    """Give 1 / (1 + exp(-t))."""
+    """Return 1 / (1 + exp(-t))."""
     probability: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
     return probability
 

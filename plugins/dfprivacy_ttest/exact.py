@@ -281,7 +281,7 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
 
 
 def _mixture(rates: Sequence[Any] | Array, alike: float) -> list[tuple[Any, Any]]:
-    """Give the law of one Laplace variable, or of the sum of two, as a signed mixture of some, of their rates.
+    """Return the law of one Laplace variable, or of the sum of two, as a signed mixture of some, of their rates.
 
     Two rates that are nearer than so much, relative to their sum, are taken for that far apart, about the same
     middle: the error of that is of second order, and the weights, 1/(4 · alike), cost some digits.
@@ -296,7 +296,7 @@ def _mixture(rates: Sequence[Any] | Array, alike: float) -> list[tuple[Any, Any]
 
 
 def _excess(w: Array, tau: Array) -> Array:
-    """Give what a Laplace variable adds to the normal distribution function."""
+    """Return what a Laplace variable adds to the normal distribution function."""
     return (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 
@@ -312,7 +312,7 @@ def _bounded(x: ArrayLike) -> Array:
 
 
 def _quadrature(edges: Array) -> tuple[Array, Array]:
-    """Give nodes and weights of the Gauss-Legendre rule on panels between edges, along the last axis."""
+    """Return nodes and weights of the Gauss-Legendre rule on panels between edges, along the last axis."""
     half = np.diff(edges)[..., None] / 2
     shape = (*edges.shape[:-1], -1)
     return (edges[..., :-1, None] + half * (1 + _NODES)).reshape(shape), (half * _WEIGHTS).reshape(shape)

@@ -284,7 +284,7 @@ def findings(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Say what the test could find out, from public numbers only; for ``explain``."""
+    """Describe what the test could find out, from public numbers only; for ``explain``."""
     if not curator.measured:  # of public columns, with no noise
         return {}
     groups, sums = (1 if by is None else 2), moments(curator.planned, column, queries)
@@ -306,7 +306,7 @@ def findings(
 
 
 def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
-    """Say how much of the error the noise will be, and what would help where it is most of it."""
+    """Describe how much of the error the noise will be, and what would help where it is most of it."""
     expected = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
     noise = float(np.median(infer(expected, parameter(len(sizes)), _TABLES).noise_standard_error))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))

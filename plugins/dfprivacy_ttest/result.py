@@ -149,7 +149,7 @@ class TTest(Estimate):
     )
 
     def _rows(self) -> list[tuple[str, str]]:
-        """Say whose mean and size each is, where there are two."""
+        """Name the group of each mean and size, where there are two."""
         rows = dict(super()._rows())
         if self.groups is None:
             del rows["means"]  # it is the estimate
@@ -160,7 +160,7 @@ class TTest(Estimate):
         return list(rows.items())
 
     def _sentence(self) -> str:
-        """Say the mean, or how far two means are apart, and what the test finds."""
+        """Write the mean, or how far two means are apart, and what the test finds."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
         how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
         what = f"mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
@@ -190,7 +190,7 @@ class TTest(Estimate):
 
     @property
     def _axis(self) -> str:
-        """Say what the estimate is, in the words of the columns."""
+        """Describe what the estimate is, in the words of the columns."""
         what = self._called(self.column)
         if self.groups is None or self.by is None:
             return what
