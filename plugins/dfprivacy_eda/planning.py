@@ -14,7 +14,6 @@ from scipy.special import ndtr, ndtri
 
 from dfprivacy import Column
 from dfprivacy.estimates import Estimate
-from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda import reading
@@ -25,7 +24,7 @@ from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.quantiles import Chosen
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
-from dfprivacy_eda.sums import SD, Sums, statistic
+from dfprivacy_eda.sums import SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
 from dfprivacy_eda.tree import Grown, prefix_error
 
@@ -92,7 +91,7 @@ def _given(curator: Curator, what: str, *assumed: str) -> str:
 
 def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
     """Give the standard error of a statistic, and in standard deviations of what it is of."""
-    error = float(infer(sums.expected(rows), statistic(name)).noise_standard_error)
+    error = sums.expected(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
@@ -177,11 +176,7 @@ def known_statistic(name: str) -> Any:
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
-        if isinstance(planned := curator.planned, Sums):
-            most = _expected(planned, name, rows)[0]
-        else:
-            most = planned.laws[name == "missing"].standard_deviation
-        error = float(infer(sums, statistic(name)).noise_standard_error)
+        error, most = sums.error(name), _expected(curator.planned, name, rows)[0]
         return (error, sums) if error <= most else None
 
     return reader

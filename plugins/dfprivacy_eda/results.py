@@ -15,11 +15,11 @@ from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
 from dfprivacy_eda import plots
-from dfprivacy_eda.possible import ROWS
+from dfprivacy_eda.possible import ROWS, within
 from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
 from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "Tabled", "tidy"]
+__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "Tabled", "concluded", "statistic_notes", "tidy"]
 
 
 class Tabled(Release):
@@ -215,6 +215,49 @@ class ColumnStatistic(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
         return plots.statistic(self, ax)
+
+
+def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
+    """Return a statistic of noisy sums, with the interval in which the table's own lies."""
+    noisy, error, low, high = sums.cell(name, confidence)
+    left, left_error = sums.missing
+    rows: float | None = sums.known("count")
+    about: dict[str, Any] = {"value": noisy, "low": low, "high": high}
+    if name in ROWS:
+        value, low, high = within(noisy, low, high, sums.size)
+        about = {"value": value, "low": low, "high": high, "raw": None if value == noisy else noisy}
+        rows = sums.size if name == "missing" and math.isfinite(sums.size) else rows
+        left = left if name == "count" and sums.column.name else None
+    else:
+        known = bool(rows or sums.map[0].any())
+        rows = sums.known("count") + min(left or 0.0, 0.0) if known else None  # none are missing if fewer are
+        about |= {"bounds": sums.column.bounds, "notes": statistic_notes(name, sums, (low, high))}
+        about["clipped"] = None if sums.clipped is None else sums.clipped.shares[0]
+    return ColumnStatistic(
+        **about,
+        confidence=confidence,
+        noise_standard_error=error,
+        statistic=name,
+        column=sums.column.name,
+        count=rows,
+        missing=None if left is None else max(left, 0.0),
+        missing_standard_error=None if left is None else left_error,
+        covers=covers_of(name),
+        released=sums.released,
+    )
+
+
+_WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
+
+
+def statistic_notes(name: str, sums: Sums, ends: tuple[float, ...]) -> tuple[str, ...]:
+    """Return notes on how many values were limited, how far that moves a mean or sum, and on a wide interval."""
+    limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
+    column, rows = sums.column, sums.known("count")
+    known = bool(rows or sums.map[0].any())
+    least, most = sums.most(name) or ((column.low * rows, column.high * rows) if known else (-np.inf, np.inf))
+    few = "Uninformative: the interval spans more than half of what is possible, there is too little data for this "
+    return limited if ends[1] - ends[0] <= _WIDE * (most - least) else (*limited, f"{few}epsilon.")
 
 
 def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
