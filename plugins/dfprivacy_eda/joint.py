@@ -16,7 +16,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.possible import ROWS, project, within
 from dfprivacy_eda.sums import SD, STATISTICS, Sums
-from dfprivacy_eda.tree import Grown, Planned
+from dfprivacy_eda.tree import Descent, Grown, layout, rows_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -268,18 +268,23 @@ def measure(
         next((shares[name] for name in names if name in shares), None)
         for names in (("sums", "moments"), ("quantiles", "quartiles"), ("categories",))
     )
-    moments, trees, planned = Summed(float(curator.size or 0)), dict[str, Grown](), None
-    if of_trees is not None:
-        planned = Planned.of(curator, [numbers[name] for name in ranked], gaps, of_trees, asked)
+    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
+    lost = tuple(bool(gaps[name]) for name in ranked)
+    plans = [
+        layout(numbers[name], None, rows_epsilon(curator, (of_trees or Fraction(0)) / len(ranked)))
+        for name in ranked
+    ]
+    each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
+    nodes = [plan.features(numbers[name], missing=gone, root=False) for name, plan, gone in each]
+    shown = None if asked is None else Descent(tuple(plan.sizes for plan in plans), lost, tuple(asked))
+    moments, trees = Summed(float(curator.size or 0)), dict[str, Grown]()
     if of_sums is not None:
         moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(counted), of_sums)
-    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
-    if planned is not None and of_trees is not None:
+    if of_trees is not None:
         rows = moments.rows, moments.variance
-        for name, (plan, part) in zip(ranked, planned.measured(curator, of_trees), strict=True):
-            trees[name] = Grown.of(
-                plan, part, missing=bool(gaps[name]), rows=rows, root=False, none_missing=complete[name]
-            )
+        parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
+        for name, plan, part, gone in zip(ranked, plans, parts, lost, strict=True):
+            trees[name] = Grown.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
     return Measured(
         columns=dict(columns),
         sums={
