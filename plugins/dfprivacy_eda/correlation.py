@@ -289,8 +289,7 @@ class Products:
     @property
     def noise(self) -> float:
         """The standard deviation of the noise in each sum."""
-        d = len(self.values)
-        return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
+        return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
     @property
     def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
@@ -389,8 +388,7 @@ def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column,
     count = n is None or bool(gaps)
     stack = features.Stack(*([features.Count()] if count else []), *every)
     noisy = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
-    d, b = len(noisy.values), float(np.max(noisy.scales))
-    error = b * math.sqrt((d + 1) * (d + 2) / 3)
+    error = noisy.law.standard_deviation
     rows = max(float(noisy.values[0]) if count else float(n or 0), 1.0)
     narrow = []
     for column, (s1, s2) in zip(columns, noisy.values[int(count) :].reshape(-1, 2).tolist(), strict=True):
