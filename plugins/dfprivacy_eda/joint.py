@@ -146,11 +146,7 @@ class Summed:
         every: dict[str, features.RowFeatures] = {}
         for name, column in columns.items():
             if degrees[name]:
-                of = (
-                    features.Moments(column, centred=True)
-                    if degrees[name] > 1
-                    else features.Moments(column, degree=1)
-                )
+                of = features.Moments(column, degree=degrees[name], centred=degrees[name] > 1)
                 tally = (0.0, weight) if name in told else None
                 every[name] = features.Given(*gaps[name], of=of, tally=tally) if gaps[name] else of
             elif name in told:

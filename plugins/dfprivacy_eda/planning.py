@@ -78,10 +78,10 @@ def rows_of(curator: Curator) -> float:
     return float(max(curator.supposed_size[0], 1))
 
 
-def laplace(curator: Curator) -> float:
-    """Give the standard deviation of the noise of the last measurement; 0 where nothing was measured."""
+def laplace(curator: Curator, at: int = -1) -> float:
+    """Give the standard deviation of the noise of the last measurement, or another; 0 if nothing was measured."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
-    return measured[-1].law.standard_deviation if measured else 0.0
+    return measured[at].law.standard_deviation if measured else 0.0
 
 
 def _given(curator: Curator, what: str, *assumed: str) -> str:
@@ -186,8 +186,7 @@ def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -
     """Make the planner of noisy numbers: relative to all rows over what `of` gives."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
-        measured = [each for each in curator.measured if each.epsilon or each.reused]
-        error = measured[at].law.standard_deviation if measured else 0.0
+        error = laplace(curator, at)
         named = what.format("bin's count" if "bins" in asked else "count")
         return {
             f"expected standard error of {named}": error,
@@ -292,16 +291,13 @@ def _described(curator: Curator, measured: Measured) -> Findings:
     findings = {}
     for name, what in _DESCRIBED.items():
         of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
-        alike = {_alike(of[column]): column for column in of}.values()
+        # Trees of one shape and noise have the same relative error, and take a while.
+        shape = {each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], Grown) else each for each in of}
+        alike = {shape[column]: column for column in of}.values()
         errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in alike]
         if errors:
             findings[_given(curator, what)] = max(relative for _, relative in errors)
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
-
-
-def _alike(of: Sums | Grown | Cells) -> Any:
-    """Return what the relative error follows from."""
-    return (of.layout.sizes, *of.variances) if isinstance(of, Grown) else id(of)
 
 
 def of_products(name: str) -> Any:
