@@ -15,10 +15,10 @@ from dfprivacy.wording import between, limited
 from dfprivacy_eda import reading
 from dfprivacy_eda.joint import Measured, cell, measure, split
 from dfprivacy_eda.plots import LONG
-from dfprivacy_eda.possible import ROWS, Cell, note
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Entry, Statistics
-from dfprivacy_eda.wording import at_bound, covers_of, said, word
+from dfprivacy_eda.sums import ROWS, Cell
+from dfprivacy_eda.wording import at_bound, covers_of, note, said, word
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
 

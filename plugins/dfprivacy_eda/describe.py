@@ -17,10 +17,10 @@ from dfprivacy.plotting import panels
 from dfprivacy.wording import limited
 from dfprivacy_eda.joint import Measured, cell, measure
 from dfprivacy_eda.plots import interval_of
-from dfprivacy_eda.possible import ROWS, note
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Entry, Framed, Statistics
-from dfprivacy_eda.wording import at_bound, covers_of, said
+from dfprivacy_eda.sums import ROWS
+from dfprivacy_eda.wording import at_bound, covers_of, note, said
 
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
 

@@ -14,8 +14,7 @@ from dfprivacy import Column, Curator, features
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.possible import ROWS, project, within
-from dfprivacy_eda.sums import SD, STATISTICS, Sums
+from dfprivacy_eda.sums import ROWS, SD, STATISTICS, Sums, project, within
 from dfprivacy_eda.tree import Descent, Grown, layout, rows_epsilon
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.possible import Cell, Noisy
     from dfprivacy_eda.reading import Aggregation
+    from dfprivacy_eda.sums import Cell, Noisy
 
 __all__ = ["Measured", "Summed", "cell", "measure", "split"]
 

@@ -20,11 +20,10 @@ from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
 from dfprivacy_eda.joint import of_labels
-from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.quantiles import Chosen
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
-from dfprivacy_eda.sums import SD, Sums
+from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
 from dfprivacy_eda.tree import Grown, prefix_error
 

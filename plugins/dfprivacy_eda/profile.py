@@ -15,7 +15,7 @@ from dfprivacy.plotting import forest
 from dfprivacy.schema import OTHER, FoundPair
 from dfprivacy.wording import listed
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -345,11 +345,8 @@ _WIDE = 1 / 2  # of the bounds
 
 def quantile_asked(column: Column, q: Any, *, step: float | None, **_: Any) -> None:
     """Check the shares and the step before anything is paid."""
-    shares = q if isinstance(q, list | tuple | np.ndarray) else [q]
-    if not len(shares):
+    if not _shares(q):
         raise ArgumentError("q= names no quantile.", "For example [0.25, 0.5, 0.75].")
-    for each in shares:
-        share(each)
     layout(column, step, math.inf)
 
 

@@ -15,8 +15,7 @@ from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.plotting import axes, below, forest, ink
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
-from dfprivacy_eda.possible import ROWS, within
-from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
+from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums, within
 from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
 __all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "concluded", "statistic_notes"]

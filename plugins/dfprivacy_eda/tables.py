@@ -17,7 +17,7 @@ from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure
 from dfprivacy_eda.plots import BAR, SURE, interval_of, legend, squares
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:

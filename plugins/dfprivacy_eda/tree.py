@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, features
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

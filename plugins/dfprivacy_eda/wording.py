@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dfprivacy import Release
     from dfprivacy_eda.results import ColumnStatistic
 
-__all__ = ["at_bound", "covers_of", "is_quantile", "left_out", "said", "stated", "unit_of", "word"]
+__all__ = ["at_bound", "covers_of", "is_quantile", "left_out", "note", "said", "stated", "unit_of", "word"]
 
 _WORDS = {
     "missing": "number of rows without a value",
@@ -24,6 +24,7 @@ _WORDS = {
     "count": "number of rows with a value",
 }
 _ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+_NAMED = 3  # numbers in a note
 _LIMITED = {"mean", "sum", "var", "std"}
 
 
@@ -79,3 +80,20 @@ def unit_of(release: Release, statistic: str, column: str) -> str:
         return ""
     unit = release._unit(column)  # noqa: SLF001 - of our own kind
     return f"({unit})²" if unit and statistic == "var" else unit
+
+
+def note(names: Sequence[str], where: str) -> str:
+    """Return which numbers were clamped to what is possible, and where the noisy ones are.
+
+    Examples
+    --------
+    >>> note(["count of sex"], "raw")
+    'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
+    """
+    one = len(names) == 1
+    listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    clamped = "it was clamped" if one else "they were clamped"
+    return (
+        f"Noise took {listed} below 0 or above the number of rows; {clamped}, and `{where}` holds the noisy "
+        f"value{'s' * (not one)}."
+    )
