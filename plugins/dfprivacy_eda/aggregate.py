@@ -10,13 +10,15 @@ from typing import Any
 from dfprivacy import ArgumentError, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import panels, wrapped
 from dfprivacy.wording import between, limited
-from dfprivacy_eda import plots, reading
+from dfprivacy_eda import reading
 from dfprivacy_eda.joint import Measured, cell, measure, split
-from dfprivacy_eda.possible import ROWS, Cell, note
+from dfprivacy_eda.plots import LONG
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Entry, Statistics
-from dfprivacy_eda.wording import at_bound, covers_of, said
+from dfprivacy_eda.sums import ROWS, Cell
+from dfprivacy_eda.wording import at_bound, covers_of, note, said, word
 
 __all__ = ["Aggregates", "agg", "agg_asked"]
 
@@ -75,7 +77,13 @@ class Aggregates(Statistics):
         """Draw each number with its interval, on a scale of its own."""
         if all(low is None for low in self.lows):
             raise ArgumentError("No number was asked for.", "Draw value_counts(...) of a column.")
-        return plots.numbers(self, ax)
+        told = [each for each in self._each if each.low is not None]
+        return panels(ax, [self._panel([wrapped(self._name(each), LONG)], [each], "") for each in told])
+
+    def _name(self, each: Entry) -> str:
+        """Name a number as it was asked, in the words of its column where the name is made of that."""
+        own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
+        return f"{word(each.statistic)} of {self._called(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
         """Say the first numbers, in the words of their columns."""

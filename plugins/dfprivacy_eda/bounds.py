@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy.plotting import axes
 from dfprivacy.schema import FoundPair
 from dfprivacy.wording import number
-from dfprivacy_eda import plots
+from dfprivacy_eda.plots import SURE, legend
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +35,7 @@ __all__ = [
 _POWERS = 2.0 ** np.arange(-10, 32)
 EDGES = np.concatenate([-_POWERS[::-1], [0.0], _POWERS])
 _TOLD = 3  # columns in a sentence
+_SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # colours of columns
 BETA = 1e-4
 """The probability that an empty interval passes, and that a run of empty ones does, of all columns together."""
 RUN = 16
@@ -114,11 +117,30 @@ class FoundBounds(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
-        return plots.bounds(self, EDGES, ax)
+        ax, at = axes(ax, height=3.0), np.arange(len(EDGES))
+        ends = zip(self.columns, self.counts, self.low, self.high, strict=True)
+        for colour, (name, row, low, high) in zip(itertools.cycle(_SERIES), ends, strict=False):
+            interval = "not found" if low is None else f"{low:g} to {high:g}"
+            ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{self._called(name)}: {interval}")
+        ax.axhline(self.threshold, color=SURE, ls="--", label=f"threshold, {self.threshold:,.0f} rows")
+        held = np.flatnonzero((self.counts > self.threshold).any(axis=0))
+        if len(held):
+            ax.set_xlim(max(int(held[0]) - 3, 0), min(int(held[-1]) + 4, at[-1]))
+        first, last = (int(end) for end in ax.get_xlim())
+        ticks = np.arange(max(first, 0), last + 1, max(1, (last - first) // 8))
+        ax.set_xticks(ticks, [_power(EDGES[tick]) for tick in ticks])
+        ax.set(xlabel="values, by powers of two", ylabel="rows")
+        ax.set_ylim(bottom=0)
+        return legend(ax, loc="lower left", bbox_to_anchor=(0, 1))
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [(name, self._found(at)) for at, name in enumerate(self.columns)]
         return [*rows, *(("note", note) for note in self.notes)]
+
+
+def _power(edge: float) -> str:
+    """Write 0, or a power of two or its negative."""
+    return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"
 
 
 def threshold(scale: float, columns: int) -> float:

@@ -11,9 +11,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.plotting import stacked
 from dfprivacy.schema import OTHER
 from dfprivacy.wording import listed
-from dfprivacy_eda import plots
 from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
@@ -212,7 +212,10 @@ class FoundCategories(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number of each value of each column, with its interval."""
-        return plots.categories([replace(self[name], column_words=self.column_words) for name in self.columns], ax)
+        each = [replace(self[name], column_words=self.column_words) for name in self.columns]
+        if len(each) == 1:
+            return each[0].plot(ax)
+        return stacked([*map(self._called, self.columns)], [one.plot for one in each], ax)
 
     @property
     def frame(self) -> Any:

@@ -17,8 +17,9 @@ from dfprivacy.inference.clipped import limits
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import axes, wrapped
 from dfprivacy.wording import limited, number, sure, with_error
-from dfprivacy_eda import plots
+from dfprivacy_eda.plots import LONG, squares
 from dfprivacy_eda.reading import each_once
 from dfprivacy_eda.results import Framed
 from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
@@ -79,7 +80,7 @@ class _Matrix(Framed):
                 return float(self.values[row, other])
         raise ArgumentError(f"{column!r} are not two of the columns.", f"They are {[*self.columns]!r}.")
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def _tidy(self) -> list[dict[str, Any]]:
         pairs = self._pairs()
         tables = {
             "value": self.values,
@@ -89,7 +90,7 @@ class _Matrix(Framed):
         }
         named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
         cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
-        return {**named, **cells}
+        return [{**named, **cells}]
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
@@ -131,7 +132,14 @@ class _Matrix(Framed):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the matrix as coloured squares, with the number and its standard error in each."""
-        return plots.matrix(self, ax)
+        names = [wrapped(self._called(name), LONG) for name in self.columns]
+        ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
+        written = np.empty(self.values.shape, dtype=object)
+        for cell, value in np.ndenumerate(self.values):
+            error = float(self.standard_errors[cell])
+            spread = f"\n± {error:.2g}" if error else ""
+            written[cell] = "not known" if np.isnan(value) else number(float(value), error) + spread
+        return squares(ax, self.values, written, names, names, "RdBu")
 
 
 def _written(value: float, error: float) -> str:
@@ -281,8 +289,7 @@ class Products:
     @property
     def noise(self) -> float:
         """The standard deviation of the noise in each sum."""
-        d = len(self.values)
-        return float(np.max(self.scales)) * math.sqrt((d + 1) * (d + 2) / 3)
+        return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
     @property
     def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
@@ -381,8 +388,7 @@ def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column,
     count = n is None or bool(gaps)
     stack = features.Stack(*([features.Count()] if count else []), *every)
     noisy = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
-    d, b = len(noisy.values), float(np.max(noisy.scales))
-    error = b * math.sqrt((d + 1) * (d + 2) / 3)
+    error = noisy.law.standard_deviation
     rows = max(float(noisy.values[0]) if count else float(n or 0), 1.0)
     narrow = []
     for column, (s1, s2) in zip(columns, noisy.values[int(count) :].reshape(-1, 2).tolist(), strict=True):

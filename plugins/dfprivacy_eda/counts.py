@@ -12,7 +12,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, 
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.categories import Keys, found_counts, keys
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:

@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Literal
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import panels
 from dfprivacy.wording import limited
-from dfprivacy_eda import plots
 from dfprivacy_eda.joint import Measured, cell, measure
-from dfprivacy_eda.possible import ROWS, note
+from dfprivacy_eda.plots import interval_of
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import Entry, Framed, Statistics
-from dfprivacy_eda.wording import at_bound, covers_of, said
+from dfprivacy_eda.sums import ROWS
+from dfprivacy_eda.wording import at_bound, covers_of, note, said
 
 __all__ = ["Description", "describe", "described", "measured_of", "split"]
 
@@ -101,12 +103,11 @@ class Description(Statistics, Framed):
             named[column] = [None if cell is None else str(cell) for cell in filled] if text else filled
         return named
 
-    def _columns(self) -> dict[str, list[Any]]:
-        columns = super()._columns()
+    def _tidy(self) -> list[dict[str, Any]]:
+        (columns,) = super()._tidy()
         kept = [at for at, value in enumerate(columns["value"]) if value is not None]
-        return {
-            name: [cells[at] for at in kept] for name, cells in columns.items() if name not in {"name", "category"}
-        }
+        told = columns.keys() - {"name", "category"}
+        return [{name: [cells[at] for at in kept] for name, cells in columns.items() if name in told}]
 
     def _sentence(self) -> str:
         """Name the columns, and say the mean, or the most frequent value, of the first."""
@@ -139,7 +140,10 @@ class Description(Statistics, Framed):
         """Draw quartiles and mean of each column of numbers, with their intervals."""
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
-        return plots.description(self, ax)
+        shown, words = ("mean", "25%", "50%", "75%"), interval_of(self.confidence)
+        told = [each for each in self._each if each.statistic in shown and each.value is not None]
+        columns = groupby(told, key=lambda each: each.column)
+        return panels(ax, [self._panel(shown, of, f"{self._called(name)} ({words})") for name, of in columns])
 
 
 @mechanism(columns={"columns": "columns"})

@@ -14,9 +14,8 @@ from dfprivacy import Column, Curator, features
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.possible import ROWS, project, within
-from dfprivacy_eda.sums import SD, STATISTICS, Sums
-from dfprivacy_eda.tree import Grown, Planned
+from dfprivacy_eda.sums import ROWS, SD, STATISTICS, Sums, project, within
+from dfprivacy_eda.tree import Descent, Grown, layout, rows_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.possible import Cell, Noisy
     from dfprivacy_eda.reading import Aggregation
+    from dfprivacy_eda.sums import Cell, Noisy
 
 __all__ = ["Measured", "Summed", "cell", "measure", "split"]
 
@@ -55,6 +54,7 @@ _RANKS = (
 )
 _SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
 _PARTS = 10**6
+_NONE = NoiseLaw(0.0)
 _BEYOND = Fraction(1, 16)  # of the part of sums, for the rows beyond bounds
 
 
@@ -97,30 +97,28 @@ class Summed:
 
     Attributes
     ----------
-    rows, variance : float
-        The number of all rows, and the variance of the noise in it, 0 where it is public.
-    dimension, scale : int, float
-        Of the noise.
+    rows : float
+        The number of all rows.
+    law : NoiseLaw
+        Of the noise in each sum.
     parts : mapping of str to NoisyValue
         What was summed of each column.
+    counted : str
+        The id of the number of all rows; None where that is public.
     told : frozenset of str
         The columns of which rows without a value were counted in the same vector.
     weight : float
         How much each of these rows counted.
-    counted : str
-        The id of the number of all rows.
     beyond : mapping of str to NoisyValue
         The rows beyond the bounds of each column whose values were summed.
     """
 
     rows: float
-    variance: float = 0.0
-    dimension: int = 1
-    scale: float = 0.0
+    law: NoiseLaw = _NONE
     parts: Mapping[str, NoisyValue] = field(default_factory=dict)
+    counted: str | None = None
     told: frozenset[str] = frozenset()
     weight: float = 1.0
-    counted: str = ""
     beyond: Mapping[str, NoisyValue] = field(default_factory=dict)
 
     @classmethod
@@ -138,35 +136,43 @@ class Summed:
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
         Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
         """
-        n = curator.size
+        n, beyond = curator.size, {}
         weight = 2.0 if n is not None else 1.0
-        summed = {name: column for name, column in columns.items() if degrees[name] or name in told}
-        asked = tuple((column, degrees[name], gaps[name], name in told) for name, column in summed.items())
-        limited = tuple(column for name, column in columns.items() if degrees[name])
-        beyond: dict[str, NoisyValue] = {}
-        if limited:
-            counted = measure_beyond(curator, limited, share=share * _BEYOND)
-            beyond = {column.name: part for column, part in zip(limited, counted, strict=True)}
+        if limited := {name: column for name, column in columns.items() if degrees[name]}:
+            counted = measure_beyond(curator, tuple(limited.values()), share=share * _BEYOND)
+            beyond = dict(zip(limited, counted, strict=True))
             share *= 1 - _BEYOND
-        measured = curator.sum(_stacked(asked, weight, n is None), noise="cube", share=share)
-        d, b = len(measured.values), float(np.max(measured.scales))
-        parts = dict(zip(summed, measured.parts, strict=False))
-        if n is not None:
-            return cls(float(n), 0.0, d, b, parts, told, weight, beyond=beyond)
-        variance, all_rows = (d + 1) * (d + 2) / 3 * b * b, measured.parts[-1].id
-        return cls(float(measured.values[-1]), variance, d, b, parts, told, weight, all_rows, beyond)
+        every: dict[str, features.RowFeatures] = {}
+        for name, column in columns.items():
+            if degrees[name]:
+                of = features.Moments(column, degree=degrees[name], centred=degrees[name] > 1)
+                tally = (0.0, weight) if name in told else None
+                every[name] = features.Given(*gaps[name], of=of, tally=tally) if gaps[name] else of
+            elif name in told:
+                every[name] = features.Given(*gaps[name])
+        all_rows = [features.Count()] if n is None else []
+        noisy = curator.sum(features.Stack(*every.values(), *all_rows), noise="cube", share=share)
+        parts = dict(zip(every, noisy.parts, strict=False))
+        counted_by = None if n is not None else noisy.parts[-1].id
+        rows = float(noisy.values[-1]) if n is None else float(n)
+        return cls(rows, noisy.law, parts, counted_by, told, weight, beyond)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise in the number of all rows, 0 where it is public."""
+        return 0.0 if self.counted is None else self.law.variance
 
     def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
-        told, law = column.name in self.told, NoiseLaw(self.scale, kind="cube", dimension=self.dimension)
+        told, law = column.name in self.told, replace(self.law, step=0.0)
         values = self.parts[column.name].values.tolist() if column.name in self.parts else []
         at = [0, *(range(1, 1 + degree)), *([3] if told else [])]
         sums, none = np.zeros(4), replace(law, scale=0.0)
         laws = [law if self.variance else none, none, none, none]
-        ids = [(self.counted, 0), *[("", 0)] * 3]
+        ids = [(self.counted or "", 0), *[("", 0)] * 3]
         sums[at] = [self.rows, *values]
         for place, each in enumerate(at[1:]):
             laws[each], ids[each] = law, (self.parts[column.name].id, place)
@@ -181,23 +187,6 @@ class Summed:
             told = True
         found = Sums(column, sums, tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
         return found.limited(self.beyond[column.name]) if column.name in self.beyond else found
-
-
-def _stacked(
-    columns: tuple[tuple[Column, int, tuple[Column, ...], bool], ...],
-    weight: float,
-    count: bool,  # noqa: FBT001
-) -> features.Stack:
-    """Sum y of columns of degree 1, and 2y²-1 as well of 2, gaps where they are told, and perhaps all rows."""
-    every: list[features.RowFeatures] = []
-    for column, degree, given, told in columns:
-        of = features.Moments(column, centred=True) if degree > 1 else features.Moments(column, degree=1)
-        if not degree:
-            every.append(features.Given(*given))
-        else:
-            tally = (0.0, weight) if told else None
-            every.append(features.Given(*given, of=of, tally=tally) if given else of)
-    return features.Stack(*every, *([features.Count()] if count else []))
 
 
 @dataclass(frozen=True)
@@ -268,18 +257,23 @@ def measure(
         next((shares[name] for name in names if name in shares), None)
         for names in (("sums", "moments"), ("quantiles", "quartiles"), ("categories",))
     )
-    moments, trees, planned = Summed(float(curator.size or 0)), dict[str, Grown](), None
-    if of_trees is not None:
-        planned = Planned.of(curator, [numbers[name] for name in ranked], gaps, of_trees, asked)
+    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
+    lost = tuple(bool(gaps[name]) for name in ranked)
+    plans = [
+        layout(numbers[name], None, rows_epsilon(curator, (of_trees or Fraction(0)) / len(ranked)))
+        for name in ranked
+    ]
+    each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
+    nodes = [plan.features(numbers[name], missing=gone, root=False) for name, plan, gone in each]
+    shown = None if asked is None else Descent(tuple(plan.sizes for plan in plans), lost, tuple(asked))
+    moments, trees = Summed(float(curator.size or 0)), dict[str, Grown]()
     if of_sums is not None:
         moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(counted), of_sums)
-    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
-    if planned is not None and of_trees is not None:
+    if of_trees is not None:
         rows = moments.rows, moments.variance
-        for name, (plan, part) in zip(ranked, planned.measured(curator, of_trees), strict=True):
-            trees[name] = Grown.of(
-                plan, part, missing=bool(gaps[name]), rows=rows, root=False, none_missing=complete[name]
-            )
+        parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
+        for name, plan, part, gone in zip(ranked, plans, parts, lost, strict=True):
+            trees[name] = Grown.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
     return Measured(
         columns=dict(columns),
         sums={

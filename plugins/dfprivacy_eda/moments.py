@@ -12,9 +12,8 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.results import ColumnStatistic, concluded, statistic_notes
 from dfprivacy_eda.sums import Sums, ids_of, moments
-from dfprivacy_eda.wording import covers_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,48 +193,6 @@ def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float 
 
 
 Covers = Literal["table", "population"]
-_WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
-
-
-def _concluded(name: str, measured: Sums, confidence: float) -> ColumnStatistic:
-    """Give a number, with the interval in which the table's own lies."""
-    value, error, low, high = measured.cell(name, confidence)
-    left, left_error = measured.missing
-    column, rows = measured.column, measured.known("count")
-    known = bool(rows or measured.map[0].any())
-    least, most = measured.most(name) or ((column.low * rows, column.high * rows) if known else (-np.inf, np.inf))
-    return ColumnStatistic(
-        value=value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        noise_standard_error=error,
-        statistic=name,
-        column=column.name,
-        count=rows + min(left or 0.0, 0.0) if known else None,  # none are missing if fewer than none are
-        missing=None if left is None else max(left, 0.0),
-        missing_standard_error=left_error,
-        covers=covers_of(name),
-        bounds=(column.low, column.high),
-        clipped=None if measured.clipped is None else measured.clipped.shares[0],
-        notes=(*_limits(name, measured), *_notes(low, high, (least, most))),
-        released=measured.released,
-    )
-
-
-def _limits(name: str, measured: Sums) -> tuple[str, ...]:
-    """Return notes on how many values were limited, and how far that moves a mean or sum."""
-    moved = name if name in {"mean", "sum"} else ""
-    return () if measured.clipped is None else measured.clipped.notes(moved=moved)
-
-
-_FEW = "there is too little data for this epsilon."
-
-
-def _notes(low: float, high: float, possible: tuple[float, float]) -> tuple[str, ...]:
-    if high - low <= _WIDE * (possible[1] - possible[0]):
-        return ()
-    return (f"Uninformative: the interval spans more than half of what is possible, {_FEW}",)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -301,14 +258,13 @@ def _(
     measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Divide the sum by the count."""
-    bounds = (column.low, column.high)
-    release = _concluded("mean", measured, confidence)
+    release = concluded("mean", measured, confidence)
     if covers == "table":
         return release
-    if (release.low, release.high) == bounds:
+    if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
-    low, high = map(float, measured.population.interval(confidence))
-    notes = (*_limits("mean", measured), *_notes(low, high, bounds))
+    ends = low, high = tuple(map(float, measured.population.interval(confidence)))
+    notes = statistic_notes("mean", measured, ends)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
 
@@ -369,7 +325,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @var.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("var", measured, confidence)
+    return concluded("var", measured, confidence)
 
 
 def var_asked(column: Column, **_: Any) -> None:
@@ -437,7 +393,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 @std.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
-    return _concluded("std", measured, confidence)
+    return concluded("std", measured, confidence)
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
@@ -500,4 +456,4 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 @total.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Add what the noise may be."""
-    return _concluded("sum", measured, confidence)
+    return concluded("sum", measured, confidence)

@@ -14,18 +14,16 @@ from scipy.special import ndtr, ndtri
 
 from dfprivacy import Column
 from dfprivacy.estimates import Estimate
-from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda import reading
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
 from dfprivacy_eda.joint import of_labels
-from dfprivacy_eda.possible import ROWS
 from dfprivacy_eda.quantiles import Chosen
 from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
-from dfprivacy_eda.sums import SD, Sums, statistic
+from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
 from dfprivacy_eda.tree import Grown, prefix_error
 
@@ -79,10 +77,10 @@ def rows_of(curator: Curator) -> float:
     return float(max(curator.supposed_size[0], 1))
 
 
-def laplace(curator: Curator) -> float:
-    """Give the standard deviation of the noise of the last measurement; 0 where nothing was measured."""
+def laplace(curator: Curator, at: int = -1) -> float:
+    """Give the standard deviation of the noise of the last measurement, or another; 0 if nothing was measured."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
-    return measured[-1].law.standard_deviation if measured else 0.0
+    return measured[at].law.standard_deviation if measured else 0.0
 
 
 def _given(curator: Curator, what: str, *assumed: str) -> str:
@@ -92,7 +90,7 @@ def _given(curator: Curator, what: str, *assumed: str) -> str:
 
 def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
     """Give the standard error of a statistic, and in standard deviations of what it is of."""
-    error = float(infer(sums.expected(rows), statistic(name)).noise_standard_error)
+    error = sums.expected(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
@@ -177,11 +175,7 @@ def known_statistic(name: str) -> Any:
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
-        if isinstance(planned := curator.planned, Sums):
-            most = _expected(planned, name, rows)[0]
-        else:
-            most = planned.laws[name == "missing"].standard_deviation
-        error = float(infer(sums, statistic(name)).noise_standard_error)
+        error, most = sums.error(name), _expected(curator.planned, name, rows)[0]
         return (error, sums) if error <= most else None
 
     return reader
@@ -191,8 +185,7 @@ def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -
     """Make the planner of noisy numbers: relative to all rows over what `of` gives."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
-        measured = [each for each in curator.measured if each.epsilon or each.reused]
-        error = measured[at].law.standard_deviation if measured else 0.0
+        error = laplace(curator, at)
         named = what.format("bin's count" if "bins" in asked else "count")
         return {
             f"expected standard error of {named}": error,
@@ -297,16 +290,13 @@ def _described(curator: Curator, measured: Measured) -> Findings:
     findings = {}
     for name, what in _DESCRIBED.items():
         of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
-        alike = {_alike(of[column]): column for column in of}.values()
+        # Trees of one shape and noise have the same relative error, and take a while.
+        shape = {each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], Grown) else each for each in of}
+        alike = {shape[column]: column for column in of}.values()
         errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in alike]
         if errors:
             findings[_given(curator, what)] = max(relative for _, relative in errors)
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
-
-
-def _alike(of: Sums | Grown | Cells) -> Any:
-    """Return what the relative error follows from."""
-    return (of.layout.sizes, *of.variances) if isinstance(of, Grown) else id(of)
 
 
 def of_products(name: str) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Release, features, mechanism
+from dfprivacy.plotting import forest
 from dfprivacy.schema import OTHER, FoundPair
 from dfprivacy.wording import listed
-from dfprivacy_eda import plots
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,6 +32,7 @@ _CODES = 0.95  # of the rows with a number, that such codes make up
 _SHOWN = 4
 _KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
 _WIDEST = float(EDGES[0]), float(EDGES[-1])
+_TWO_SIDES = 1.96  # standard errors of a 95% interval
 _DRAWN = 3  # beside a picture, where there is less room
 
 
@@ -138,7 +139,15 @@ class Profile(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how many rows each column holds a value in, and in how many it is missing, with intervals."""
-        return plots.profile(self, [self._label(at) for at in range(len(self.columns))], ax)
+        reach, values = _TWO_SIDES * self.noise_standard_error, []
+        names: list[str] = []
+        for at, (rows, gone) in enumerate(zip(self.rows, self.missing, strict=True)):
+            both = {self._label(at): rows, "without a value": gone}
+            known = {name: number for name, number in both.items() if number is not None}
+            names += known
+            values += [(each, max(each - reach, 0.0), each + reach) for each in known.values()]
+        what, noise = f"rows, seen from {self.threshold:,} on", [1.0] * len(names)
+        return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
     def _label(self, at: int) -> str:
         """Give a column's name, its kind, and its bounds or its most frequent values."""

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, Range, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, Range, Release, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import axes, ink
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
 from dfprivacy.wording import between, beyond, number, sure, whose
-from dfprivacy_eda import plots
-from dfprivacy_eda.results import ColumnStatistic, Tabled, tidy
+from dfprivacy_eda.plots import BAR, SURE, interval_of, legend
+from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tree import Grown, Layout, Tree, grown, intervals, layout, most_rows, rows_epsilon, tree_error
 from dfprivacy_eda.wording import left_out
 
@@ -43,6 +44,7 @@ __all__ = [
 
 _BESIDE = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
 _CLEARLY = 0.75
+_TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
@@ -144,7 +146,7 @@ def _ranks(column: Column, gaps: tuple[Column, ...], q: float, step: float | Non
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Quantiles(Tabled):
+class Quantiles(Release):
     """Quantiles of one column: from noisy counts from which any other follows, or each chosen alone.
 
     ``to_frame()`` has a row for each, with the columns q, value, low and high. Those that were chosen alone have no
@@ -253,11 +255,11 @@ class Quantiles(Tabled):
     @property
     def frame(self) -> Any:
         """A row for each quantile: the share, the value, and its interval."""
-        return tidy(self, self._columns())
+        return self._table({name: list(cells) for name, cells in self._tidy()[0].items()})
 
-    def _columns(self) -> dict[str, tuple[float | None, ...]]:
+    def _tidy(self) -> list[dict[str, Any]]:
         low, high = zip(*self._intervals, strict=True)
-        return {"q": self.q, "value": self.values, "low": low, "high": high}
+        return [{"q": self.q, "value": self.values, "low": low, "high": high}]
 
     @property
     def _intervals(self) -> list[tuple[float, float] | tuple[None, None]]:
@@ -300,7 +302,31 @@ class Quantiles(Tabled):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the quantiles; with a tree of counts the cumulated shares of rows with a band, and intervals."""
-        return plots.quantiles(self, ax)
+        ax, known = axes(ax, height=3.0), self.low is not None
+        places = [*self.values, *(self._cumulated(ax) if known else ())]
+        label = "" if known else "released; its notes say how sure they are"
+        ax.plot(self.values, self.q, "o", ms=4, color=SURE, label=label)
+        first, last = min(places), max(places)
+        room = 0.02 * (last - first) or 1.0
+        ax.set(xlabel=self._called(self.column), ylabel="share of rows", ylim=(0, 1))
+        ax.set_xlim(first - room, last + room)
+        return legend(ax, loc="lower right")
+
+    def _cumulated(self, ax: Any) -> list[float]:
+        """Draw the share of rows up to each value, with a band of two standard errors; give where it lies."""
+        tree, low, high = self.tree, self.low or (), self.high or ()
+        rows, error = tree.below(tree.edges)
+        at, how = tree.edges if tree.ends is None else np.clip(tree.edges, *tree.ends), {}
+        if tree.whole:  # shares up to a value, which holds up to the next
+            at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
+        total = max(tree.total, 1.0)
+        ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
+        ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
+        drawn = "share of rows up to there"
+        ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
+        sides = interval_of(self.confidence, noise=self.covers != "population")
+        ax.hlines(self.q, low, high, color=SURE, lw=2.5, label=sides)
+        return [*low, *high, *tree.quantiles([_TAIL, 1 - _TAIL])]
 
 
 def share(q: object) -> float:
@@ -319,11 +345,8 @@ _WIDE = 1 / 2  # of the bounds
 
 def quantile_asked(column: Column, q: Any, *, step: float | None, **_: Any) -> None:
     """Check the shares and the step before anything is paid."""
-    shares = q if isinstance(q, list | tuple | np.ndarray) else [q]
-    if not len(shares):
+    if not _shares(q):
         raise ArgumentError("q= names no quantile.", "For example [0.25, 0.5, 0.75].")
-    for each in shares:
-        share(each)
     layout(column, step, math.inf)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,33 +13,21 @@ from scipy.special import ndtri
 
 from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
+from dfprivacy.plotting import axes, below, forest, ink
 from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
-from dfprivacy_eda import plots
-from dfprivacy_eda.possible import ROWS
-from dfprivacy_eda.sums import STATISTICS, Drawn, Sums
+from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums, within
 from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
-__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "Tabled", "tidy"]
+__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "concluded", "statistic_notes"]
 
 
-class Tabled(Release):
-    """A result of several numbers, which are the rows of a table."""
-
-    def _columns(self) -> Mapping[str, Sequence[Any]]:
-        """Give the columns of that table."""
-        raise NotImplementedError
-
-    def _tidy(self) -> list[Mapping[str, Any]]:
-        return [self._columns()]
-
-
-class Framed(Tabled):
+class Framed(Release):
     """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
 
     _named: ClassVar[tuple[str, str]]
     """What a column of their names is called, and the attribute that has them."""
 
-    def _cells_of(self, name: str) -> Mapping[str, Sequence[Any]]:
+    def _cells_of(self, name: str) -> Mapping[str, list[Any]]:
         """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
         raise NotImplementedError
 
@@ -47,7 +35,7 @@ class Framed(Tabled):
         """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
         pandas, cells = self.library == "pandas", self._cells_of(name)
         head, names = self._named[0], list(getattr(self, self._named[1]))
-        made = tidy(self, cells if pandas else {head: names, **cells})
+        made = self._table(dict(cells) if pandas else {head: names, **cells})
         if pandas:
             made.index = names
         return made
@@ -214,7 +202,59 @@ class ColumnStatistic(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval."""
-        return plots.statistic(self, ax)
+        ax = axes(ax)
+        of = (self.covers or "table").removeprefix("limited ")
+        known = self.low is not None and self.high is not None
+        ax.set(yticks=[], xlabel=stated(self) + (f"; the interval is for the {of}" if known else ""))
+        if self.low is None or self.high is None:
+            ax.plot(self.value, 0, "o", color=ink(ax), label="released; its notes say how sure it is")
+            below(ax)
+            return ax
+        values = [(self.value, self.low, self.high)]
+        return forest([""], values, ax.get_xlabel(), ax, noise=[self._noise_part], confidence=self.confidence)
+
+
+def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
+    """Return a statistic of noisy sums, with the interval in which the table's own lies."""
+    noisy, error, low, high = sums.cell(name, confidence)
+    left, left_error = sums.missing
+    rows: float | None = sums.known("count")
+    about: dict[str, Any] = {"value": noisy, "low": low, "high": high}
+    if name in ROWS:
+        value, low, high = within(noisy, low, high, sums.size)
+        about = {"value": value, "low": low, "high": high, "raw": None if value == noisy else noisy}
+        rows = sums.size if name == "missing" and math.isfinite(sums.size) else rows
+        left = left if name == "count" and sums.column.name else None
+    else:
+        known = bool(rows or sums.map[0].any())
+        rows = sums.known("count") + min(left or 0.0, 0.0) if known else None  # none are missing if fewer are
+        about |= {"bounds": sums.column.bounds, "notes": statistic_notes(name, sums, (low, high))}
+        about["clipped"] = None if sums.clipped is None else sums.clipped.shares[0]
+    return ColumnStatistic(
+        **about,
+        confidence=confidence,
+        noise_standard_error=error,
+        statistic=name,
+        column=sums.column.name,
+        count=rows,
+        missing=None if left is None else max(left, 0.0),
+        missing_standard_error=None if left is None else left_error,
+        covers=covers_of(name),
+        released=sums.released,
+    )
+
+
+_WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
+
+
+def statistic_notes(name: str, sums: Sums, ends: tuple[float, ...]) -> tuple[str, ...]:
+    """Return notes on how many values were limited, how far that moves a mean or sum, and on a wide interval."""
+    limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
+    column, rows = sums.column, sums.known("count")
+    known = bool(rows or sums.map[0].any())
+    least, most = sums.most(name) or ((column.low * rows, column.high * rows) if known else (-np.inf, np.inf))
+    few = "Uninformative: the interval spans more than half of what is possible, there is too little data for this "
+    return limited if ends[1] - ends[0] <= _WIDE * (most - least) else (*limited, f"{few}epsilon.")
 
 
 def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
@@ -251,7 +291,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Statistics(Tabled):
+class Statistics(Release):
     """Statistics of columns, by place: all of a column in one tuple, or each for itself."""
 
     columns: tuple[str, ...]
@@ -290,10 +330,10 @@ class Statistics(Tabled):
         values = [None if one.statistic in ROWS else each for one, each in zip(self._each, raw, strict=True)]
         return {"raw": self._shaped(raw), "values": self._shaped(values)}
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def _tidy(self) -> list[dict[str, Any]]:
         """State each statistic; a category is no number, and has a column of its own."""
         texts = [each.value if isinstance(each.value, str) else None for each in self._each]
-        named: dict[str, list[Any]] = {
+        named: dict[str, Any] = {
             "name": [each.name for each in self._each],
             "column": [each.column for each in self._each],
             "statistic": [each.statistic for each in self._each],
@@ -304,7 +344,7 @@ class Statistics(Tabled):
             "high": [each.high for each in self._each],
         }
         covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
-        return {**named, "covers": covers}
+        return [{**named, "covers": covers}]
 
     def _limits(self) -> list[str]:
         """Return notes on how many values of each column were limited, where sums of them were measured."""
@@ -316,6 +356,11 @@ class Statistics(Tabled):
                 moved = next((name for name in ("mean", "sum") if any(each.statistic == name for each in of)), "")
                 told += Clipped.of_release(beyond, of[0].bounds or (-1.0, 1.0)).notes(of=column, moved=moved)
         return told
+
+    def _panel(self, names: Sequence[str], told: Iterable[Entry], what: str) -> tuple[Any, ...]:
+        """Return what a panel of `dfprivacy.plotting.panels` draws."""
+        values, lows, highs, noise = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
+        return names, values, lows, highs, what, noise
 
     def _says(self, one: Entry, what: str, **how: Any) -> str:
         """Say a number with its unit, and how sure it is."""
@@ -332,8 +377,3 @@ class Statistics(Tabled):
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
         rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
         return [*rows, *(("note", note) for note in self._notes())]
-
-
-def tidy(release: Release, columns: Mapping[str, Sequence[Any]]) -> Any:
-    """Make a frame of the library whose table was asked: pandas, Polars, or pyarrow."""
-    return release._table({name: list(values) for name, values in columns.items()})  # noqa: SLF001 - its own

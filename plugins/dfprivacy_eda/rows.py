@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
-from dfprivacy_eda.possible import within
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.results import ColumnStatistic, concluded
 from dfprivacy_eda.sums import Sums, counts
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ __all__ = ["Categories", "Values", "count", "missing", "nunique", "nunique_asked
 
 
 @mechanism(columns={"columns": "columns"})
-def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Rows:
+def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Sums:
     """Count rows, or those with a value in every column that is named.
 
     Parameters
@@ -73,15 +70,13 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 
 @count.concludes
-def _(
-    measured: Rows | Sums, columns: tuple[Column, ...] | None, *, confidence: Probability = 0.95
-) -> ColumnStatistic:
+def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the first number."""
-    return _counted("count", measured, columns or (), confidence, 0)
+    return concluded("count", measured, confidence)
 
 
 @mechanism(columns={"columns": "columns"})
-def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPolicy = "omit") -> Rows:
+def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPolicy = "omit") -> Sums:
     """Count rows without a value in one of some columns.
 
     Parameters
@@ -128,81 +123,19 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 
 @missing.concludes
-def _(measured: Rows | Sums, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the second number."""
-    return _counted("missing", measured, columns, confidence, 1)
+    return concluded("missing", measured, confidence)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows with a value and without one, None if unknown, the laws of the noise, and how many there may be."""
-
-    values: tuple[float, float | None]
-    laws: tuple[NoiseLaw, NoiseLaw]
-    size: int | None
-    released: Mapping[str, Any]
-
-
-def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Rows:
+def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
     """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
-        counted = curator.sum(features.Count(), grid="unit")
-        return Rows((float(counted.values[0]), 0.0), (counted.law, NoiseLaw(0.0)), n, counts(counted, 0))
+        return counts(curator.sum(features.Count(), grid="unit"), columns, complete=True)
     told = n is None and (both or curator.neighbors == "add_remove")
     known = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None), grid="unit")
-    value = float(known.values[0])
-    left = float(known.values[1]) if told else None if n is None else n - value
-    return Rows((value, left), (known.law, known.law), n, counts(known, n))
-
-
-def _counted(
-    name: str, rows: Rows | Sums, columns: tuple[Column, ...], confidence: float, which: int
-) -> ColumnStatistic:
-    if isinstance(rows, Sums):
-        return _told(name, rows, confidence)
-    most = math.inf if rows.size is None else float(rows.size)
-    of = ", ".join(column.name for column in columns)
-    found = _number(name, of, rows.values[which] or 0.0, rows.laws[which], most, confidence)
-    counted = rows.values[0] if name == "count" or rows.size is None else most
-    found = replace(found, count=counted, released=rows.released)
-    if name != "count" or not columns or rows.values[1] is None:
-        return found
-    return replace(found, missing=rows.values[1], missing_standard_error=rows.laws[1].standard_deviation)
-
-
-def _told(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
-    """Give a number of rows that was measured with sums of a column."""
-    noisy, error, low, high = sums.cell(name, confidence)
-    value, low, high = within(noisy, low, high, sums.size)
-    return ColumnStatistic(
-        value=value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        noise_standard_error=error,
-        statistic=name,
-        column=sums.column.name,
-        count=sums.known("count"),
-        raw=None if value == noisy else noisy,
-        released=sums.released,
-    )
-
-
-def _number(name: str, of: str, noisy: float, law: NoiseLaw, most: float, confidence: float) -> ColumnStatistic:
-    """Give a number of rows or values, of none to a most, with the interval of its noise."""
-    reach = law.reach(confidence)
-    value, low, high = within(noisy, noisy - reach, noisy + reach, most)
-    return ColumnStatistic(
-        value=value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        noise_standard_error=law.standard_deviation,
-        statistic=name,
-        column=of,
-        raw=None if value == noisy else noisy,
-    )
+    return counts(known, columns, n, complete=False)
 
 
 def _one(columns: tuple[Column, ...], public: frozenset[str]) -> float:
@@ -248,16 +181,6 @@ class Values(OfRows):
         return _one(self.columns, public) if relation == "replace_one" else 1.0
 
 
-@dataclass(frozen=True)
-class Counted:
-    """The noisy number, the law of its noise, and the most there can be."""
-
-    value: float
-    law: NoiseLaw
-    most: float
-    released: Mapping[str, Any]
-
-
 def nunique_asked(column: Column, **_: Any) -> None:
     """Check that values can be told apart, before anything is paid."""
     if column.bounds is None and column.categories is None:
@@ -268,7 +191,7 @@ def nunique_asked(column: Column, **_: Any) -> None:
 
 
 @mechanism(columns={"column": "any"})
-def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Counted:
+def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
     """Count the different values of a column.
 
     Parameters
@@ -318,14 +241,15 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     else:
         measured = curator.measure(Values(column, omit=bool(gaps)))
         most = math.inf if curator.size is None else float(curator.size)
-    return Counted(float(measured.values[0]), NoiseLaw(float(measured.scales[0])), most, counts(measured))
+    found = counts(measured, [column], most, complete=False)
+    return replace(found, counted=False)
 
 
 @nunique.concludes
-def _(measured: Counted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Give the number with the interval of its noise."""
-    found = _number("nunique", column.name, measured.value, measured.law, measured.most, confidence)
-    wide = found.low is not None and found.high is not None and found.high - found.low > measured.most / 2
+    found = replace(concluded("count", measured, confidence), statistic="nunique", count=None)
+    wide = found.low is not None and found.high is not None and found.high - found.low > measured.size / 2
     few = "The interval spans more than half of what is possible: there is too little epsilon for this column."
-    found = replace(found, notes=(few,) * wide, released=measured.released)
+    found = replace(found, notes=(few,) * wide)
     return found if column.categories is not None else replace(found, covers="limited table", bounds=column.bounds)

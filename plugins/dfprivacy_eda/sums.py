@@ -18,9 +18,9 @@ from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from dfprivacy.arguments import NanPolicy
     from dfprivacy.inference.engine import Parameter
@@ -31,21 +31,33 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRAWS",
+    "ROWS",
     "SD",
     "STATISTICS",
+    "Cell",
     "Drawn",
+    "Noisy",
     "Sums",
     "counts",
     "drawn_noise",
     "ids_of",
     "laws_of",
     "moments",
+    "project",
     "statistic",
+    "within",
 ]
 
 DRAWS = 8192
+ROWS = ("count", "missing")  # between none and all
 STATISTICS = ("count", "missing", "mean", "sum", "var", "std")
 SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
+
+
+Noisy = tuple[Any, float | None, float | None, float | None]
+"""A number, or a text, its standard error, and the ends of its interval."""
+Cell = tuple[Any, float | None, float | None, float | None, Any]
+"""The same, and what was released, where that is not possible."""
 
 
 @dataclass(frozen=True)
@@ -228,25 +240,36 @@ class Sums:
         ends = {"mean": self.column.bounds, "var": (0.0, half * half), "std": (0.0, half)}
         return ends.get(name)
 
+    def _noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
+        """Return the laws of the noise in a number of rows, each with how many times it is added."""
+        weights = np.abs(self.map[0 if name == "count" else 3]).tolist()
+        return [(times, law) for times, law in zip(weights, self.laws, strict=True) if times and law.scale]
+
+    def error(self, name: str) -> float:
+        """Return the standard error that privacy adds to a statistic."""
+        if name in ROWS:
+            return math.sqrt(sum(times**2 * law.variance for times, law in self._noise(name)))
+        return float(infer(self, statistic(name)).noise_standard_error)
+
     def cell(self, name: str, confidence: float) -> tuple[float, float, float, float]:
         """Return a statistic, its standard error from noise, and its interval for the table's own.
 
         The interval is all that is possible where there may be no row with a value.
         """
-        found = infer(self, statistic(name))
-        low, high = map(float, found.interval(confidence))
+        value, error = self.known(name), self.error(name)
+        if name in ROWS and len(self._noise(name)) <= 1:  # of which the law is known
+            reach = sum(times * law.reach(confidence) for times, law in self._noise(name))
+            return value, error, value - reach, value + reach
+        low, high = map(float, infer(self, statistic(name)).interval(confidence))
         every = self.most(name)
         if every and infer(self, statistic("count")).quantile((1 - confidence) / 2) < 1:
             low, high = every
-        return float(found.estimate), float(found.noise_standard_error), low, high
+        return value, error, low, high
 
     @property
     def missing(self) -> tuple[float | None, float | None]:
         """Number of rows without a value and its standard error; None where it is not known."""
-        if not self.counted:
-            return None, None
-        spread = sum(w * w * law.variance for w, law in zip(self.map[3].tolist(), self.laws, strict=True))
-        return self.known("missing"), math.sqrt(spread)
+        return (self.known("missing"), self.error("missing")) if self.counted else (None, None)
 
     @property
     def population(self) -> Inference:
@@ -305,23 +328,28 @@ def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
     return tuple((noisy.id, place) for place in range(noisy.values.size))
 
 
-def counts(noisy: NoisyValue, missing: int | None = None) -> dict[str, Any]:
-    """Return noisy counts in plain values, the first that of rows.
+def counts(noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool) -> Sums:
+    """Return noisy numbers of rows.
 
     Parameters
     ----------
     noisy : NoisyValue
-        One count, or two of which the other is that of rows without a value.
-    missing : int, optional
-        The public number of all rows, if those are the rest of them.
+        That of rows with a value, or two, of which the other is that of rows without one.
+    columns : sequence of Column
+        The columns in which they have a value.
+    all_rows : float, optional
+        The public number of all rows: those without a value are the rest of them.
+    complete : bool
+        Whether all rows have a value.
     """
     map_, start = np.zeros((4, noisy.values.size)), np.zeros(4)
-    map_[0, 0], map_[3, -1], start[3] = 1, 1, 0
-    if missing is not None:
-        map_[3, 0], start[3] = -1, missing
-    column = Column("", (-1.0, 1.0))
-    laws = (noisy.law,) * noisy.values.size
-    return Sums(column, noisy.values, laws, map_, start, counted=True, ids=ids_of(noisy)).released
+    map_[0, 0], counted = 1, complete or all_rows is not None or noisy.values.size > 1
+    if noisy.values.size > 1:
+        map_[3, 1] = 1
+    elif all_rows is not None and not complete:
+        map_[3, 0], start[3] = -1, all_rows
+    column, laws = Column(", ".join(each.name for each in columns), (-1.0, 1.0)), (noisy.law,) * noisy.values.size
+    return Sums(column, noisy.values, laws, map_, start, counted, ids_of(noisy))
 
 
 def moments(
@@ -338,7 +366,10 @@ def moments(
     counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
     weight = 1.0 if degree == 1 else 0.5 if n is not None else 1.5
     beyond = WEIGHT if share is None else 2.0 ** round(math.log2(WEIGHT / share))
-    of = _summed(column, gaps, degree, n is None, weight if counted else None, beyond)
+    of: features.RowFeatures = features.Moments(column, degree=degree, count=n is None)
+    if gaps:
+        of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
+    of = features.Stack(of, features.Beyond(column, weight=beyond))
     measured, clipped = curator.sum(of, share=None if share is None else share * (1 + Fraction(beyond))).parts
     sums = np.zeros((4, len(measured.values)))
     if n is None:
@@ -354,14 +385,47 @@ def moments(
     return found.limited(clipped)
 
 
-def _summed(
-    column: Column,
-    gaps: tuple[Column, ...],
-    degree: int,
-    count: bool,  # noqa: FBT001
-    weight: float | None,
-    beyond: float,
-) -> features.RowFeatures:
-    of: features.RowFeatures = features.Moments(column, degree=degree, count=count)
-    of = features.Given(*gaps, of=of, tally=None if weight is None else (0, weight)) if gaps else of
-    return features.Stack(of, features.Beyond(column, weight=beyond))
+def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
+    """Find the nearest numbers in least squares that are not negative and have given sums, row by row.
+
+    Parameters
+    ----------
+    counts : array_like of shape (..., c)
+        Any numbers.
+    totals : array_like of shape (...)
+        The sums; below 0 counts as 0.
+
+    Returns
+    -------
+    ndarray of shape (..., c)
+        max(counts - theta, 0), with one theta a row.
+
+    Examples
+    --------
+    >>> project([3, -1, 5, 2], 8).round(3).tolist()
+    [2.333, 0.0, 4.333, 1.333]
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    if not counts.size:
+        return counts
+    totals = np.maximum(np.asarray(totals, dtype=np.float64), 0.0)[..., None]
+    falling = -np.sort(-counts, axis=-1)
+    thetas = (np.cumsum(falling, axis=-1) - totals) / np.arange(1, counts.shape[-1] + 1)
+    last = np.maximum((falling > thetas).sum(axis=-1, keepdims=True) - 1, 0)  # the first is always kept
+    return np.maximum(counts - np.take_along_axis(thetas, last, axis=-1), 0.0)
+
+
+def within(value: float, low: float, high: float, most: float) -> tuple[float, float, float]:
+    """Bring a noisy number between 0 and the most it can be, with its interval.
+
+    The interval reaches as far below and above the new number as it did of the old one, so it holds all that it
+    held of what is possible, and never says that what is possible ends where the noise happened to end.
+
+    Examples
+    --------
+    >>> within(-39.0, -69.0, -9.0, 1000.0), within(990.0, 960.0, 1020.0, 1000.0)
+    ((0.0, 0.0, 30.0), (990.0, 960.0, 1000.0))
+    """
+    kept = min(max(value, 0.0), most)
+    first, last = (min(max(end + kept - value, 0.0), most) for end in (low, high))
+    return kept, first, last

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError
+from dfprivacy import ArgumentError, Release
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
+from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure
-from dfprivacy_eda import plots
-from dfprivacy_eda.possible import project
-from dfprivacy_eda.results import Tabled, tidy
+from dfprivacy_eda.plots import BAR, SURE, interval_of, legend, squares
+from dfprivacy_eda.sums import project
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
 _DRAWN = 2_000  # cells whose noise is drawn again
+_MOST_ROWS, _MOST_WRITTEN = 40, 240  # of a picture, and its cells
+_ROW = 0.28  # inches of a row
 _WHOLE = 10.0  # the least error by which numbers of rows are written: then without places
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Counted(Tabled):
+class _Counted(Release):
     """Counts of cells, with what is the same for all of them."""
 
     covers: str | None = "table"
@@ -93,12 +95,12 @@ class _Counted(Tabled):
         """Say what each cell is of, in columns of a table."""
         raise NotImplementedError
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def _tidy(self) -> list[dict[str, Any]]:
         columns = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
         low, high = self.intervals
         numbers = {**columns, "low": low, "high": high}
         keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
-        return {**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}
+        return [{**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}]
 
     def _cells(self) -> list[str]:
         """Name the cells, in the order in which they are shown."""
@@ -170,10 +172,15 @@ class _OfColumn(_Counted):
     def _of_columns(self) -> tuple[str, ...]:
         return (self.column,)
 
+    @property
+    def _counted_in(self) -> tuple[float, str]:
+        """What counts are divided by in a picture, and what they are: shares of all rows where these were asked."""
+        return (max(self.total, 1.0), "share of rows") if self.normalize else (1.0, "rows")
+
     def _framed(self, **keys: Any) -> Any:
         """Put the counts, or shares, beside what they are of."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
-        return tidy(self, {**keys, name: values.tolist()})
+        return self._table({**keys, name: values.tolist()})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -224,7 +231,7 @@ class Counts(_OfColumn):
     @property
     def frame(self) -> Any:
         """A row for each category: itself, and its count or share."""
-        return self._framed(**{self.column: self.categories})
+        return self._framed(**{self.column: list(self.categories)})
 
     def _keys(self) -> dict[str, list[Any]]:
         return {self.column: list(self.categories)}
@@ -234,7 +241,14 @@ class Counts(_OfColumn):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number of each category, with its interval."""
-        return plots.counts(self, ax)
+        shown, (every, rows) = self.categories[:_MOST_ROWS], self._counted_in
+        numbers = (each[: len(shown)] / every for each in (self.counts, *self.intervals))
+        noise = [1.0 if self.noise_scale else None] * len(shown)
+        values = [*zip(*numbers, strict=True)]
+        ax = forest([*map(str, shown)], values, rows, ax, confidence=self.confidence, noise=noise)
+        rest = len(self.categories) - len(shown)
+        ax.set_ylabel(self._called(self.column) + (f" ({rest} more not drawn)" if rest else ""))
+        return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -279,7 +293,20 @@ class Histogram(_OfColumn):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the histogram, with an interval for each bin."""
-        return plots.histogram(self, ax)
+        ax, widths = axes(ax), np.diff(self.edges)
+        even = bool(np.allclose(widths, widths[0], rtol=1e-9))
+        every, rows = self._counted_in
+        unit = (np.ones(len(widths)) if even else widths) * every
+        low, high = (ends / unit for ends in self.intervals)
+        ax.stairs(self.counts / unit, self.edges, fill=True, color=BAR)
+        ax.stairs(self.counts / unit, self.edges, color=ink(ax), lw=0.6)
+        middle = (self.edges[1:] + self.edges[:-1]) / 2
+        ax.vlines(middle, low, high, color=SURE, label=interval_of(self.confidence))
+        what = self._called(self.column)
+        ax.set(xlabel=what, ylabel=rows if even else f"{rows} per unit of {what}")
+        ax.set_xlim(self.edges[0], self.edges[-1])
+        ax.set_ylim(bottom=0)
+        return legend(ax)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -337,7 +364,7 @@ class Crosstab(_Counted):
         """A row for each category of the first column, a column for each of the second."""
         rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
-        return tidy(self, {self.columns[0]: rows, **parts})
+        return self._table({self.columns[0]: rows, **parts})
 
     def _cell(self, at: int) -> str:
         first, second = np.unravel_index(at, self.raw.shape)
@@ -379,4 +406,14 @@ class Crosstab(_Counted):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar for each combination, with its interval; a map where there are many."""
-        return plots.crosstab(self, ax)
+        rows, columns = ([*map(str, each)] for each in self.categories)
+        values = self.table[: len(rows), : len(columns)]
+        form = "{:,.0f}" if self.by is None else "{:.1%}"
+        few = self.raw.size <= _MOST_WRITTEN
+        written = np.vectorize(form.format, otypes=[object])(values) if few else None
+        ax = axes(ax, height=max(2.2, _ROW * (len(rows) + 4)))
+        squares(ax, np.nan_to_num(values), written, rows, columns)
+        reach = f"each ± {self.reach:.3g} rows ({100 * self.confidence:.4g}%)"
+        ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else 'rows'},\n{reach}")
+        ax.set(xlabel=self._called(self.columns[1]), ylabel=self._called(self.columns[0]))
+        return ax

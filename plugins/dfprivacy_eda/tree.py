@@ -6,20 +6,20 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, features
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
     Places = NDArray[np.bool_]
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -30,7 +30,6 @@ __all__ = [
     "Descent",
     "Grown",
     "Layout",
-    "Planned",
     "Tree",
     "grown",
     "intervals",
@@ -292,35 +291,21 @@ def least_squares(
     .. [1] Hay, Rastogi, Miklau and Suciu (2010). Boosting the accuracy of differentially private histograms through
        consistency. VLDB.
     """
-    every, sizes = np.concatenate(counts), tuple(map(len, counts))
-    hidden = np.isnan(every)
-    every[hidden] = 0
-    weights, parts, spreads = _solver(sizes, tuple(variances), hidden.tobytes())
-    *above_leaves, leaves = np.split(every, np.cumsum(sizes)[:-1])
-    below = [leaves]
-    for y, weight in zip(reversed(above_leaves), weights, strict=True):
+    unknown = [np.isnan(each) for each in counts]
+    *above_leaves, leaves = (np.where(none, 0.0, each) for none, each in zip(unknown, counts, strict=True))
+    below, spreads = [leaves], [np.where(unknown[-1], np.inf, variances[-1])]
+    for y, none, v in zip(reversed(above_leaves), reversed(unknown[:-1]), reversed(variances[:-1]), strict=True):
+        ahead = spreads[0].reshape(len(y), -1).sum(axis=1)
+        known = np.isfinite(ahead)
+        weight = np.divide(ahead, ahead + v, where=known & (v > 0), out=np.ones_like(ahead))
+        spreads.insert(0, np.where(none, np.inf, weight * v))
         below.append(weight * y + (1 - weight) * below[-1].reshape(len(y), -1).sum(axis=1))
     above = below.pop()
-    for z, part in zip(reversed(below), parts, strict=True):
+    for z, spread in zip(reversed(below), spreads[1:], strict=True):
         families = z.reshape(len(above), -1)
+        part = _parts(spread.reshape(families.shape))[0]
         above = (families + (above - families.sum(axis=1))[:, None] * part).ravel()
-    return above, spreads
-
-
-@lru_cache(maxsize=128)  # the groups of a call know the same nodes, more often than not
-def _solver(
-    sizes: tuple[int, ...], variances: tuple[float, ...], hidden: bytes
-) -> tuple[list[Numbers], list[Numbers], tuple[float | Numbers, ...]]:
-    """Give the weights of nodes' own counts, from below, their parts of what is left, from above, and spreads."""
-    unknown = np.split(np.frombuffer(hidden, dtype=np.bool_), np.cumsum(sizes)[:-1])
-    spreads, weights = [np.where(unknown[-1], np.inf, variances[-1])], []
-    for none, v in zip(reversed(unknown[:-1]), reversed(variances[:-1]), strict=True):
-        ahead = spreads[0].reshape(len(none), -1).sum(axis=1)
-        known = np.isfinite(ahead)
-        weights.append(np.divide(ahead, ahead + v, where=known & (v > 0), out=np.ones_like(ahead)))
-        spreads.insert(0, np.where(none, np.inf, weights[-1] * v))
-    parts = [_parts(each.reshape(len(above), -1))[0] for above, each in itertools.pairwise(spreads)]
-    return weights, parts, tuple(float(each[0]) if (each == each[0]).all() else each for each in spreads)
+    return above, tuple(float(each[0]) if (each == each[0]).all() else each for each in spreads)
 
 
 def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
@@ -367,37 +352,6 @@ def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayL
     return values
 
 
-@lru_cache(maxsize=128)
-def _prefixes(sizes: tuple[int, ...], written: tuple[bytes, ...]) -> NDArray[np.float64]:
-    """Compute the variance of the count below each edge.
-
-    A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
-    variance is s. Given the node's count, with S the variances of all its children, it varies by
-    C + A² s - (C + A s)²/S, and takes the part (C + A s)/S of the node's own.
-    """
-    spreads = [np.broadcast_to(np.frombuffer(each), size) for each, size in zip(written, sizes, strict=True)]
-    at = np.arange(sizes[-1] + 1)
-    part, variance = np.zeros(len(at)), np.zeros(len(at))
-    known = np.zeros(len(at), dtype=np.bool_)
-    known[[0, -1]] = True
-    for (fewer, more), spread in zip(itertools.pairwise(sizes[::-1]), spreads[:0:-1], strict=True):
-        b = fewer // more
-        parts, total = _parts(spread.reshape(more, b))
-        ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
-        np.cumsum(parts, axis=1, out=ends[:-1, 1:])
-        at, j = np.divmod(at, b)
-        before, own = ends[at, j], ends[at, j + 1] - ends[at, j]
-        variance += np.append(total, 0.0)[at] * (before + part**2 * own - (before + part * own) ** 2)
-        part = before + part * own
-        edges = known[:: sizes[-1] // fewer]
-        edges[1:] |= np.isfinite(spread)
-        edges[:-1] |= np.isfinite(spread)
-    share = at + part  # all rows, or a part of them
-    variances = np.where(known, np.maximum(variance, 0.0) + share**2 * spreads[0], np.inf)
-    variances.setflags(write=False)
-    return variances
-
-
 @dataclass(frozen=True)
 class Tree:
     """Noisy counts of the intervals between edges, made consistent.
@@ -440,8 +394,30 @@ class Tree:
 
     @cached_property
     def prefix_variances(self) -> NDArray[np.float64]:
-        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known."""
-        return _prefixes(self.sizes, tuple(np.asarray(each, dtype=np.float64).tobytes() for each in self.spreads))
+        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known.
+
+        A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
+        variance is s. Given the node's count, with S the variances of all its children, it varies by
+        C + A² s - (C + A s)²/S, and takes the part (C + A s)/S of the node's own.
+        """
+        spreads = [np.broadcast_to(each, size) for each, size in zip(self.spreads, self.sizes, strict=True)]
+        at = np.arange(self.sizes[-1] + 1)
+        part, variance, known = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at), dtype=np.bool_)
+        known[[0, -1]] = True
+        for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), spreads[:0:-1], strict=True):
+            b = fewer // more
+            parts, total = _parts(spread.reshape(more, b))
+            ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
+            np.cumsum(parts, axis=1, out=ends[:-1, 1:])
+            at, j = np.divmod(at, b)
+            before, own = ends[at, j], ends[at, j + 1] - ends[at, j]
+            variance += np.append(total, 0.0)[at] * (before + part**2 * own - (before + part * own) ** 2)
+            part = before + part * own
+            edges = known[:: self.sizes[-1] // fewer]
+            edges[1:] |= np.isfinite(spread)
+            edges[:-1] |= np.isfinite(spread)
+        share = at + part  # all rows, or a part of them
+        return np.where(known, np.maximum(variance, 0.0) + share**2 * spreads[0], np.inf)
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
@@ -566,53 +542,5 @@ def tree_error(curator: Curator, plan: Layout) -> float:
     """Give the same of the tree of one column that all of a call's budget buys."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
-    return moved / curator.epsilon * _of_scale_one(plan, private)
-
-
-@lru_cache(maxsize=16)  # for the groups of a call
-def _of_scale_one(plan: Layout, private: bool) -> float:  # noqa: FBT001
-    return prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))
-
-
-@dataclass(frozen=True)
-class Planned:
-    """Trees of counts of several columns, without a root, which is all rows, and which of their nodes are shown."""
-
-    layouts: tuple[Layout, ...]
-    features: features.Stack
-    descent: Descent | None
-
-    @classmethod
-    def of(
-        cls,
-        curator: Curator,
-        columns: Sequence[Column],
-        gaps: Mapping[str, tuple[Column, ...]],
-        share: Fraction,
-        asked: Sequence[tuple[float, ...]] | None,
-    ) -> Planned:
-        """Lay them out, before anything is paid; all nodes are shown if nobody says which quantiles are asked."""
-        counted = tuple(bool(gaps[column.name]) for column in columns)
-        rows = rows_epsilon(curator, share / len(columns))
-        return _planned(tuple(columns), counted, rows, None if asked is None else tuple(asked))
-
-    def measured(self, curator: Curator, share: Fraction) -> list[tuple[Layout, NoisyValue]]:
-        """Measure them, with their share of the call's budget."""
-        counts = curator.sum(self.features, share=share, reveal=self.descent)
-        return [*zip(self.layouts, counts.parts, strict=True)]
-
-
-@lru_cache(maxsize=16)  # for the groups of a call
-def _planned(
-    columns: tuple[Column, ...],
-    counted: tuple[bool, ...],
-    rows: float,
-    asked: tuple[tuple[float, ...], ...] | None,
-) -> Planned:
-    plans = tuple(layout(column, None, rows) for column in columns)
-    trees = [
-        plan.features(column, missing=missing, root=False)
-        for plan, column, missing in zip(plans, columns, counted, strict=True)
-    ]
-    descent = None if asked is None else Descent(tuple(plan.sizes for plan in plans), counted, asked)
-    return Planned(plans, features.Stack(*trees), descent)
+    error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))
+    return moved / curator.epsilon * error

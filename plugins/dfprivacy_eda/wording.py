@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dfprivacy import Release
     from dfprivacy_eda.results import ColumnStatistic
 
-__all__ = ["at_bound", "called", "covers_of", "is_quantile", "left_out", "named", "said", "stated", "unit_of"]
+__all__ = ["at_bound", "covers_of", "is_quantile", "left_out", "note", "said", "stated", "unit_of", "word"]
 
 _WORDS = {
     "missing": "number of rows without a value",
@@ -24,6 +24,7 @@ _WORDS = {
     "count": "number of rows with a value",
 }
 _ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+_NAMED = 3  # numbers in a note
 _LIMITED = {"mean", "sum", "var", "std"}
 
 
@@ -53,21 +54,15 @@ def covers_of(statistic: str) -> str:
     return "limited table" if statistic in _LIMITED else "table"
 
 
-def called(release: Release, column: str) -> str:
-    """Name columns, of which there may be several, for people: by labels with units, where the schema says them."""
-    return release._called(*column.split(", "))  # noqa: SLF001 - of our own kind
+def word(statistic: str) -> str:
+    """Return what a statistic is called."""
+    return _WORDS.get(statistic, statistic)
 
 
 def stated(release: ColumnStatistic) -> str:
     """Say what a number is, in the words of the column."""
-    word = _WORDS.get(release.statistic, release.statistic)
-    return f"{word} of {called(release, release.column)}" if release.column else "rows"
-
-
-def named(release: Release, name: str, column: str, statistic: str) -> str:
-    """Name a number as it was asked, in the words of its column where the name is made of that."""
-    own = name == f"{column}_{statistic}" and column in release.column_words
-    return f"{_WORDS.get(statistic, statistic)} of {called(release, column)}" if own else name
+    name = release._called(*release.column.split(", "))  # noqa: SLF001 - of our own kind
+    return f"{word(release.statistic)} of {name}" if release.column else "rows"
 
 
 def said(release: Release, statistic: str, column: str) -> str:
@@ -76,7 +71,7 @@ def said(release: Release, statistic: str, column: str) -> str:
         return "number of rows"
     of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
     share = statistic[:-1] if statistic.endswith("%") else ""
-    return f"{f'{share}% quantile' if share else _WORDS.get(statistic, statistic)} of {of}"
+    return f"{f'{share}% quantile' if share else word(statistic)} of {of}"
 
 
 def unit_of(release: Release, statistic: str, column: str) -> str:
@@ -85,3 +80,20 @@ def unit_of(release: Release, statistic: str, column: str) -> str:
         return ""
     unit = release._unit(column)  # noqa: SLF001 - of our own kind
     return f"({unit})²" if unit and statistic == "var" else unit
+
+
+def note(names: Sequence[str], where: str) -> str:
+    """Return which numbers were clamped to what is possible, and where the noisy ones are.
+
+    Examples
+    --------
+    >>> note(["count of sex"], "raw")
+    'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
+    """
+    one = len(names) == 1
+    listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    clamped = "it was clamped" if one else "they were clamped"
+    return (
+        f"Noise took {listed} below 0 or above the number of rows; {clamped}, and `{where}` holds the noisy "
+        f"value{'s' * (not one)}."
+    )

@@ -147,7 +147,7 @@ def test_errors_where_rows_come_and_go_are_those_of_reference():
     y = (mean - 50) / 50
     squares = (sd / 50) ** 2 * (n - 1) + n * y * y
     part = NoisyValue(np.array([n * y, 2 * squares - n]), np.array([2.0, 2.0]), None)
-    whole = Summed(n, 20 / 3 * 4, 3, 2.0, {"hours": part})
+    whole = Summed(n, NoiseLaw(2.0, kind="cube", dimension=3), {"hours": part}, "rows")
 
     measured = whole.of(column, 2, None, complete=True)
     drawn, _ = measured.draws()

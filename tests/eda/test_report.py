@@ -16,8 +16,7 @@ import pytest
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
 from dfprivacy_eda.describe import split
-from dfprivacy_eda.page import BAR, SURE, document
-from dfprivacy_eda.report import binned
+from dfprivacy_eda.report import BAR, SURE, binned, document
 from dfprivacy_eda.tree import Grown, layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'

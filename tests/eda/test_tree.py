@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfprivacy_eda.possible import project
+from dfprivacy_eda.sums import project
 from dfprivacy_eda.tree import Tree, least_squares, quantiles
 
 
