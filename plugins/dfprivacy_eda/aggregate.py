@@ -86,7 +86,7 @@ class Aggregates(Statistics):
         return f"{word(each.statistic)} of {self._called(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Say the first numbers, in the words of their columns."""
+        """Write the first numbers, in the words of their columns."""
         told = []
         for each in self._each[:_TOLD]:
             own = each.name == f"{each.column}_{each.statistic}"
@@ -246,7 +246,7 @@ def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
 
 
 def _uninformative(aggregation: Aggregation, measured: Measured, found: Cell) -> bool:
-    """Tell whether an interval spans half of what is possible for values between the bounds."""
+    """Return whether an interval spans half of what is possible for values between the bounds."""
     _, _, low, high, _ = found
     column = measured.columns[aggregation.column]
     if low is None or high is None or column.name in measured.cells or aggregation.statistic in ROWS:

@@ -88,7 +88,7 @@ class FoundBounds(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `~dfprivacy.PrivateFrame.declare` take."""
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take."""
         return {"bounds": self.bounds}
 
     def __getitem__(self, column: str) -> tuple[float, float]:
@@ -110,7 +110,7 @@ class FoundBounds(Release):
         return ends if rows is None else f"{ends}, with at most {rows:,.0f} rows beyond"
 
     def _sentence(self) -> str:
-        """Say which bounds were found."""
+        """Write which bounds were found."""
         told = [f"{self._noun(name)} {self._found(at)}" for at, name in enumerate(self.columns[:_TOLD])]
         more = f"; and {len(self.columns) - _TOLD} more columns below" if len(self.columns) > _TOLD else ""
         return f"Bounds were found: {'; '.join(told)}{more} (at 95%)."

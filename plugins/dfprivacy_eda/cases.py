@@ -36,7 +36,7 @@ _RELATIONS = ("replace_one", "add_remove")
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Give the cases: missing values left out or filled in, sizes public and private, all rows, some, by group."""
+    """Return the cases: missing values left out or filled, sizes public and private, all rows, some, by group."""
     name = mechanism.name
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}
@@ -77,7 +77,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
-    """Give what one method has beside a case for each relation."""
+    """Return what one method has beside a case for each relation."""
     if name == "agg":
         return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
     if name == "nunique":

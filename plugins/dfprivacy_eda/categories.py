@@ -87,7 +87,7 @@ class FoundCounts(Counts):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
         return _declared({self.column: self.categories})
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def found_counts(
     normalize: bool = False,
     sort: bool = True,
 ) -> FoundCounts:
-    """Give the counts of one column's values."""
+    """Return the counts of one column's values."""
     order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
     total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
@@ -189,7 +189,7 @@ class FoundCategories(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
         return _declared(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
@@ -201,7 +201,7 @@ class FoundCategories(Release):
         return found_counts(keys, column, self.size, self.confidence)
 
     def _sentence(self) -> str:
-        """Say how many values were found."""
+        """Write how many values were found."""
         told = [
             f"{self._noun(name)} has {listed(values)}" if values else f"{self._noun(name)} has none"
             for name, values in zip(self.columns, self.known, strict=True)

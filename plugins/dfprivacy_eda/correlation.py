@@ -96,7 +96,7 @@ class _Matrix(Framed):
         return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
 
     def _sentence(self) -> str:
-        """Say the number that is farthest from 0."""
+        """Write the number that is farthest from 0."""
         pairs = [pair for pair in self._pairs() if pair[0] != pair[1] and not math.isnan(self.values[pair])]
         if not pairs:
             return f"No {self._what} of {self._noun(*self.columns)} is known."
@@ -110,7 +110,7 @@ class _Matrix(Framed):
         return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
 
     def _scaled(self, first: int, second: int) -> float:
-        """Give a number without units."""
+        """Return a number without units."""
         return float(self.values[first, second])
 
     def _grid(self) -> Grid:
@@ -242,7 +242,7 @@ def _raised(matrix: Numbers) -> Numbers:
 
 
 def of_no_data(matrix: Numbers) -> bool:
-    """Tell whether a matrix has an eigenvalue clearly below 0."""
+    """Return whether a matrix has an eigenvalue clearly below 0."""
     return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
 
 
@@ -413,7 +413,7 @@ def corr(
     recentre: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Products:
-    """Give Pearson's correlation of each two of some columns.
+    """Return Pearson's correlation of each two of some columns.
 
     Parameters
     ----------
@@ -517,7 +517,7 @@ def cov(
     recentre: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Products:
-    """Give the covariance of each two of some columns, with the divisor n - 1.
+    """Return the covariance of each two of some columns, with the divisor n - 1.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class Cells:
         return cls(raw, law, size, left, left[0] is not None, measured.id)
 
     def about(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
-        """Give what a release of some of the counts says of all of them."""
+        """Return what a release of some of the counts says of all of them."""
         return {
             "noise_scale": self.law.scale,
             "noise_step": self.law.step,

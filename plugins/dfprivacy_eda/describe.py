@@ -126,7 +126,7 @@ class Description(Statistics, Framed):
         return Grid(("", *self.columns), [*zip(self.statistics, *self._shaped(told), strict=True)])
 
     def _notes(self) -> list[str]:
-        """Say which numbers were not possible, and which means are less certain than one row's value."""
+        """Describe which numbers were not possible, and which means are less certain than one row's value."""
         moved = [each.name for each in self._each if each.statistic in ROWS and each.value != each.raw]
         spread = {
             each.column: each.value for each in self._each if each.statistic == "std" and each.value is not None
@@ -214,7 +214,7 @@ def describe(
 
 
 def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
-    """Say which columns are described: those named, or all that can be."""
+    """Describe which columns are described: those named, or all that can be."""
     if chosen := columns or curator.columns:
         return chosen
     raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")

@@ -30,7 +30,7 @@ __all__ = ["Measured", "Summed", "cell", "measure", "split"]
 
 
 def of_labels(column: Column, measured: Cells, confidence: float) -> dict[str, Noisy]:
-    """Give the number of rows in a category and in none, the most frequent category and its rows."""
+    """Return the number of rows in a category and in none, the most frequent category and its rows."""
     reach, error = measured.law.reach(confidence), measured.law.standard_deviation
     known = column.categories or ()
     z, all_error = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known))
@@ -201,7 +201,7 @@ class Measured:
     size: int | None
 
     def about(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Give the names, bounds and noisy sums of some columns, and how the budget was split, for a release."""
+        """Return the names, bounds and noisy sums of some columns, and how the budget was split, for a release."""
         sums = [self.sums.get(name) for name in columns]
         return {
             "columns": tuple(columns),
@@ -307,7 +307,7 @@ def _counted(curator: Curator, labels: list[Column], told: Collection[str], shar
 
 
 def cell(measured: Measured, one: Aggregation, confidence: float) -> Cell:
-    """Give a statistic of a column, its standard error and interval, and what was released.
+    """Return a statistic of a column, its standard error and interval, and what was released.
 
     A number of rows is brought between none and all. It is None where the column has none of that name.
     """

@@ -176,7 +176,7 @@ def _part(of: float) -> Fraction:
 
 
 def _rows_epsilon(curator: Curator) -> float:
-    """Give public rows times epsilon, the same for all groups of a table; 0 where rows are private."""
+    """Return public rows times epsilon, the same for all groups of a table; 0 where rows are private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
@@ -197,7 +197,7 @@ Covers = Literal["table", "population"]
 
 @mechanism(columns={"column": "numeric"})
 def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", covers: Covers = "table") -> Sums:
-    """Give the mean of a column.
+    """Return the mean of a column.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def _(
 
 @mechanism(columns={"column": "numeric"})
 def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Give the variance of a column, with the divisor n - 1.
+    """Return the variance of a column, with the divisor n - 1.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def var_asked(column: Column, **_: Any) -> None:
 
 @mechanism(columns={"column": "numeric"})
 def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Give the standard deviation of a column, with the divisor n - 1.
+    """Return the standard deviation of a column, with the divisor n - 1.
 
     Parameters
     ----------
@@ -398,7 +398,7 @@ def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
 
 @mechanism(name="sum", columns={"column": "numeric"})
 def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Give the sum of a column.
+    """Return the sum of a column.
 
     Parameters
     ----------

@@ -73,12 +73,12 @@ Findings = dict[str, Any]
 
 
 def rows_of(curator: Curator) -> float:
-    """Give the number of rows; a private one is taken to be an equal part of the table's, if that is public."""
+    """Return the number of rows; a private one is taken to be an equal part of the table's, if that is public."""
     return float(max(curator.supposed_size[0], 1))
 
 
 def laplace(curator: Curator, at: int = -1) -> float:
-    """Give the standard deviation of the noise of the last measurement, or another; 0 if nothing was measured."""
+    """Return the standard deviation of the noise of the last measurement, or another; 0 if nothing was measured."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
     return measured[at].law.standard_deviation if measured else 0.0
 
@@ -89,7 +89,7 @@ def _given(curator: Curator, what: str, *assumed: str) -> str:
 
 
 def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
-    """Give the standard error of a statistic, and in standard deviations of what it is of."""
+    """Return the standard error of a statistic, and in standard deviations of what it is of."""
     error = sums.expected(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)

@@ -92,7 +92,7 @@ class Profile(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What `protect` and `~dfprivacy.PrivateFrame.declare` take.
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take.
 
         Bounds of numbers and dates; categories of texts, with ``"other"`` for all else, and of numbers that are a
         few codes.
@@ -113,7 +113,7 @@ class Profile(Release):
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
     def _codes(self, at: int) -> list[Any]:
-        """Give the values of a column of numbers, if they are few and make up most of it."""
+        """Return the values of a column of numbers, if they are few and make up most of it."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)
         few = 1 < len(held) <= _FEW and total >= _CODES * self.rows[at] and self.kinds[at] == "number"
@@ -131,7 +131,7 @@ class Profile(Release):
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def _sentence(self) -> str:
-        """Say what kinds of columns there are, and name them."""
+        """Write what kinds of columns there are, and name them."""
         kinds = [kind or "nothing seen" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._noun(*self.columns)
@@ -150,7 +150,7 @@ class Profile(Release):
         return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
     def _label(self, at: int) -> str:
-        """Give a column's name, its kind, and its bounds or its most frequent values."""
+        """Return a column's name, its kind, and its bounds or its most frequent values."""
         name, kind, low, high = self._called(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:
             return f"{name}: nothing seen"
@@ -195,7 +195,7 @@ class Surveyed:
 
 
 def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:
-    """Give the outer ends of the intervals that were seen, of the kind that more rows have."""
+    """Return the outer ends of the intervals that were seen, of the kind that more rows have."""
     held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
@@ -269,7 +269,9 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
     least = float(EDGES[0]), float(EDGES[1])  # beyond which there are most intervals
     (measure,) = curator.jointly((features.Stack(*(bins(column, least) for column in chosen)), 1))
     bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := within(each))}
-    numeric = bounds or {chosen[0]: _WIDEST}  # it is paid for in any case
+    numeric = bounds
+    if all(column.public for column in bounds):  # what is paid for is of a private column, if there is one
+        numeric = {min(chosen, key=lambda column: column.public): _WIDEST} | bounds
     counted = measure(features.Stack(*(bins(column, ends) for column, ends in numeric.items())))
     histograms = {
         column.name: (ends, part.values, float(np.max(part.scales)))
@@ -280,7 +282,7 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
 
 @profile.concludes
 def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
-    """Say of each column what most of it is."""
+    """Describe of each column what most of it is."""
     surveyed = measured.surveyed
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]
     kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)
@@ -333,7 +335,7 @@ def within_reach(
 def shape(
     edges: NDArray[np.float64], counts: NDArray[np.float64], scale: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Give mean, standard deviation and skewness of a noisy histogram; None for what noise may hide."""
+    """Return mean, standard deviation and skewness of a noisy histogram; None for what noise may hide."""
     total = float(counts.sum())
     if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None

@@ -86,12 +86,12 @@ class Chosen:
     size: int | None
 
     def values(self, column: Column) -> list[float]:
-        """Give the middle of each interval, within the bounds."""
+        """Return the middle of each interval, within the bounds."""
         middles = self.layout.low + self.layout.step * (np.array(self.leaves) + 0.5)
         return [float(value) for value in np.clip(middles, column.low, column.high)]
 
     def rows(self, confidence: float) -> list[float]:
-        """Give the rows by which each is off at most.
+        """Return the rows by which each is off at most.
 
         Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
         """
@@ -99,7 +99,7 @@ class Chosen:
 
 
 def choice_error(curator: Curator, shares: Sequence[float]) -> float:
-    """Give the standard error, in rows, of quantiles of which each is chosen alone, where values lie dense.
+    """Return the standard error, in rows, of quantiles of which each is chosen alone, where values lie dense.
 
     One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
     the rows so small is beside a quantile that the choice may be any value.
@@ -115,7 +115,7 @@ def choice_error(curator: Curator, shares: Sequence[float]) -> float:
 def choose_alone(
     curator: Curator, column: Column, shares: Sequence[float], step: float | None, covers: str | None
 ) -> bool:
-    """Say whether each quantile is chosen alone: where no interval is asked for, and it is expected to be nearer.
+    """Return whether each quantile is chosen alone: where no interval is asked for, and it is to be nearer.
 
     Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
     free; and by group a choice is not proved where a person has several rows.
@@ -222,7 +222,7 @@ class Quantiles(Release):
         return Tree(edges, self.sizes, self.leaves, self.spreads, self.whole, self.ends)
 
     def quantile(self, q: float) -> float:
-        """Give another quantile, at no price.
+        """Return another quantile, at no price.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Quantiles(Release):
         return float(self.tree.quantiles([share(q)])[0])
 
     def cdf(self, x: float) -> float:
-        """Give the share of rows up to a value, at no price.
+        """Return the share of rows up to a value, at no price.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Quantiles(Release):
         return number(self.values[at], error)
 
     def _sentence(self) -> str:
-        """Say the quantiles, of many the first, the middle and the last."""
+        """Write the quantiles, of many the first, the middle and the last."""
         unit = self._unit(self.column)
         noisy = self.covers != "population" and any(self.spreads)
         of = whose(self.covers or "") + ": privacy noise only, no sampling error" * noisy
@@ -365,7 +365,7 @@ def quantile(
     nan_policy: NanPolicy = "omit",
     covers: Covers | None = None,
 ) -> Chosen | Grown:
-    """Give quantiles of a column, in the way that is expected to be the most accurate.
+    """Return quantiles of a column, in the way that is expected to be the most accurate.
 
     Parameters
     ----------
@@ -470,7 +470,7 @@ def _measured(
 def median(
     curator: Curator, column: Column, *, step: Step | None = None, nan_policy: NanPolicy = "omit"
 ) -> Chosen | Grown:
-    """Give the median of a column.
+    """Return the median of a column.
 
     Parameters
     ----------
@@ -517,14 +517,14 @@ def median(
 
 @median.concludes
 def _(measured: Chosen | Grown, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the value of the interval that was chosen."""
+    """Return the value of the interval that was chosen."""
     return _one(measured, column, 0.5, None, confidence, "median")
 
 
 def _one(
     measured: Chosen | Grown, column: Column, q: float, covers: Covers | None, confidence: float, name: str
 ) -> ColumnStatistic:
-    """Give one quantile alone."""
+    """Return one quantile alone."""
     release = _several(measured, column, [q], covers, confidence)
     low, high = release.low, release.high
     noise = None
@@ -548,7 +548,7 @@ def _one(
 
 
 def _alone(measured: Chosen, column: Column, shares: list[float], confidence: float) -> Quantiles:
-    """Say between which shares of rows the chosen intervals have their quantiles."""
+    """Describe between which shares of rows the chosen intervals have their quantiles."""
     n, off = measured.size, measured.rows(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
     told = [

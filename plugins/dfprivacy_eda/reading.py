@@ -117,7 +117,7 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
 
 
 def _of_column(given: object) -> bool:
-    """Tell statistics of the column that a name is of from a pair of column and statistic."""
+    """Return statistics of the column that a name is of from a pair of column and statistic."""
     several = given if isinstance(given, list) else [given]
     return bool(several) and all(isinstance(each, str) and _statistic(each) for each in several)
 

@@ -447,7 +447,7 @@ def _bars(release: Histogram | Counts, column: str) -> str:
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
-    """Say what is known of missing values; only what is clearly above 0 is called a number."""
+    """Describe what is known of missing values; only what is clearly above 0 is called a number."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
         return "How many values are missing is not known."

@@ -28,7 +28,7 @@ class Framed(Release):
     """What a column of their names is called, and the attribute that has them."""
 
     def _cells_of(self, name: str) -> Mapping[str, list[Any]]:
-        """Give the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
+        """Return the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
         raise NotImplementedError
 
     def _framed(self, name: str) -> Any:
@@ -52,7 +52,7 @@ class Framed(Release):
 
     @property
     def loc(self) -> Any:
-        """What picks cells of a pandas frame by name."""
+        """The indexer of a pandas frame, by name."""
         return self.frame.loc
 
 
@@ -147,7 +147,7 @@ class ColumnStatistic(Release):
         return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
 
     def _sentence(self) -> str:
-        """Say the number, what it is of, and how sure it is."""
+        """Write the number, what it is of, and how sure it is."""
         low, high, ends = self.low, self.high, self._ends
         unit = unit_of(self, self.statistic, self.column)
         of = whose(self.covers or "")
@@ -314,7 +314,7 @@ class Statistics(Release):
 
     @property
     def _of_columns(self) -> Iterator[tuple[Any, ...]]:
-        """Give of each column, or statistic, what is known: as `Entry` has it, from the bounds on."""
+        """Return of each column, or statistic, what is known: as `Entry` has it, from the bounds on."""
         none = (None,) * len(self.columns)
         cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
@@ -363,14 +363,14 @@ class Statistics(Release):
         return names, values, lows, highs, what, noise
 
     def _says(self, one: Entry, what: str, **how: Any) -> str:
-        """Say a number with its unit, and how sure it is."""
+        """Describe a number with its unit, and how sure it is."""
         error = None if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = unit_of(self, one.statistic, one.column)
         value = f"{number(one.value, error)} {unit}".rstrip() + beyond(one.value, one.ends)
         return f"{what} is {value}{sure(one.low, one.high, self.confidence, unit=unit, bounds=one.ends, **how)}"
 
     def _notes(self) -> Sequence[str]:
-        """Give the notes."""
+        """Return the notes."""
         raise NotImplementedError
 
     def _rows(self) -> list[tuple[str, str]]:

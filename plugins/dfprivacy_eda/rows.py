@@ -71,7 +71,7 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 @count.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the first number."""
+    """Return the first number."""
     return concluded("count", measured, confidence)
 
 
@@ -124,7 +124,7 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 @missing.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the second number."""
+    """Return the second number."""
     return concluded("missing", measured, confidence)
 
 
@@ -247,7 +247,7 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
 
 @nunique.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Give the number with the interval of its noise."""
+    """Return the number with the interval of its noise."""
     found = replace(concluded("count", measured, confidence), statistic="nunique", count=None)
     wide = found.low is not None and found.high is not None and found.high - found.low > measured.size / 2
     few = "The interval spans more than half of what is possible: there is too little epsilon for this column."

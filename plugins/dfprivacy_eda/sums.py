@@ -175,7 +175,7 @@ class Sums:
 
     @property
     def released(self) -> dict[str, Any]:
-        """What was measured in plain values, of which `of_release` makes it again."""
+        """The measurement in plain values, of which `of_release` makes it again."""
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
@@ -273,7 +273,7 @@ class Sums:
 
     @property
     def population(self) -> Inference:
-        """What is known of the mean of a population of which the rows are a sample."""
+        """The inference for the mean of a population of which the rows are a sample."""
         return infer(self, _of_population)
 
     def expected(self, rows: float) -> Sums:

@@ -92,7 +92,7 @@ class _Counted(Release):
         raise NotImplementedError
 
     def _keys(self) -> dict[str, list[Any]]:
-        """Say what each cell is of, in columns of a table."""
+        """Describe what each cell is of, in columns of a table."""
         raise NotImplementedError
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class _Counted(Release):
         raise NotImplementedError
 
     def _sentence(self) -> str:
-        """Say which cell has the most rows."""
+        """Write which cell has the most rows."""
         if not self.raw.size:
             return f"No value of {self._noun(*self._of_columns)} was found."
         at = int(np.argmax(self.raw))
@@ -174,7 +174,7 @@ class _OfColumn(_Counted):
 
     @property
     def _counted_in(self) -> tuple[float, str]:
-        """What counts are divided by in a picture, and what they are: shares of all rows where these were asked."""
+        """Divisor of counts in a picture, and their name: shares of all rows where these were asked."""
         return (max(self.total, 1.0), "share of rows") if self.normalize else (1.0, "rows")
 
     def _framed(self, **keys: Any) -> Any:

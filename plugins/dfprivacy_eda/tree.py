@@ -174,7 +174,7 @@ def most_rows(curator: Curator) -> float:
 
 
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Give the number of rows, the same for all groups, or what a private one is taken to be, times an epsilon."""
+    """Return the number of rows, the same for all groups, supposed where it is private, times an epsilon."""
     rows = curator.typical_size
     return (_UNKNOWN if rows is None else rows) * curator.epsilon * float(share)
 
@@ -204,11 +204,11 @@ class Descent:
     shares: tuple[tuple[float, ...], ...]
 
     def describe(self) -> str:
-        """Say in words what is shown."""
+        """Describe in words what is shown."""
         return "shown where quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
-        """Say which nodes are shown next, of each group."""
+        """Describe which nodes are shown next, of each group."""
         trees, start = [], 0
         for sizes, missing, shares in zip(self.sizes, self.missing, self.shares, strict=True):
             end = start + sum(sizes)
@@ -220,7 +220,7 @@ class Descent:
 
 
 def _shown(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
-    """Tell of each node of a tree whether it is shown, given those that are."""
+    """Return of each node of a tree whether it is shown, given those that are."""
     ends = list(itertools.accumulate(sizes))
     counts = values[:, : sizes[0]]
     shown = [np.ones(counts.shape, dtype=np.bool_)]
@@ -309,7 +309,7 @@ def least_squares(
 
 
 def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
-    """Give the parts by which children share what is left of their parent, and the sum of their variances.
+    """Return the parts by which children share what is left of their parent, and the sum of their variances.
 
     Where nothing is known of them, or all is, they share alike.
     """
@@ -531,7 +531,7 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
 
 
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Give the mean standard error of the rows below an edge, of a tree with these variances of counts."""
+    """Return the mean standard error of the rows below an edge, of a tree with these variances of counts."""
     sizes = (1, *plan.sizes)
     leaves, spreads = least_squares([np.zeros(size) for size in sizes], (rows_variance, *variances))
     tree = Tree(plan.edges, sizes, leaves, spreads)
@@ -539,7 +539,7 @@ def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:
-    """Give the same of the tree of one column that all of a call's budget buys."""
+    """Return the same of the tree of one column that all of a call's budget buys."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
     error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))

@@ -29,7 +29,7 @@ _LIMITED = {"mean", "sum", "var", "std"}
 
 
 def left_out(missing: float | None, error: float | None) -> Sequence[tuple[str, str]]:
-    """Give a row about missing values, where there clearly are some."""
+    """Return a row about missing values, where there clearly are some."""
     if missing is None or not clearly_some(missing, error):
         return ()
     return (("missing", f"{with_error(missing, error)} rows, left out"),)
@@ -60,13 +60,13 @@ def word(statistic: str) -> str:
 
 
 def stated(release: ColumnStatistic) -> str:
-    """Say what a number is, in the words of the column."""
+    """Describe what a number is, in the words of the column."""
     name = release._called(*release.column.split(", "))  # noqa: SLF001 - of our own kind
     return f"{word(release.statistic)} of {name}" if release.column else "rows"
 
 
 def said(release: Release, statistic: str, column: str) -> str:
-    """Say what a statistic is of, in the words of the schema."""
+    """Describe what a statistic is of, in the words of the schema."""
     if not column:
         return "number of rows"
     of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
@@ -75,7 +75,7 @@ def said(release: Release, statistic: str, column: str) -> str:
 
 
 def unit_of(release: Release, statistic: str, column: str) -> str:
-    """Give the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
+    """Return the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
     if statistic in _ROWS or not column:
         return ""
     unit = release._unit(column)  # noqa: SLF001 - of our own kind

@@ -46,6 +46,16 @@ def protect(frame=None, **said):
     return dp.protect(frame, next(NAMES), **{"epsilon": 100, "delta": 1e-4, "ledger": "memory:", **said})
 
 
+@pytest.mark.parametrize("public", [["age"], ["age", "income"], ["sex"]], ids=str)
+def test_public_columns_beside_private_ones(public):
+    """Numbers of public columns alone are seen, where all that is private is text."""
+    frame = pd.DataFrame(data())[["age", "income", "sex"]]
+    found = protect(frame, public=public).profile(epsilon=10, delta=1e-6)
+
+    assert ("number", "number", "text") == found.kinds
+    assert (16, 128) == found.schema["bounds"]["age"]
+
+
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, lambda d: pl.DataFrame(d).lazy(), pa.table])
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
 def test_what_the_columns_hold(library, neighbors):
