@@ -87,7 +87,7 @@ class FoundCounts(Counts):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; other values are ``"other"``."""
         return _declared({self.column: self.categories})
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -189,7 +189,7 @@ class FoundCategories(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; all other values are ``"other"``."""
+        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; other values are ``"other"``."""
         return _declared(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:

@@ -214,7 +214,7 @@ def describe(
 
 
 def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
-    """Describe which columns are described: those named, or all that can be."""
+    """Return the columns that are described: those named, or all that can be."""
     if chosen := columns or curator.columns:
         return chosen
     raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")

@@ -282,7 +282,7 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
 
 @profile.concludes
 def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
-    """Describe of each column what most of it is."""
+    """Describe each column by what most of it is."""
     surveyed = measured.surveyed
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]
     kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)

@@ -208,7 +208,7 @@ class Descent:
         return "shown where quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
-        """Describe which nodes are shown next, of each group."""
+        """Return which nodes are shown next, of each group."""
         trees, start = [], 0
         for sizes, missing, shares in zip(self.sizes, self.missing, self.shares, strict=True):
             end = start + sum(sizes)
