@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer | audit``."""
+"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer``, and commands of plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import tempfile
-import time
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_COMMANDS = "dfprivacy.commands"  # the group of entry points
 _WIDE = 1000  # characters of a line: questions are shown in full
 _RECORDS = {
     "found": "opened where nothing was remembered of the ledger",
@@ -59,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0, or 1 after an error that was explained, or where an audit or a look at the ledger found something.
     """
-    options = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = _parser(words).parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # bars and Greek letters must not fail on an old terminal
             stream.reconfigure(errors="replace")
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dfprivacy", description="Differential privacy on any dataframe.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -123,11 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     answer.add_argument("--yes", action="store_true", help="answer all without asking back")
     answer.set_defaults(run=_answer)
 
-    audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
-    audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
-    audit.add_argument("--output", help="also write every outcome to this file, as JSON")
-    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 30000")
-    audit.set_defaults(run=_audit)
+    for command in entry_points(group=_COMMANDS):  # of plugins, of which only the one that is asked is loaded
+        if not words or words[0] in {command.name, "-h", "--help"}:
+            command.load()(commands)
     return parser
 
 
@@ -339,19 +339,3 @@ def _agreed(question: str) -> bool:
     except EOFError:  # nobody is there to ask
         _print()
         return False
-
-
-def _audit(options: argparse.Namespace) -> int:
-    from dfprivacy.progress import progress
-    from dfprivacy.testing import report
-
-    start = time.perf_counter()
-    checks, outcomes = report.all_checks(options.name, options.samples), []
-    with progress(len(checks), "checking", " checks") as bar:
-        for check in checks:
-            outcomes.append(check.run())
-            bar.update()
-    _print(report.as_table(outcomes, time.perf_counter() - start))
-    if options.output:
-        Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
-    return int(any(outcome.status == "failed" for outcome in outcomes))

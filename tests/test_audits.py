@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from dfprivacy._plugins.loader import registry
-from dfprivacy.testing.cases import cases_of
-from dfprivacy.testing.conformance import check_mechanism
+from dfprivacy_audit.cases import cases_of
+from dfprivacy_audit.conformance import check_mechanism
 
 EXACT = {"loss_within_charge", "charge_is_tight", "concludes_from_noise_alone"}
 ONCE = {

@@ -13,7 +13,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._call.requests import fingerprint
 from dfprivacy.request import Received
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 _rng = np.random.default_rng(5)
 DATA = pd.DataFrame({

@@ -34,8 +34,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame, Part
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.schema import Unit
-from dfprivacy.testing.cases import cases_of
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.cases import cases_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what starts clusters

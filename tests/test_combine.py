@@ -18,7 +18,7 @@ from dfprivacy._call.combine import _ends_of, _quotient, drawn
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import Release
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 N = 4000
 _rng = np.random.default_rng(17)

@@ -21,20 +21,20 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-import dfprivacy.testing
+import dfprivacy_audit
 from dfprivacy._plugins.loader import registry, unregister
 from dfprivacy._privacy import conversions
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.cli import main
 from dfprivacy.local import Arc
-from dfprivacy.testing import CHECKS, Case, catalogue, check_mechanism, harness
-from dfprivacy.testing.cases import candidates, cases_of, tables
-from dfprivacy.testing.exact import families, loss_between, worst_pair
-from dfprivacy.testing.harness import Harness, Recording, Replay
-from dfprivacy.testing.noise import seeded_noise
-from dfprivacy.testing.pytest_plugin import collected
-from dfprivacy.testing.sampler import goodness_of_fit
-from dfprivacy.testing.sampling import Output, audit_by_sampling, separation
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit import CHECKS, Case, catalogue, check_mechanism, harness
+from dfprivacy_audit.cases import candidates, cases_of, tables
+from dfprivacy_audit.exact import families, loss_between, worst_pair
+from dfprivacy_audit.harness import Harness, Recording, Replay
+from dfprivacy_audit.pytest_plugin import collected
+from dfprivacy_audit.sampler import goodness_of_fit
+from dfprivacy_audit.sampling import Output, audit_by_sampling, separation
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "audit.md"
@@ -521,7 +521,7 @@ def test_the_example_plugin_passes(monkeypatch):
     assert [] == [(o.mechanism, o.check, o.detail) for o in found if o.status not in {"passed", "skipped"}]
 
 
-@pytest.mark.parametrize("name", dfprivacy.testing.__all__)
+@pytest.mark.parametrize("name", dfprivacy_audit.__all__)
 def test_the_kit_is_in_the_reference(name):
     """Every public name of the kit has an entry in the reference."""
     page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import Count, Moments, OneHot, Outer, Stack
 from dfprivacy.statistics import OfRows
-from dfprivacy.testing import Case, check_mechanism
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit import Case, check_mechanism
 
 
 def draws(count, dimension, scale, seed):

@@ -29,8 +29,8 @@ from dfprivacy._table import batch as rows
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.keys import LENGTH_MAX
-from dfprivacy.testing.harness import Replay
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.harness import Replay
 
 pytestmark = pytest.mark.pandas
 

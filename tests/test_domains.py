@@ -33,8 +33,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.cli import main
 from dfprivacy.errors import DPError
 from dfprivacy.schema import codes_of
-from dfprivacy.testing.harness import Replay
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.harness import Replay
 
 pytestmark = pytest.mark.pandas
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 NAMES = (f"estimates-{number}" for number in itertools.count())
 ROWS = 4000

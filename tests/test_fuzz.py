@@ -36,7 +36,7 @@ from dfprivacy._public import check_given
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
 from dfprivacy.errors import DPError
-from dfprivacy.testing.cases import cases_of
+from dfprivacy_audit.cases import cases_of
 
 pytestmark = pytest.mark.pandas(False)
 

@@ -5,7 +5,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.schema import chosen_groups
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 ARM = dp.Column("arm", categories=("drug", "placebo", 1))
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 _rng = np.random.default_rng(3)
 DATA = pd.DataFrame({"x": _rng.normal(2, 1, 5000), "y": _rng.normal(2, 1, 5000), "g": ["a", "b"] * 2500})

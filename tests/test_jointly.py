@@ -22,7 +22,7 @@ from dfprivacy._privacy.conversions import mu_budget
 from dfprivacy._privacy.filters import Accountant
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy.features import Count, Fourier, Moments, Outer
-from dfprivacy.testing import Case, check_mechanism
+from dfprivacy_audit import Case, check_mechanism
 
 NAMES = (f"jointly-{number}" for number in itertools.count())
 BOUNDS = {"x": (-1.0, 1.0), "y": (0.0, 4.0)}

@@ -17,7 +17,7 @@ import dfprivacy as dp
 from dfprivacy._privacy.samplers import OpenDPSampler, uniform
 from dfprivacy.errors import ArgumentError
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 
 @pytest.mark.parametrize("epsilon", ["1/1000000000", "1/10", "1/3", "1", "5", "20", "41", "1000000"])

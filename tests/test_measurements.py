@@ -23,7 +23,7 @@ from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Count, Given, Kernel, Moments, OneHot, Outer, ProductKernel, RowFeatures, Stack
 from dfprivacy.schema import Column, Schema
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 NAMES = (f"measured {i}" for i in itertools.count())
 ROWS = pd.DataFrame(

@@ -29,7 +29,7 @@ from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.features import Count, Given, Moments, OneHot, Outer, RowFeatures
 from dfprivacy.schema import Column
 from dfprivacy.statistics import OfRows
-from dfprivacy.testing import Case, check_mechanism
+from dfprivacy_audit import Case, check_mechanism
 
 pytestmark = pytest.mark.pandas
 

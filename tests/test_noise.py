@@ -23,7 +23,7 @@ from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, grid_exponent
 from dfprivacy._privacy.losses import Gaussian, Laplace
 from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler, _measurement, sampler, use
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.noise import Seeded, seeded_noise
+from dfprivacy.testing import Seeded, seeded_noise
 
 ONE_IN_TEN_MILLION = 1e-7
 

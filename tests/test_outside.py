@@ -21,7 +21,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
 from dfprivacy.markup import markdown
-from dfprivacy.testing.cases import cases_of
+from dfprivacy_audit.cases import cases_of
 
 pytestmark = pytest.mark.pandas(False)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 DECLARED = {
     "bounds": {"x": (-5, 5), "z": (-5, 5), "t": (0, 10)},

@@ -31,7 +31,7 @@ from dfprivacy.features import Moments, OneHot
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_ttest.parameters import parameter
 
 NAMES = (f"privacy-{number}" for number in itertools.count())

@@ -438,7 +438,7 @@ def test_an_argument_that_cannot_be_written_down_is_never_replayed():
 
 def test_test_noise_is_never_replayed_as_an_answer():
     """An answer made with seeded noise is not given to somebody who asks for a private one."""
-    from dfprivacy.testing.noise import seeded_noise
+    from dfprivacy.testing import seeded_noise
 
     view = protect()
     with seeded_noise(1):

@@ -13,7 +13,7 @@ import dfprivacy as dp
 from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.tree import Descent
 
 from .test_measurements import registered, view

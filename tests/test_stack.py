@@ -19,7 +19,7 @@ from dfprivacy._table.batch import Batch
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Count, Moments, Nystrom, OneHot, Outer, ProductKernel, RowFeatures, Stack, spread
-from dfprivacy.testing import Case, check_mechanism
+from dfprivacy_audit import Case, check_mechanism
 
 NOBODY: frozenset[str] = frozenset()
 NORMS = (1, 2, math.inf)

@@ -17,7 +17,7 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import BoundedRange, Pure
 from dfprivacy.features import OneHot
 from dfprivacy.statistics import OfPermutations, OfRows, OfSums
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 
 class Largest(OfSums):

@@ -46,7 +46,7 @@ from dfprivacy.features.base import enforced
 from dfprivacy.features.integers import integers
 from dfprivacy.release import Release
 from dfprivacy.statistics import OfSums, Statistic
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 K = 24
 ROWS = 400

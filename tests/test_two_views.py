@@ -20,7 +20,7 @@ from dfprivacy._measure.evaluate import union
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.statistics import OfRows
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 pytestmark = pytest.mark.pandas
 

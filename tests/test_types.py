@@ -20,7 +20,7 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Moments, OneHot
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 pytestmark = pytest.mark.pandas
 

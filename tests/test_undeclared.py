@@ -9,7 +9,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 N = 3000
 CALLS = {

@@ -26,8 +26,8 @@ from dfprivacy.features import Bins, Count, Given, Moments, OneHot, RowFeatures,
 from dfprivacy.features.base import common_unit, enforced
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.schema import Column, Schema
-from dfprivacy.testing.noise import seeded_noise
-from dfprivacy.testing.sampler import goodness_of_fit
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.sampler import goodness_of_fit
 
 NAMES = (f"units {i}" for i in itertools.count())
 RELATIONS = ["replace_one", "add_remove"]

@@ -10,8 +10,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
-from dfprivacy.testing.cases import cases_of, tables
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.cases import cases_of, tables
 
 SLOW = {"n_components"}  # what follows the measurements of a mixture takes long
 BUNDLED = [each for each in registry().mechanisms.values() if each.origin.startswith("dfprivacy ")]

@@ -6,7 +6,7 @@ plugins as entry points of the group ``dfprivacy``; one that is not installed is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
-    from dfprivacy.testing.cases import Case
 
 __all__ = [
     "PROJECT",
@@ -102,7 +101,7 @@ def dfprivacy_released(release: Release, account: str) -> None:
 
 
 @hookspec
-def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Case]) -> Sequence[Case] | None:
+def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Any]) -> Sequence[Any] | None:
     """Describe how a mechanism is to be called when it is audited.
 
     Parameters
@@ -110,7 +109,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Case]) -> Seque
     mechanism : Mechanism
         One of the plugin's own.
     case : type
-        `dfprivacy.testing.Case`, so that nothing has to be imported.
+        `dfprivacy_audit.Case`, so that nothing has to be imported.
 
     Returns
     -------
@@ -119,7 +118,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Case]) -> Seque
 
     Notes
     -----
-    Called by `dfprivacy.testing.check_mechanism`, and so by ``dfprivacy audit`` and ``pytest --dp-conformance``.
+    Called by `dfprivacy_audit.check_mechanism`, and so by ``dfprivacy audit`` and ``pytest --dp-conformance``.
 
     Examples
     --------

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "meta"))
 from faults import HONEST
 from results import recorded
 
-from dfprivacy.testing import check_mechanism, discipline
+from dfprivacy_audit import check_mechanism, discipline
 
 CHANCE = {"noise_follows_its_law", "outputs_do_not_tell"}
 SAMPLES = 2_000

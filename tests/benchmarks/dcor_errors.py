@@ -29,7 +29,7 @@ import pandas as pd
 from results import recorded
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.inference import Numbers
 from dfprivacy_dcor.message import distance_variance
 from dfprivacy_dcor.points import five_numbers

@@ -27,7 +27,7 @@ from results import recorded
 from sklearn.datasets import load_breast_cancer
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from sklearn.mixture import GaussianMixture
 
 import dfprivacy as dp
 from dfprivacy._privacy.conversions import gaussian_unit_scale
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

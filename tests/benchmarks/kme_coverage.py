@@ -17,7 +17,7 @@ from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kme.release import _RIDGES, grid
 
 NAMES = ["x", "y"]

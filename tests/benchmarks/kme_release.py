@@ -29,7 +29,7 @@ from results import recorded
 import dfprivacy as dp
 from dfprivacy._privacy.conversions import gaussian_unit_scale
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kme import simplex
 from dfprivacy_kme.embedding import Space
 

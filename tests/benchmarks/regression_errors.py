@@ -18,7 +18,7 @@ import pandas as pd
 from results import recorded
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 LINEAR: dict[str, dict[str, Any]] = {
     "1 regressor": {"n": 1000, "beta": [0.5]},

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 fair = pytest.importorskip("statsmodels.datasets").fair
 

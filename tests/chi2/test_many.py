@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import Chi2Many
 from dfprivacy_chi2.laws import by_binomials
 from dfprivacy_chi2.nulls import Omitted, nearest_half

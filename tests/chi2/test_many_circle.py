@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.tables import signed_distance, tight_sensitivity, unit_circle_norm
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import Chi2, nulls, power
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity, unit_circle_norm

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
-from dfprivacy.testing.report import all_checks
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit.report import all_checks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfprivacy.testing import Case
+    from dfprivacy_audit import Case
 
 N = 1200
 TERMS: dict[str, Any] = {"epsilon": 100, "delta": "1/10", "accounting": "basic", "ledger": "memory:"}

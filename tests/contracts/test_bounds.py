@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.report import all_checks
+from dfprivacy_audit.report import all_checks
 
 PRICE = 40
 NUMBERS = ("numeric", ["numeric"])

@@ -29,7 +29,7 @@ from dfprivacy.features import (
     RowFeatures,
     Stack,
 )
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 BOUNDS = {"x": (-3.0, 5.0), "y": (1e6, 1e6 + 7)}
 CATEGORIES = {"g": ["p", "q", "r"], "h": [0, 1]}

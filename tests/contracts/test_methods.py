@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.cli import main
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 
 def test_every_bundled_method_has_a_case(every_method, capsys):

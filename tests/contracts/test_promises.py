@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

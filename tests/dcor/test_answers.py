@@ -14,7 +14,7 @@ import pytest
 from scipy import integrate, stats
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.inference import Numbers, noisy_tail, null_tail
 
 COUNT = itertools.count()

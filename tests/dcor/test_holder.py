@@ -13,7 +13,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import Estimate, SharedCorrelation
 
 COUNT = itertools.count()

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.mechanisms import criterion
 from dfprivacy_dcor.points import five_numbers
 from dfprivacy_dcor.spaces import Induced, error, kernel_space, unit

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import load_message
 
 COUNT = itertools.count()

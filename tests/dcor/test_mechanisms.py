@@ -15,7 +15,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.local import Arc
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import DistanceMessage, load_message
 from dfprivacy_dcor.angles import Angles, best_reach
 

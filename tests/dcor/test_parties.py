@@ -18,7 +18,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import DistanceMessage, ProjectionMessage, load_message
 from dfprivacy_dcor.message import checked
 from dfprivacy_dcor.paper import Projections, kenthapadi

@@ -17,7 +17,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._privacy import calibrate
 from dfprivacy.local import Arc
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.angles import PLACES, best_reach
 from dfprivacy_dcor.points import (
     Labels,

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.joint import Summed, split
 
 from .conftest import SAID, data

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy.errors import ArgumentError, SchemaError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 SAID = {"bounds": {"x": (0, 10)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
 TABLE = {"x": [1.0, 4.0, None, 9.0] * 5, "g": ["a", "b", None, "z"] * 5, "h": ["u", "v"] * 10, "n": [1, 2] * 10}

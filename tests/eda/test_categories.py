@@ -14,7 +14,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import ArgumentError, DPError, SchemaError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.categories import FoundCounts, reach_of
 
 pytestmark = pytest.mark.pandas

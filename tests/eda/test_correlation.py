@@ -13,7 +13,7 @@ import pytest
 
 from dfprivacy import Column
 from dfprivacy.errors import ArgumentError, SchemaError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda import correlation
 from dfprivacy_eda.correlation import Products, corr, cov, of_no_data
 

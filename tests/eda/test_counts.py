@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.bounds import EDGES, threshold
 
 RELATIONS = ["replace_one", "add_remove"]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.bounds import EDGES, reached, rows_beyond, sums_exceeded
 from dfprivacy_eda.profile import cuts, within_reach
 

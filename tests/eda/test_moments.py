@@ -12,7 +12,7 @@ import pytest
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.sums import Sums
 
 RELATIONS = ["replace_one", "add_remove"]

@@ -16,7 +16,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy._privacy.calibrate import gaussian_discovery
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.bounds import EDGES
 from dfprivacy_eda.profile import bins, shape
 

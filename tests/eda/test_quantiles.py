@@ -13,7 +13,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.quantiles import RankOfLeaf
 from dfprivacy_eda.tree import layout
 

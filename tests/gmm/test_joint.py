@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import JointMoments
 
 NAMES = (f"moments-{number}" for number in itertools.count())

@@ -19,7 +19,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClasses, GaussianClassifier
 
 NAMES = (f"gmm-{number}" for number in itertools.count())

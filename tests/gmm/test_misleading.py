@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm.estimates import estimates
 from dfprivacy_gmm.sums import Sums
 

@@ -12,7 +12,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import Column, features
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 from dfprivacy_gmm.sums import Entry
 

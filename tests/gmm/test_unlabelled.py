@@ -18,7 +18,7 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Reference
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import FourierSketch, GaussianMixture
 from dfprivacy_gmm.fit import rows_needed
 

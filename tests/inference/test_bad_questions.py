@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 N = 60
 QUESTIONS = {

@@ -12,7 +12,7 @@ import scipy.stats
 import dfprivacy as dp
 from dfprivacy.inference.counts import NoisyCounts
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_inference.groups import SeveralGroups, TwoGroups, pvalue_of_t
 from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.statistics import MidRanks, products, signed_ranks, taper

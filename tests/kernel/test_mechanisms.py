@@ -16,7 +16,7 @@ import pytest
 from statsmodels.datasets import fair
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 mpl.use("Agg")
 NAMES = (f"kernel-{number}" for number in itertools.count())

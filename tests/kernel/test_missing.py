@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kernel import law
 
 NAMES = (f"kernel gaps {number}" for number in itertools.count())

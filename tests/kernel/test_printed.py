@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kernel.embedding import embed, points_of
 from dfprivacy_kernel.moments import Party, Scales
 from dfprivacy_kernel.printed import conclude_printed, reaches, weighted_chi_squared

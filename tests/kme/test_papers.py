@@ -14,7 +14,7 @@ import dfprivacy as dp
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
 from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kme.fitting import hull
 from dfprivacy_kme.mechanisms import Closeness, classical_scale, part_of_the_price
 

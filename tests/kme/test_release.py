@@ -17,7 +17,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kme.embedding import Space
 
 NAMES = (f"kme-{number}" for number in itertools.count())

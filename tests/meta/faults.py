@@ -38,8 +38,8 @@ from dfprivacy._table.frames import Read, redact_errors
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy.testing import Case
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
+from dfprivacy_audit import Case
 
 CHANCE = random.Random()  # noqa: S311 - of mechanisms that draw noise of their own; a test seeds it
 

@@ -16,7 +16,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy import features, statistics
-from dfprivacy.testing import Case
+from dfprivacy_audit import Case
 
 NUMBER = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, epsilon=1)
 GROUPS = Case(arguments={"column": "g"}, categories={"g": ["a", "b", "c"]}, epsilon=1)

@@ -9,7 +9,7 @@ from faults import BOTH, DOC, NUMBER, Fault, Row, average, cleaned, grouped, num
 
 import dfprivacy as dp
 from dfprivacy import mechanism, statistics
-from dfprivacy.testing import Case
+from dfprivacy_audit import Case
 
 PUBLIC = replace(BOTH, public=["g"])
 PAIR = Case(arguments={"column": "x", "weight": 1.0}, bounds={"x": (-1.0, 1.0)}, epsilon=1)

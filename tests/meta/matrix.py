@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from test_faults import FAULTS, HONEST
 
-from dfprivacy.testing import CHECKS, check_mechanism
+from dfprivacy_audit import CHECKS, check_mechanism
 
 SIGNS = {"passed": ".", "failed": "X", "skipped": " ", "expected": "x"}
 

@@ -17,7 +17,7 @@ import faults
 import faults_discipline
 import faults_search
 
-from dfprivacy.testing import CHECKS, check_mechanism
+from dfprivacy_audit import CHECKS, check_mechanism
 
 FAULTS = [*faults.FAULTS, *faults_discipline.FAULTS, *faults_search.FAULTS]
 HONEST = faults.HONEST | {name: (*asked, set()) for name, asked in faults_discipline.HONEST.items()}

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import faults_search
 
-from dfprivacy.testing import Case, check_mechanism
-from dfprivacy.testing.cases import MOST, few, shapes, variants, variants_among
+from dfprivacy_audit import Case, check_mechanism
+from dfprivacy_audit.cases import MOST, few, shapes, variants, variants_among
 
 
 def test_a_fault_elsewhere_hides_in_the_case_of_its_author():

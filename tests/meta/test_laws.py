@@ -17,7 +17,7 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy import sparse
 from dfprivacy._privacy.calibrate import sparse_threshold
 from dfprivacy.local import Arc
-from dfprivacy.testing.sampler import _PARTS, _pvalue, _smallest
+from dfprivacy_audit.sampler import _PARTS, _pvalue, _smallest
 
 KEYS = 8.0, 1000  # scale of the noise, keys of the domain
 

@@ -9,9 +9,9 @@ from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
-from dfprivacy.testing import Case, elsewhere
-from dfprivacy.testing.discipline import Audit, Failed
-from dfprivacy.testing.elsewhere import people_stand_together
+from dfprivacy_audit import Case, elsewhere
+from dfprivacy_audit.discipline import Audit, Failed
+from dfprivacy_audit.elsewhere import people_stand_together
 
 
 def audited(neighbors, **arguments):

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dfprivacy import ArgumentError, DPError, Release, SchemaError
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_regression.design import Design
 from dfprivacy_regression.least_squares import Known, Sums
 from dfprivacy_regression.likelihood import Information, discriminant

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy import ArgumentError, DPError, Release
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from tests.regression.conftest import table
 
 FORMULA = "y ~ a + b + C(g)"

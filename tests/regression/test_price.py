@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))

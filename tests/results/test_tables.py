@@ -12,7 +12,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy.tidy import COLUMNS_MAX
 from dfprivacy.wording import covered
 

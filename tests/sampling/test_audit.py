@@ -17,9 +17,9 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.sample import DrawnFrame, SampledFrame
-from dfprivacy.testing import Case
-from dfprivacy.testing.discipline import Audit, Failed
-from dfprivacy.testing.elsewhere import samples_stand_alone
+from dfprivacy_audit import Case
+from dfprivacy_audit.discipline import Audit, Failed
+from dfprivacy_audit.elsewhere import samples_stand_alone
 
 
 def audited(neighbors, **arguments):

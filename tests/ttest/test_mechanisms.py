@@ -15,7 +15,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import ztest as textbook_ztest
 
 import dfprivacy as dp
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_ttest import TTest, minimum_detectable_effect, sample_size
 
 NAMES = (f"mechanisms-{number}" for number in itertools.count())

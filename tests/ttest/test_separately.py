@@ -16,7 +16,7 @@ from dfprivacy import Column, features
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_ttest.mechanisms import Power
 from dfprivacy_ttest.parameters import parameter, textbook
 

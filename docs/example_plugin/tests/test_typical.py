@@ -12,7 +12,7 @@ from dfprivacy_typical.noise import reach, tail
 
 import dfprivacy as dp
 from dfprivacy.features import Batch, number
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 
 COLORS = ["red", "green", "blue"]
 names = (f"table {i}" for i in count())

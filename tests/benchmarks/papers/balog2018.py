@@ -27,7 +27,7 @@ from results import recorded
 import dfprivacy as dp
 from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kme import absolute
 from dfprivacy_kme.mechanisms import classical_scale
 

@@ -39,7 +39,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.testing.noise import seeded_noise
+from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 from dfprivacy_ttest import exact_power, exact_size
 from dfprivacy_ttest.parameters import parameter, textbook

@@ -25,9 +25,10 @@ from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.errors import DPError, LedgerError
 from dfprivacy.schema import Unit
-from dfprivacy.testing.cases import few, shapes, tables, variants_among
-from dfprivacy.testing.exact import Loss, distance, loss_between, measured, statistics_of, worst, worst_table
-from dfprivacy.testing.harness import (
+from dfprivacy.view import PrivateFrame
+from dfprivacy_audit.cases import few, shapes, tables, variants_among
+from dfprivacy_audit.exact import Loss, distance, loss_between, measured, statistics_of, worst, worst_table
+from dfprivacy_audit.harness import (
     Failed,
     Harness,
     MemoryFrame,
@@ -42,7 +43,6 @@ from dfprivacy.testing.harness import (
     public_part,
     with_first,
 )
-from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._table.frames import Frame
     from dfprivacy.release import NoisyValue
-    from dfprivacy.testing.cases import Case, Row
-    from dfprivacy.testing.discipline import Audit
-    from dfprivacy.testing.harness import Recording
+    from dfprivacy_audit.cases import Case, Row
+    from dfprivacy_audit.discipline import Audit
+    from dfprivacy_audit.harness import Recording
 
 __all__ = ["holds_in_other_cases", "people_stand_together", "reuses_what_was_measured", "samples_stand_alone"]
 
@@ -72,7 +72,7 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a variant: the largest loss or None, if it was answered, and how its conclusions differ."""
+    """The outcome of a variant: the largest loss or None, whether it was answered, and how its conclusions differ."""
 
     loss: Loss | None
     answered: bool

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing import calibration, claims, discipline, elsewhere
-from dfprivacy.testing.cases import Case, cases_of
-from dfprivacy.testing.discipline import Audit
-from dfprivacy.testing.harness import Failed, Skipped, bounded
+from dfprivacy_audit import calibration, claims, discipline, elsewhere
+from dfprivacy_audit.cases import Case, cases_of
+from dfprivacy_audit.discipline import Audit
+from dfprivacy_audit.harness import Failed, Skipped, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

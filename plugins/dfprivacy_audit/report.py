@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.conformance import CHECKS, check_mechanism
+from dfprivacy_audit.conformance import CHECKS, check_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy.testing.conformance import Check, Outcome
+    from dfprivacy_audit.conformance import Check, Outcome
 
 __all__ = ["all_checks", "as_json", "as_table"]
 

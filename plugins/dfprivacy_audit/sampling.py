@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfprivacy.testing.cases import candidates, tables
-from dfprivacy.testing.harness import Harness, in_time, listening, neighboring, with_first
+from dfprivacy_audit.cases import candidates, tables
+from dfprivacy_audit.harness import Harness, in_time, listening, neighboring, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy.testing.cases import Row
+    from dfprivacy_audit.cases import Row
 
 __all__ = ["ERROR", "Proof", "audit_by_sampling", "separation"]
 

@@ -35,8 +35,8 @@ from scipy import stats
 
 from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
 from dfprivacy.statistics import Statistic
-from dfprivacy.testing.cases import candidates, few, fine_steps, shapes, tables
-from dfprivacy.testing.harness import (
+from dfprivacy_audit.cases import candidates, few, fine_steps, shapes, tables
+from dfprivacy_audit.harness import (
     DISCOVERY,
     SPARSE,
     SURVEY,
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy.testing.cases import Case, Row
-    from dfprivacy.testing.harness import Draw
+    from dfprivacy_audit.cases import Case, Row
+    from dfprivacy_audit.harness import Draw
 
 __all__ = [
     "Family",

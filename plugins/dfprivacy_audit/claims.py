@@ -12,14 +12,14 @@ from dfprivacy.features import RowFeatures
 from dfprivacy.features.base import UNIT_SLACK
 from dfprivacy.local import RowLabels
 from dfprivacy.statistics import OfPermutations, OfRows, OfSums, Statistic
-from dfprivacy.testing.cases import candidates
-from dfprivacy.testing.harness import Failed, copied, listening, overhearing, parts, with_first
+from dfprivacy_audit.cases import candidates
+from dfprivacy_audit.harness import Failed, copied, listening, overhearing, parts, with_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy.testing.discipline import Audit
+    from dfprivacy_audit.discipline import Audit
 
 __all__ = ["features_are_what_they_say"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.testing.harness import Failed
-from dfprivacy.testing.report import all_checks
+from dfprivacy_audit.harness import Failed
+from dfprivacy_audit.report import all_checks
 
 if TYPE_CHECKING:
-    from dfprivacy.testing.conformance import Check
+    from dfprivacy_audit.conformance import Check
 
 __all__ = ["collected"]
 

@@ -44,7 +44,7 @@ from dfprivacy.errors import DPError
 from dfprivacy.features import RowFeatures
 from dfprivacy.local import RowLabels
 from dfprivacy.statistics import Statistic
-from dfprivacy.testing.noise import Seeded
+from dfprivacy.testing import Seeded
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
     from dfprivacy.schema import Schema
-    from dfprivacy.testing.cases import Case, Row
+    from dfprivacy_audit.cases import Case, Row
 
 __all__ = [
     "ADDED",

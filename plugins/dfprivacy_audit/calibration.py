@@ -22,13 +22,13 @@ from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy.errors import DPError
 from dfprivacy.made_up import values_of
 from dfprivacy.release import ConfidenceInterval, Release
-from dfprivacy.testing.harness import Failed, Harness, Skipped, in_time, listening
-from dfprivacy.testing.noise import Seeded
+from dfprivacy.testing import Seeded
+from dfprivacy_audit.harness import Failed, Harness, Skipped, in_time, listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dfprivacy.testing.discipline import Audit
+    from dfprivacy_audit.discipline import Audit
 
 __all__ = ["keeps_level_and_coverage"]
 

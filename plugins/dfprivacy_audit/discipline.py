@@ -22,9 +22,9 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Release
-from dfprivacy.testing.cases import candidates, distant, tables
-from dfprivacy.testing.exact import Family, families, statistics_of, worst, worst_table
-from dfprivacy.testing.harness import (
+from dfprivacy_audit.cases import candidates, distant, tables
+from dfprivacy_audit.exact import Family, families, statistics_of, worst, worst_table
+from dfprivacy_audit.harness import (
     ADDED,
     Failed,
     Harness,
@@ -33,8 +33,8 @@ from dfprivacy.testing.harness import (
     ledger_accounts,
     listening,
 )
-from dfprivacy.testing.sampler import goodness_of_fit
-from dfprivacy.testing.sampling import audit_by_sampling
+from dfprivacy_audit.sampler import goodness_of_fit
+from dfprivacy_audit.sampling import audit_by_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.testing.cases import Case, Row
-    from dfprivacy.testing.exact import Loss
-    from dfprivacy.testing.harness import Draw, Recording
+    from dfprivacy_audit.cases import Case, Row
+    from dfprivacy_audit.exact import Loss
+    from dfprivacy_audit.harness import Draw, Recording
 
 __all__ = ["Audit"]
 

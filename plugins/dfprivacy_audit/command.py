@@ -1,0 +1,39 @@
+"""``dfprivacy audit``: many mechanisms, with a bar, a table and JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dfprivacy.progress import progress
+from dfprivacy_audit import report
+
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Add the command to those of the command line."""
+    audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
+    audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
+    audit.add_argument("--output", help="also write every outcome to this file, as JSON")
+    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 30000")
+    audit.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    checks, outcomes = report.all_checks(options.name, options.samples), []
+    with progress(len(checks), "checking", " checks") as bar:
+        for check in checks:
+            outcomes.append(check.run())
+            bar.update()
+    sys.stdout.write(report.as_table(outcomes, time.perf_counter() - start) + "\n")
+    if options.output:
+        Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
+    return int(any(outcome.status == "failed" for outcome in outcomes))
