@@ -1,4 +1,4 @@
-"""How a mechanism is called: its signature and docstring on a view, its arguments, and its two halves."""
+"""The call of a mechanism: its signature and docstring on a view, its arguments, and its two halves."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NAMES = ("term", "column", "name", "statistic")  # columns of a table that say 
 
 
 class Displayed:
-    """What can be looked at: a result, by field, and the privacy that was paid for it."""
+    """A displayed result: its fields, and the privacy that was paid for it."""
 
     if TYPE_CHECKING:  # fields of a release
 

@@ -46,7 +46,7 @@ class TornError(Exception):
 
 
 class _Process:
-    """What is known of SQLite in one process."""
+    """The state of SQLite in one process."""
 
     def __init__(self, *, torn: bool = False) -> None:
         self.id, self.lock, self.turns, self.torn = os.getpid(), Lock(), 0, torn

@@ -31,7 +31,7 @@ loaders: list[Callable[[], object]] = []
 
 
 class AsJson:
-    """What is written as JSON: releases."""
+    """A release as JSON."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.

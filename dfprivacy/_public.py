@@ -1,4 +1,4 @@
-"""What is public of what a question is given: no data, and tables only where a method takes a public one."""
+"""Checks that arguments are public: no data, and tables only where a method takes a public one."""
 
 from __future__ import annotations
 

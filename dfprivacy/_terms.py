@@ -1,4 +1,4 @@
-"""What is public about a view: the data set's name, its schema and its account, and how they are shown."""
+"""Public facts about a view: the data set's name, its schema and its account, and how they are shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Terms"]
 
 
 class Terms:
-    """What is public about a view: its table's name and schema, its account, and how they are shown."""
+    """Public facts about a view: its table's name and schema, its account, and how they are shown."""
 
     _target: Target
 

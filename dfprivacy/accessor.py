@@ -23,7 +23,7 @@ __all__ = ["Accessor", "install"]
 
 
 class Accessor:
-    """What ``df.dp`` is: the way to a frame's private view.
+    """The accessor ``df.dp``: the way to a frame's private view.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a caller may give: read from the annotations of a function, and checked before anything else happens."""
+"""Checks of arguments, read from the annotations of a function, before anything else happens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TINY = 1e-100  # numbers below it count as 0: parts and squares of them underfl
 
 @dataclass(frozen=True, repr=False)
 class Range:
-    """Which numbers a parameter takes: ``Annotated[int, Range(1, 100)]``.
+    """The range of a numeric parameter: ``Annotated[int, Range(1, 100)]``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What somebody writes who wants tables of another engine protected: where its rows are, and how they are read.
+"""The interface of other engines: where their rows are, and how they are read.
 
 An engine gives its rows as tables of pandas, Polars or Arrow, part after part, and only the columns that are asked
 for. What the values mean is decided by the house, in one place for every engine. One whose rows are on other
@@ -21,7 +21,7 @@ __all__ = ["Cluster", "Engine", "Keep", "WorkersLost"]
 
 
 class WorkersLost(Exception):  # noqa: N818 - it is what happened
-    """What a `Cluster` raises if nobody is left to read the rows. Whoever asks is told so, and nothing else."""
+    """Raised by a `Cluster` if no worker is left to read the rows; the error says no more."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class ArgumentError(DPError, ValueError):
 
 
 class SchemaError(ArgumentError):
-    """What was said about the table (columns, bounds, categories) cannot be used."""
+    """A declaration about the table (columns, bounds, categories) cannot be used."""
 
 
 class BudgetError(DPError):

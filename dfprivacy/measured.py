@@ -1,4 +1,4 @@
-"""What measurements give: noisy values, the records of the noise in them, and the privacy that was paid."""
+"""Results of measurements: noisy values, the records of the noise in them, and the privacy that was paid."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True)
 class SurveyedColumn:
-    """What enough rows hold in one column, as a mechanism receives it: noisy numbers of rows.
+    """Values that enough rows hold in one column, as a mechanism receives them: noisy numbers of rows.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ class SurveyedColumn:
 
 
 class Reveal(Protocol):
-    """Which of many noisy sums are shown, where the first that are shown decide about the others.
+    """A rule by which the noisy sums shown first decide which others are shown.
 
     `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
     part of what the ledger keeps a measurement under.

@@ -1,4 +1,4 @@
-"""What a plugin writes: a function of a curator, marked with `mechanism`."""
+"""Mechanisms: functions of a curator, marked with `mechanism`."""
 
 from __future__ import annotations
 

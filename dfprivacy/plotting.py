@@ -1,4 +1,4 @@
-"""What every picture needs."""
+"""Parts of every picture."""
 
 from __future__ import annotations
 

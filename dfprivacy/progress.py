@@ -21,7 +21,7 @@ DELAY_SECONDS = 2.0
 
 
 class Bar(Protocol):
-    """What is told of progress."""
+    """A progress bar."""
 
     def update(self, n: float = 1) -> object:
         """Count so much more as done."""

@@ -1,4 +1,4 @@
-"""What every method returns: a result, and the privacy that was paid for it."""
+"""Releases: results of methods, and the privacy that was paid for them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Exact:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Release(AsJson, Displayed):
-    """What a method returns. A subclass is a frozen dataclass with the fields of its result.
+    """The result of a method. A subclass is a frozen dataclass with the fields of its result.
 
     It holds noisy numbers and public ones, never rows, exact statistics or seeds. Two releases of a class are equal
     if their results are, every number and array of them; the privacy that was paid is not compared.

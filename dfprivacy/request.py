@@ -307,7 +307,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
 
 
 class Answers(Sequence[Release]):
-    """What a custodian answered, in the order in which it was asked.
+    """Answers of a custodian, in the order of the questions.
 
     Attributes
     ----------

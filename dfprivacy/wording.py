@@ -1,4 +1,4 @@
-"""How numbers, intervals and p-values are written in sentences and tables for people."""
+"""Words for numbers, intervals and p-values in sentences and tables."""
 
 from __future__ import annotations
 

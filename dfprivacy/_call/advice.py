@@ -1,4 +1,4 @@
-"""Whether bounds that are found first would narrow an answer, from public numbers."""
+"""Advice on whether bounds found first would narrow an answer, from public numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which question a release answers, for as long as somebody of this process holds it."""
+"""The question that a release answers, known as long as this process holds the release."""
 
 from __future__ import annotations
 

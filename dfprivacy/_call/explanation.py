@@ -1,4 +1,4 @@
-"""What a method would do, for people to look at."""
+"""Explanations of what a method would do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERBS = {"reuses", "measures"}
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a method would do: its measurements, their noise and price, and what it could find out.
+    """The plan of a method: its measurements, their noise and price, and what it could find out.
 
     Attributes
     ----------

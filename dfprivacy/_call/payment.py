@@ -24,7 +24,7 @@ __all__ = ["CallPayer", "Unpaid", "delta_of", "epsilon_of"]
 
 
 class CallPayer:
-    """What pays for one call: every loss goes to the account, durably, before it is incurred.
+    """The payer of one call: every loss goes to the account, durably, before it is incurred.
 
     On a secret sample, epsilon and delta are what the call may lose there; the first loss charges the `price`,
     which is what all of that costs on the table.

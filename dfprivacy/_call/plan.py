@@ -55,7 +55,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """What several questions cost, and how accurate their answers are to be expected. Nothing was charged or read.
+    """Prices of several questions, and the expected accuracy of their answers. Nothing was charged or read.
 
     Attributes
     ----------

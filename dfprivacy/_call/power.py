@@ -1,4 +1,4 @@
-"""How often a method would find what is assumed: it is asked of made-up tables, and nothing else."""
+"""Power: how often a method finds an assumed effect in made-up tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EXAMPLE = (
 
 @dataclass(frozen=True)
 class Power:
-    """How often a method finds what is assumed, by number of rows and epsilon. Nothing was charged or read.
+    """Power of a method by number of rows and epsilon. Nothing was charged or read.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Power:
 
 
 class _Free:
-    """What pays for made-up rows: nothing."""
+    """The payer for made-up rows, which charges nothing."""
 
     def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon, self.delta = epsilon, delta

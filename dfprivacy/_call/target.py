@@ -1,4 +1,4 @@
-"""Whom a question is asked of, and what it may cost."""
+"""The target of a question, and its price."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _written_out(argument: str, number: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Target:
-    """What questions are asked of: rows and what is public about them, and the account that pays.
+    """The target of questions: rows, the public facts about them, and the account that pays.
 
     A question of two views is asked of the union of their tables, and their accounts both pay.
     """

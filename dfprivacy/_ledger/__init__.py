@@ -1,4 +1,4 @@
-"""Who spent what on which data set.
+"""Accounts: what was spent, by whom, on which data set.
 
 A `ledger` keeps `accounts`, their charges, `measurements` and answers in the `tables` of a database, SQLite
 unless its `address` says otherwise; no other package knows SQLAlchemy. `joint` lets two accounts pay together,

@@ -1,4 +1,4 @@
-"""Who asks, and the part of a data set's budget that each analyst has.
+"""Analysts, and the part of a data set's budget that each has.
 
 A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of one
 analyst. A charge has to fit into both, and both are written in one transaction. Shares are given once, as budgets
@@ -39,7 +39,7 @@ VARIABLE = "DFPRIVACY_ANALYST"
 
 @dataclass(frozen=True)
 class Share:
-    """What one analyst may spend of an account, and has spent."""
+    """The part of an account that one analyst may spend, and has spent."""
 
     id: int
     analyst: str

@@ -1,4 +1,4 @@
-"""What an account has spent, can still spend, and has released, for people to look at."""
+"""Budgets and lists of releases, as people see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked of an account, by whom and at what price, for people to read: each call with its question."""
+"""The history of an account: each call with its question, its analyst and its price."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which calls are wanted: of a method, an analyst, and a time; ``until`` a day is until its end.
+    """A filter of calls: by method, analyst and time; ``until`` a day is until its end.
 
     Raises
     ------

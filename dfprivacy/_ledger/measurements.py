@@ -53,7 +53,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class KeptMeasurement:
-    """What is known of a measurement in the ledger before its values are read.
+    """A measurement in the ledger, before its values are read.
 
     Attributes
     ----------

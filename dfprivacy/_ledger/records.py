@@ -1,4 +1,4 @@
-"""How the rows of a ledger are read: strictly, for a row that was damaged must not pass for another one.
+"""Strict readers of the ledger's rows: a damaged row must not pass for another one.
 
 Every reader here raises an ordinary error (`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy
 never writes; `Ledger.decoding` says so to people.

@@ -1,4 +1,4 @@
-"""How far a ledger had come when it was last seen, remembered in the process and in a file beside the ledger's.
+"""The last known state of a ledger, in the process and in a file beside the ledger's.
 
 A ledger has an id, and its charges have numbers. Every charge leaves its number and the id of its call in the
 memory of the process, and in a line of the file beside the ledger. A ledger passes for the one that was seen if it
@@ -34,7 +34,7 @@ _SHARES = "(SELECT coalesce(max(id), 0) FROM shares)"
 
 @dataclass(frozen=True)
 class Seen:
-    """How far a ledger had come.
+    """The state of a ledger: how far it had come.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
 
 
 class Memory:
-    """What is remembered of the ledger in one place.
+    """The last known state of the ledger in one place.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _SUPPOSED = 10_000
 
 
 class Curator(Sums, Decisions, Discovery):
-    """What a mechanism may know and ask.
+    """Public facts for a mechanism, and the measurements it may ask for.
 
     Attributes
     ----------

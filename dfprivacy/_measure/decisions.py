@@ -40,7 +40,7 @@ __all__ = ["Decisions", "SparseVectorAnswers"]
 
 @dataclass(frozen=True)
 class SparseVectorAnswers:
-    """What a sparse vector says, as a mechanism receives it.
+    """The answer of the sparse vector technique, as a mechanism receives it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a measurement is of, in canonical words, by which the ledger knows it again.
+"""Canonical descriptions of measurements, by which the ledger knows them again.
 
 Two measurements of one description are of the same number: everything that the exact value follows from is in it,
 and all of that is public. The noise is no part of it. Where something cannot be written down there is no

@@ -1,4 +1,4 @@
-"""What one call takes from the ledger in place of measuring, and leaves there for others."""
+"""Kept measurements: taken from the ledger in place of measuring, and left there for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call may spend, and the one order of a measurement: charge the account, then read rows and draw."""
+"""The budget of a call, and the one order of a measurement: charge the account, then read rows and draw."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALL, _NOTHING = Fraction(1), Fraction(0)
 
 
 class CallBudget(Protocol):
-    """What pays for one call."""
+    """The budget of one call."""
 
     epsilon: Fraction
     delta: Fraction
@@ -49,7 +49,7 @@ class CallBudget(Protocol):
 
 @dataclass
 class Paying:
-    """What a call has, and what is left of its price."""
+    """The state of a call, and the rest of its price."""
 
     _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
     _table: Table

@@ -1,4 +1,4 @@
-"""What a measurement costs: the sensitivity of what is asked, on its grid, from public numbers alone."""
+"""The price of a measurement: its sensitivity on its grid, from public numbers alone."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class JointShare:
 
 @dataclass(frozen=True)
 class Price:
-    """What a measurement costs: the kind of noise, a grid, the scale of the noise on it in steps, and the losses.
+    """The price of a measurement: the kind of noise, a grid, the scale of the noise on it in steps, and the losses.
 
     What was paid jointly has none. The measurement says the same in words.
     """

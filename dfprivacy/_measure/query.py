@@ -1,4 +1,4 @@
-"""What is asked of a table, and the copy of it that sees rows."""
+"""Queries of a table, and the copies of them that see rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of a table: features to sum, or a statistic, with what they say of themselves, asked once.
+    """A query of a table: features to sum, or a statistic, with their own claims, read once.
 
     What decides whether a query is free, and how much noise it gets, is then what is read.
 

@@ -1,4 +1,4 @@
-"""What is done with rows where they are, here or in another process: integers come back, and nothing else."""
+"""Work on rows where they are, here or in another process: integers come back, and nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 @dataclass(frozen=True)
 class Task(Generic[T]):
-    """What is done with rows where they are: which columns and rows, and what is made of them."""
+    """Work on rows where they are: the columns, the conditions, and a function of the rows."""
 
     reads: tuple[Read, ...]
     conditions: tuple[Condition, ...]
@@ -64,7 +64,7 @@ class Task(Generic[T]):
 
 
 class CountedCells:
-    """How many rows are in each of some cells: places are gathered until they are twice as many as the cells."""
+    """Counts of rows by cell: places are gathered until they are twice as many as the cells."""
 
     def __init__(self, cells: int) -> None:
         self._counts = np.zeros(cells, dtype=np.int64)

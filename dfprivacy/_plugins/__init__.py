@@ -1,4 +1,4 @@
-"""How mechanisms are found.
+"""Discovery of mechanisms.
 
 Hooks (`hookspecs`), the loader that survives other people's broken plugins (`loader`), and their methods as text
 for editors and type checkers (`stubs`).

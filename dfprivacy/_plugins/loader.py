@@ -77,7 +77,7 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Plugin:
-    """What became of one plugin.
+    """The state of one plugin.
 
     Attributes
     ----------

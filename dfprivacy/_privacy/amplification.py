@@ -1,4 +1,4 @@
-"""What a question may cost on a secret sample, if it is to cost so much on the whole table."""
+"""The price of a question on a secret sample, given its price on the whole table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much noise a promise takes: scales of discrete noise on the integer grid, from public numbers alone.
+"""Calibration: scales of discrete noise on the integer grid, from public numbers alone.
 
 References
 ----------

@@ -147,7 +147,7 @@ def _decimal(x: Fraction, digits: int, rounding: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What an account has been charged so far: one running sum for each cap, in the accountant's order.
+    """Charges of an account so far: one running sum for each cap, in the accountant's order.
 
     Attributes
     ----------

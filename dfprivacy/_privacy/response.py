@@ -33,7 +33,7 @@ _DIGITS = 80
 
 @dataclass(frozen=True)
 class Arc:
-    """How likely each place is in place of the true one.
+    """The law of a randomised place, given the true one.
 
     Attributes
     ----------

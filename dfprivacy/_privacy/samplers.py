@@ -178,7 +178,7 @@ def revealed(
 
 
 class FromLaplace:
-    """What samplers make of their Laplace noise; see `Sampler`."""
+    """Noise made of a sampler's Laplace noise; see `Sampler`."""
 
     def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
         """Draw all, and show what is chosen."""

@@ -1,4 +1,4 @@
-"""Which rows a view selects: conditions, each a row's own fact."""
+"""Conditions by which a view selects rows, each a fact of one row."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
 
 
 class Presence(Enum):
-    """What `where` may ask of a column in place of a value: whether there is one."""
+    """The presence of a value in a column, which `where` may ask for."""
 
     PRESENT = "present"
     MISSING = "missing"

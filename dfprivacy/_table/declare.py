@@ -1,4 +1,4 @@
-"""What the caller says of a table, checked against the names of its columns."""
+"""Declarations about a table, checked against the names of its columns."""
 
 from __future__ import annotations
 

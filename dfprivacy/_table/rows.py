@@ -1,4 +1,4 @@
-"""Which rows are asked: one value that is made whole, and of which no part is exchanged.
+"""The rows that are asked, as one sealed value.
 
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the

@@ -37,7 +37,7 @@ SHARE_MAX = 1 << 62
 
 @dataclass(frozen=True)
 class Sample:
-    """What is public of a sample.
+    """Public facts about a sample.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a row feature is, what follows from its radius, and how the house takes somebody else's."""
+"""The base of row features, the sensitivities that follow from their radius, and checks of a plugin's own."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ __all__ = ["Beyond"]
 
 @final
 class Beyond(RowFeatures):
-    r"""Whether a number lies below its bounds, and whether above: the sums are how many rows do.
+    r"""Indicators of a number below its bounds and above them: the sums count these rows.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _BITS = 62  # of the numbers that int64 holds, whatever is added to them
 
 @final
 class Bins(RowFeatures):
-    r"""Which interval a number is in: the sum counts rows by interval. With several widths: a tree of such counts.
+    r"""One-hot intervals of a number: the sum counts rows by interval. With several widths: a tree of such counts.
 
     Parameters
     ----------

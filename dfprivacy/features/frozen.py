@@ -1,4 +1,4 @@
-"""What is proved of an object holds for what it was made of: once it is made, it cannot be changed."""
+"""Objects that cannot be changed once they are made, so that what is proved of them stays true."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _FEW = 4  # places up to which it is faster to compare than to sort rows into bi
 
 @final
 class OneHot(RowFeatures):
-    r"""Which category a row is in: the sum counts them. Times other features: their sums by category.
+    r"""One-hot categories: the sum counts rows by category. Times other features: their sums by category.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How many values lay beyond the bounds of their column, and were limited to them."""
+"""Values beyond the bounds of their column, which were limited to them: their shares, in numbers and words."""
 
 from __future__ import annotations
 

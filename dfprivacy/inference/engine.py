@@ -1,4 +1,4 @@
-"""What follows from noisy sums: an estimate, its error, intervals and p-values."""
+"""Inference from noisy sums: an estimate, its error, intervals and p-values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NoisySums(Protocol):
 
 @dataclass(frozen=True)
 class Inference:
-    r"""What is known of a parameter θ from a release.
+    r"""The inference about a parameter θ from a release.
 
     Its confidence distribution is :math:`C(x) = \sum_i w_i T_{\nu_i}((x - \theta_i)/\sqrt{V_i})`: the average, over
     draws of what the exact sums may be, of the distribution function of Student's t.

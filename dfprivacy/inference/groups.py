@@ -79,7 +79,7 @@ def holm(pvalues: Array) -> Array:
 
 @dataclass(frozen=True)
 class Omnibus:
-    r"""Whether the means of k groups differ: Welch's F, calibrated with the noise in it.
+    r"""The omnibus test of k means: Welch's F, calibrated with the noise in it.
 
     With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the
     statistic is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ;

@@ -1,4 +1,4 @@
-"""What to know before trusting a conclusion: when its level may not hold, and what made it say little."""
+"""Notes on a conclusion: when its level may not hold, and why it says little."""
 
 from __future__ import annotations
 

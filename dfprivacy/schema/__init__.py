@@ -1,4 +1,4 @@
-"""What is public about a table, and how its raw values become numbers that public bounds hold.
+"""Schemas: public facts about a table, by which raw values become numbers within public bounds.
 
 What a column is, is declared, never inferred: not from its values, and not from its type, for libraries choose
 the type by looking at the values, and one value can change it. All that is read off a frame:
@@ -87,7 +87,7 @@ _LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a
 
 @dataclass(frozen=True)
 class Column:
-    """What is public about one column.
+    """Public facts about one column.
 
     It is checked when it is made, and cannot be changed: ``dataclasses.replace`` makes another one.
 
@@ -592,7 +592,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
 
 @dataclass(frozen=True)
 class Unit:
-    """Whose all rows neighbouring tables differ in, where that is more than one row.
+    """The unit of privacy, where neighbouring tables differ in all rows of one person.
 
     Attributes
     ----------
@@ -610,7 +610,7 @@ class Unit:
 
 
 class Words(NamedTuple):
-    """What a column is called and measured in, for people: ``label`` and ``units``, each empty if not said."""
+    """The label and the units of a column, each empty if not said."""
 
     label: str = ""
     units: str = ""
@@ -625,7 +625,7 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """What is public about a table.
+    """Public facts about a table.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ _LARGEST = 10**7  # bytes: a larger file is not read
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """What a schema file says.
+    """The contents of a schema file.
 
     Attributes
     ----------

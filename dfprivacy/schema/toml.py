@@ -1,4 +1,4 @@
-"""How a schema is written as TOML: the few kinds of values that it has, each so that reading gives it back."""
+"""A writer of schemas as TOML: the few kinds of values that they have, each so that reading gives it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which number a value of a table stands for."""
+"""Readers of single values: as numbers, texts and categories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a mechanism is asked in an audit, and the tables it is asked about.
+"""Cases of an audit: how a mechanism is called, and on which tables.
 
 All that an audit needs to know of a mechanism is one call of it and what is public about the table: a `Case`. The
 tables are made up from that, corners of the public domain first. They live in memory, so no dataframe library is

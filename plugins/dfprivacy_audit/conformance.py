@@ -38,7 +38,7 @@ def _catches(check: Callable[[Audit], str]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one check.
+    """The outcome of one check.
 
     Attributes
     ----------

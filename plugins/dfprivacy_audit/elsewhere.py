@@ -72,7 +72,7 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 @dataclass(frozen=True)
 class Seen:
-    """The outcome of a variant: the largest loss or None, whether it was answered, and how its conclusions differ."""
+    """The outcome of a variant: the largest loss or None, whether it was answered, how its conclusions differ."""
 
     loss: Loss | None
     answered: bool

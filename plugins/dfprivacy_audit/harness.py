@@ -262,7 +262,7 @@ class RecordingAccount:
 
 @dataclass(frozen=True)
 class Draw:
-    """What one noise was for: the exact sums in grid steps, and the scale.
+    """One draw of noise: the exact sums in grid steps, and the scale.
 
     Of a decision, also the loss for each step of difference, and whatever else the chances depend on: its law,
     which must be the same on all tables. Of keys that were looked for, those that the sums are of.

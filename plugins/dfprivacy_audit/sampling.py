@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the best event proves.
+    """The loss that the best event proves.
 
     Attributes
     ----------

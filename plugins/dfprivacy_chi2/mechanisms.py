@@ -38,7 +38,7 @@ _DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
 
 
 class Measured(NamedTuple):
-    """What was measured: values by a method, of groups and their public sizes; all rows, if that is public."""
+    """The measurement: values by a method, of groups and their public sizes; all rows, if that is public."""
 
     method: Tested
     values: tuple[NoisyValue, ...]

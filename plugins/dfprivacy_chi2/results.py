@@ -1,4 +1,4 @@
-"""What the tests of one table return."""
+"""Results of the tests of one table."""
 
 from __future__ import annotations
 

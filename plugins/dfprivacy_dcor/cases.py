@@ -1,4 +1,4 @@
-"""How distance correlation is called when it is audited."""
+"""Cases for the audit of distance correlation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one party sends another, whatever the protocol: its terms, its file, and whose rows it is about."""
+"""Messages between two parties: their terms, their files, and the rows they are about."""
 
 from __future__ import annotations
 

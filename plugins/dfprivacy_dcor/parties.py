@@ -1,4 +1,4 @@
-"""What the other of two parties measures of a message and its own columns, and how much one row can change it."""
+"""The second party: what it measures of a message and its own columns, and how much one row can change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods return."""
+"""Results of the methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _FromNumbers(Release):
-    """What follows from noisy numbers of the table's own rows."""
+    """A result that follows from noisy numbers of the table's own rows."""
 
     low: float
     high: float

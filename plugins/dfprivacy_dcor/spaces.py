@@ -1,4 +1,4 @@
-r"""What is public of some columns as a metric space, and which rows become its points.
+r"""Columns as a metric space: public facts, and the rows that become its points.
 
 Each column is first scaled by its bounds, so that its width is 1. Then the rows are points of a space with one of
 four metrics, all of negative type:

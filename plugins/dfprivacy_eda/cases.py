@@ -1,4 +1,4 @@
-"""How the methods are called when they are audited."""
+"""Cases for the audit of the methods."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _TOLD = 3  # columns in a sentence
 
 @dataclass(frozen=True)
 class Keys:
-    """What enough rows hold of some columns, and all rows where that is public."""
+    """Values that enough rows hold of some columns, and the number of all rows where that is public."""
 
     discovered: tuple[DiscoveredKeys, ...]
     size: int | None
@@ -52,7 +52,7 @@ def reach_of(scale: float, confidence: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCounts(Counts):
-    """How many rows hold each value that enough rows hold; see `Counts`.
+    """Counts of the values that enough rows hold; see `Counts`.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ _LABELS = ("top", "freq")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Description(Statistics, Framed):
-    """What a dataframe's ``describe`` says of each column, with the standard error of every number.
+    """Statistics of each column, as of a dataframe's ``describe``, each with its standard error.
 
     ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
     frame itself.

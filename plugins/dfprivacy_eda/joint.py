@@ -191,7 +191,7 @@ class Summed:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of each column, and how the budget was split."""
+    """Measurements of each column, and how the budget was split."""
 
     columns: dict[str, Column]
     sums: dict[str, Sums]

@@ -1,4 +1,4 @@
-"""What the methods are expected to find, from public numbers: the standard error of each, before anything is paid.
+"""Expected standard errors of the methods, from public numbers, before anything is paid.
 
 A column is taken to have a standard deviation of a sixth of its range, and a private number of rows to be 10,000.
 """

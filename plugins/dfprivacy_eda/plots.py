@@ -1,4 +1,4 @@
-"""What pictures of several releases share: each shows how sure it is.
+"""Parts that pictures of several releases share.
 
 Dots, bars and lines are what was released; the lines across them are intervals, whose coverage the legend says. The
 colours can be told apart by people who see fewer of them, and in grey.

@@ -38,7 +38,7 @@ _DRAWN = 3  # beside a picture, where there is less room
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Profile(Release):
-    """What the columns of a table hold, found with noise.
+    """A profile of a table's columns, found with noise.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ def _written(end: float | None, kind: str | None) -> str:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What enough rows hold, noisy histograms of numbers with the scale of their noise, and all rows."""
+    """The measurement: values that enough rows hold, noisy histograms with their scale, and the number of rows."""
 
     surveyed: tuple[SurveyedColumn, ...]
     histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]

@@ -48,7 +48,7 @@ _TAIL = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
-    """How far each interval is from holding a quantile: minus the rows by which it lies too low or too high.
+    """Scores of intervals for a quantile: minus the rows by which each lies too low or too high.
 
     With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
     row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1

@@ -1,4 +1,4 @@
-"""Which aggregations are asked for: read from what a caller writes, and refused while nothing is paid."""
+"""Readers of the aggregations that are asked for, which refuse while nothing is paid."""
 
 from __future__ import annotations
 

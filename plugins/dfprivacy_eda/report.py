@@ -76,7 +76,7 @@ not the same as nothing being there.""",
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(Release):
-    """What a first look at a table shows: ``save("report.html")`` writes it as a page.
+    """A first look at a table: ``save("report.html")`` writes it as a page.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
 
 @dataclass(frozen=True)
 class Looked:
-    """What was measured: a description of the columns, and products of those with bounds."""
+    """The measurement: a description of the columns, and products of those with bounds."""
 
     measured: Measured
     products: Products | None

@@ -1,4 +1,4 @@
-"""What a method returns that gives one number, and how tables are made of results."""
+"""Results of one number, and tables of several results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows there are, with a value and without one, and how many different values."""
+"""Numbers of rows, with a value and without one, and of different values."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _one(columns: tuple[Column, ...], public: frozenset[str]) -> float:
 
 
 class Categories(OfSums):
-    """How many categories of a column some row is in."""
+    """The number of categories of a column that occur."""
 
     shape = (1,)
 
@@ -162,7 +162,7 @@ class Categories(OfSums):
 
 
 class Values(OfRows):
-    """How many different numbers there are in a column, as clipped to its bounds."""
+    """The number of different numbers in a column, as clipped to its bounds."""
 
     shape = (1,)
 

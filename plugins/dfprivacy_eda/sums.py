@@ -1,4 +1,4 @@
-"""How many rows have a value, the sums of it and of its square: what was measured, and what follows."""
+"""Noisy sums of a column: rows with a value, the sums of it and of its square, and what follows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Cell = tuple[Any, float | None, float | None, float | None, Any]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the numbers of a table may be, draws along the last axis: its statistics by their names.
+    """Possible statistics of a table by name, draws along the last axis.
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ class _OfColumn(_Counted):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Counts(_OfColumn):
-    """How many rows are in each category.
+    """Counts of rows by category.
 
     ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
 
@@ -253,7 +253,7 @@ class Counts(_OfColumn):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Histogram(_OfColumn):
-    """How many rows are between each two edges.
+    """Counts of rows by interval.
 
     ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
 
@@ -311,7 +311,7 @@ class Histogram(_OfColumn):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crosstab(_Counted):
-    """How many rows are in each combination of two columns' categories.
+    """Counts of rows by the categories of two columns.
 
     ``to_frame()`` has a row for each: both categories, and the columns of `Counts`.
 

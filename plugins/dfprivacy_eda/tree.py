@@ -53,7 +53,7 @@ _FINE, _FEWEST, _MOST = 4.0, 256.0, 2.0**20
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tree of counts lies over a column.
+    """The layout of a tree of counts over a column.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How numbers, and what is left out, are told."""
+"""Words for numbers, and for rows that are left out."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def drawn(
 
 
 class Predicts:
-    """What scikit-learn expects of a fitted classifier, from priors, means and covariances."""
+    """The interface of a fitted classifier of scikit-learn, from priors, means and covariances."""
 
     classes_: NDArray[Any]
     priors_: Array

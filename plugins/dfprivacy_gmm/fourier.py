@@ -1,4 +1,4 @@
-"""What a Gaussian mixture says of rows, with scikit-learn's names, once its parameters are known."""
+"""A Gaussian mixture with scikit-learn's methods, once its parameters are known."""
 
 from __future__ import annotations
 

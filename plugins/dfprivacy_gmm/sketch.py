@@ -152,7 +152,7 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """How a mixture of K components is written as P numbers.
+    """A parametrisation: a mixture of K components as P numbers.
 
     They are K logits of the weights, K·d means, what the covariance shape needs (logarithms of the diagonals of the
     Cholesky factors, and what is below them), and the logarithm of the total mass.

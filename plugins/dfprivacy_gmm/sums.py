@@ -107,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MeasuredSums:
-    """What is measured of the rows, all that the moments and the classes follow from.
+    """The measurement of the rows, from which the moments and the classes follow.
 
     Attributes
     ----------

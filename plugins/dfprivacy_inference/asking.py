@@ -1,4 +1,4 @@
-"""What a question is about: groups, numbers of rows, and which missing values matter."""
+"""Checks and public facts of a question: groups and numbers of rows."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _DOUBTFUL = 3.0  # standard deviations of its noise that a size should be
 
 @dataclass(frozen=True)
 class Effect(Inference):
-    """What is known of P(X > Y) + P(X = Y)/2: its sampling variance depends on its value, and is inverted.
+    """The inference about P(X > Y) + P(X = Y)/2, whose sampling variance depends on its value.
 
     Attributes
     ----------

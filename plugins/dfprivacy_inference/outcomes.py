@@ -29,7 +29,7 @@ def _halved(norm: Norm) -> float:
 
 
 class Outcome(RowFeatures):
-    """Whether a row is of one category, and whether it is of any.
+    """Indicators of a row in one category, and in any.
 
     Parameters
     ----------

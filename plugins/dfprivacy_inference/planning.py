@@ -1,4 +1,4 @@
-"""What could be found, said before anything is paid, and made-up rows in which there is something to find."""
+"""Planning: what could be found, before anything is paid, and made-up rows for ``power``."""
 
 from __future__ import annotations
 

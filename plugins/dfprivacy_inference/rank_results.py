@@ -142,7 +142,7 @@ class SurvivalTest(RankTest):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Test(Release):
-    """What the tests without an interval say."""
+    """The result of a test without an interval."""
 
     pvalue: float
     alpha: float

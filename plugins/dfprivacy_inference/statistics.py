@@ -1,4 +1,4 @@
-r"""What is measured of ranks, and how far one row can move it.
+r"""Statistics of ranks, and their sensitivities.
 
 With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
 is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
@@ -98,7 +98,7 @@ Spread = Literal["ties", "variance"]
 
 
 class Scores(ABC):
-    """What compares two rows: antisymmetric, from -1 to 1.
+    """Scores that compare two rows: antisymmetric, from -1 to 1.
 
     The score of a row is half of how many others it surely exceeds, less those that surely exceed it. Scores are
     given twice over, so that they are whole numbers.

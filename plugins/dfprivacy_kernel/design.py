@@ -1,4 +1,4 @@
-"""What is compared, and which arguments fit together."""
+"""The design of a comparison, and checks of its arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of row
 
 @dataclass(frozen=True)
 class Groups:
-    """Which rows are compared, and what is public about their number.
+    """The rows that are compared, and what is public about their number.
 
     Attributes
     ----------

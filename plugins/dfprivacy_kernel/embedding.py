@@ -1,4 +1,4 @@
-"""What becomes of a row, how far apart two rows can be, and exact sums of rows.
+"""The embedding of rows: how far apart two rows can be, and exact sums.
 
 docs/explanation/kernel_two_sample.md has the proofs. Every bound is computed without cancellation, so that rounding
 changes it by some 2^-50 of itself; it is raised by 2^-30.

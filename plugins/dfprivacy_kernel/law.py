@@ -182,7 +182,7 @@ _FARTHEST = 2.0  # two means of features of length 1
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured.
+    """The measurement.
 
     Attributes
     ----------

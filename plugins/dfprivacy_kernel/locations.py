@@ -63,7 +63,7 @@ class KernelLocations(Release):
 
 
 class Witness(OfGroups):
-    """How far the mean kernel values of two groups are apart, at each of some public rows.
+    """The distance of the mean kernel values of two groups, at each of some public rows.
 
     Means are sums over complete rows, divided by the number of all. Kernel values are in [0, 1], so one row of a
     group of n moves each by 1/n at most, whether it changes or loses a value.

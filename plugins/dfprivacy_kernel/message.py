@@ -26,7 +26,7 @@ __all__ = ["KernelMessage", "kernel_message"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelMessage(Release):
-    """What one party says of its rows: noisy mean and second moment of public features.
+    """The message of one party: noisy mean and second moment of public features.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the moments test measures: means of features at a few public locations, and their second moment.
+"""Measurements of the moments test: means of features at a few public locations, and their second moment.
 
 The means locate a difference, the second moment says how much of it is due to sampling; both are released together
 by one draw of Gaussian noise. Where values can be missing, so are the numbers of complete rows, for nothing.

@@ -28,7 +28,7 @@ __all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclu
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is public about a test.
+    """Public facts about a test.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a permutation test says, and its p-value where that was paid for."""
+    """The decision of a permutation test, and its p-value where that was paid for."""
 
     rejected: bool
     pvalue: float | None

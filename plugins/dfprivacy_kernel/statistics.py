@@ -1,4 +1,4 @@
-"""What the test of one release and those of permutations measure.
+"""Statistics of the test of one release and of the permutation tests.
 
 docs/explanation/kernel_two_sample.md proves the sensitivities.
 """
@@ -86,7 +86,7 @@ def times(norm: float, dimension: int) -> float:
 
 
 class Separation(OfGroups):
-    r"""How far the two groups are apart: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
+    r"""The distance of the two groups: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
 
     In units of the largest part of a row's features that moves it, so that the price does not depend on the sizes.
 

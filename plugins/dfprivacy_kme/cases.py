@@ -1,4 +1,4 @@
-"""How the release is called when it is audited."""
+"""Cases for the audit of the release."""
 
 from __future__ import annotations
 

@@ -414,7 +414,7 @@ _DOUBT = 0.05
 
 
 class Closeness(OfSums):
-    r"""How close each synthetic table R is: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""The closeness of each synthetic table R: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or

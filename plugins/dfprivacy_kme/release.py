@@ -1,4 +1,4 @@
-"""What is released: the noisy embedding, and the weighted points fitted to it."""
+"""The release: the noisy embedding, and the weighted points fitted to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How regressions are called when they are audited."""
+"""Cases for the audit of regressions."""
 
 from __future__ import annotations
 

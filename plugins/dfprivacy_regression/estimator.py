@@ -18,7 +18,7 @@ __all__ = ["ReleasedClassifier", "ReleasedRegressor"]
 
 
 class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """What both kinds share.
+    """The part that both estimators share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a regression is of: an outcome and what explains it, read from a formula or from names."""
+"""Formulas: an outcome and its regressors, read from a formula or from names."""
 
 from __future__ import annotations
 

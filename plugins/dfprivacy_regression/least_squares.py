@@ -49,7 +49,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the moments of a design.
+    """The noisy moments of a design.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ _SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which the
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for a regression.
+    """The measurement for a regression.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ _RARE = (
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for a logistic regression.
+    """The measurement for a logistic regression.
 
     Attributes
     ----------

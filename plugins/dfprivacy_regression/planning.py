@@ -1,4 +1,4 @@
-"""What a regression could find out, said before anything is paid, and made-up rows for ``power``."""
+"""Planning: what a regression could find out, before anything is paid, and made-up rows for ``power``."""
 
 from __future__ import annotations
 

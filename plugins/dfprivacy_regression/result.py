@@ -1,4 +1,4 @@
-"""What a regression returns."""
+"""Results of regressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What later stages of a regression measure: scores at an earlier estimate."""
+"""Scores at an earlier estimate, which later stages of a regression measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tests are called when they are audited."""
+"""Cases for the audit of the tests."""
 
 from __future__ import annotations
 

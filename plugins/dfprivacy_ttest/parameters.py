@@ -1,4 +1,4 @@
-"""What the tests are about: a mean, or the difference of two, and how the sampling of rows moves it."""
+"""Parameters of the tests: a mean, or the difference of two, with the variance from sampling."""
 
 from __future__ import annotations
 

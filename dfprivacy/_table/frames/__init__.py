@@ -75,7 +75,7 @@ class Rows(Protocol):
 
 
 class Frame(Rows, ABC):
-    """What the house asks of a frame."""
+    """The interface of a frame."""
 
     @property
     def library(self) -> str:

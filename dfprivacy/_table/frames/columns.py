@@ -1,4 +1,4 @@
-"""What the values of a column stand for: numbers, categories, keys, or people.
+"""Readers of a column's values: as numbers, categories, keys, or people.
 
 Every adapter gives a part of a column as an array of Arrow, one of NumPy's numbers, or a list of Python objects.
 What a value stands for is a function of that value alone: not of the type that a library chose for its column,

@@ -142,7 +142,7 @@ def _reader(table: object) -> Any:
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """What comes back from one part: a value, or the type of an error; how many rows were read, and by what.
+    """The outcome of one part: a value or the type of an error, the rows read, and the reader.
 
     With digests of the code of packages other than this one.
     """
