@@ -225,7 +225,7 @@ class Mechanism(Called):
         return replace(self, preparer=preparer)
 
     def holds(self, form: Callable[..., Any]) -> Mechanism:
-        """Return the same mechanism with a form for the table's owner alone, which is exact and free.
+        """Return the mechanism with an exact form, at no price, for the table's owner alone.
 
         Parameters
         ----------

@@ -151,7 +151,7 @@ def protect(
     if not isinstance(ledger, str | os.PathLike | None):
         raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
     if not isinstance(accounting, str | None):
-        raise ArgumentError(f"A {type(accounting).__name__} is no accounting.", 'For example "portfolio".')
+        raise ArgumentError(f"A {type(accounting).__name__} names no accounting.", 'For example "portfolio".')
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,

@@ -41,7 +41,7 @@ def _places(error: float | None) -> int | None:
 
 
 def number(value: Any, error: float | None = None) -> str:
-    """Write a number with as many digits as its error leaves meaning.
+    """Write a number with the digits that its error makes significant.
 
     Examples
     --------

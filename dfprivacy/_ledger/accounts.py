@@ -187,7 +187,7 @@ class Account:
         return self.ledger.keeps_measurements
 
     def largest(self, *kind: Any) -> Fraction:
-        """Largest epsilon that whoever asks can be paid now; see `Accountant.largest`."""
+        """Largest epsilon that the caller can spend now; see `Accountant.largest`."""
         best = self.accountant.largest(self.spent(), *kind)
         with self.ledger.transaction() as connection:
             share, may = share_of(connection, self, self.asker)

@@ -242,7 +242,7 @@ def _of_share(share: Share) -> dict[str, str]:
 
 
 def _read(answer: Answer) -> Release:
-    """Make a release of an answer."""
+    """Convert a stored answer to a release."""
     try:
         return Release.from_dict(answer.release)
     except ArgumentError:

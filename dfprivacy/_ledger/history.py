@@ -72,7 +72,7 @@ class CallRecord:
 
     @property
     def text(self) -> str:
-        """The question as one would type it, with all arguments that are not None, and of which rows."""
+        """The call as one would type it, with all arguments that are not None, and its conditions."""
         return f"{self.method}(...)" if self.question is None else written(self.question)
 
     def to_dict(self) -> dict[str, Any]:

@@ -156,8 +156,8 @@ class Decisions(Paying):
         """
         if not 1 <= most <= statistic.dimension:
             raise ArgumentError(
-                f"most={most} of {statistic.dimension} values cannot be reported.",
-                "Allow one to all.",
+                f"most={most} is not from 1 to {statistic.dimension}, the number of values.",
+                "Report one of them to all.",
             )
         what = f"which of {statistic.describe()} reach their thresholds"
         plan = self._plan_decision(statistic, share, what, "sparse vector")

@@ -115,7 +115,7 @@ class Sampler(Protocol):
         """Return whether that place is at most `most`, and nothing else."""
 
     def discover(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
+        """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
 
     def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Do the same with Gaussian noise, all in steps."""
@@ -210,7 +210,7 @@ class FromLaplace:
         return self.permutation_rank(values, scale) <= most
 
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Add Laplace noise to the counts of keys, and give those that reach a threshold, in their order."""
+        """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
         return _reached(counts, self.laplace(_numbers(counts), scale), threshold)
 
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:

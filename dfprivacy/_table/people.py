@@ -333,7 +333,7 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
 
 
 def _by_whole_hashes(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Choose where rows of one person may have equal hashes."""
+    """Select rows by their whole hashes, where rows of one person may have equal ones."""
     order = np.lexsort((hashes, whose))
     ranked, content = whose[order], hashes[order]
     new = np.append(True, ranked[1:] != ranked[:-1])

@@ -108,7 +108,7 @@ class SampledFrame(Over):
 
 
 class DrawnFrame(SampledFrame):
-    """A sample, in a random order: drawn when a row is first read, and held by whoever holds this.
+    """A random sample in random order, drawn when a row is first read and kept as long as this object.
 
     A table that gives the same rows in every pass is read again for columns that are not held yet. Another one is
     read once, with all columns that may be asked for.

@@ -136,7 +136,7 @@ class RowFeatures(metaclass=Frozen):
 
     @abstractmethod
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a row's vector in L1, L2 or infinity; who does not know the last is held to L2."""
+        """Largest norm of a row's vector in L1, L2 or infinity; a class without the last gives its L2 norm."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
         """Largest distance of two rows' vectors in such a norm, when the rows agree on the public columns."""
@@ -201,7 +201,7 @@ class RowFeatures(metaclass=Frozen):
         derived = sorted(_DERIVED & {name for base in above for name in vars(base)})
         if derived:
             raise PluginError(
-                f"{cls.__name__} defines {derived!r}, itself or through a mix-in, which RowFeatures derives.",
+                f"{cls.__name__} defines {derived!r}, itself or in a mix-in; RowFeatures computes it.",
                 "Write rows(), radius() and, if it is proved, diameter() only.",
             )
         if not _about_its_rows(cls):

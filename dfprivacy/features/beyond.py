@@ -26,7 +26,7 @@ __all__ = ["Beyond"]
 
 @final
 class Beyond(RowFeatures):
-    r"""Indicators of a number below its bounds and above them: the sums count these rows.
+    r"""Indicators of a number below its bounds and above them: the sums count such rows.
 
     Parameters
     ----------

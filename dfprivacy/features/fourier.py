@@ -131,7 +131,7 @@ class Fourier(Selective):
         return np.rint(self.rows(batch) * 2.0**k)
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps, piece by piece."""
+        """Compute the exact sum of a batch as whole multiples of the grid's step, block by block."""
         y = self._standardized(batch)
         y = y if mask is None else y[mask]
 

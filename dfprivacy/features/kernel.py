@@ -97,7 +97,7 @@ class Kernel(Selective):
         return np.rint(steps, out=steps)
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps, piece by piece."""
+        """Compute the exact sum of a batch as whole multiples of the grid's step, block by block."""
         left = self.kernel.left(self.kernel.columns_of(batch, mask))
 
         rounded_sum = RoundedSum(k)

@@ -32,7 +32,7 @@ _FEW = 4  # places up to which it is faster to compare than to sort rows into bi
 
 @final
 class OneHot(RowFeatures):
-    r"""One-hot categories: the sum counts rows by category. Times other features: their sums by category.
+    r"""One-hot categories: the sum counts rows by category. A product with other features sums them by category.
 
     Parameters
     ----------

@@ -118,12 +118,12 @@ class ProductKernel(metaclass=Frozen):
         return self._rows_q + self._points_q
 
     def scaled(self, numbers: NDArray[np.float64], j: int) -> NDArray[np.float64]:
-        """Numbers of the j-th numeric column in lengthscales from the middle; rounding keeps their order."""
+        """Values of the j-th numeric column from its middle, in lengthscales; rounding keeps their order."""
         scaled: NDArray[np.float64] = (numbers - self._mids[j]) / self.lengthscales[j]
         return scaled
 
     def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
-        """Return the same, rounded to whole multiples of 2^-q unless q is None."""
+        """Return the scaled numbers, rounded to whole multiples of 2^-q unless q is None."""
         rounded: NDArray[np.float64] = _rounded(self.scaled(numbers, j), q)
         return rounded
 
@@ -189,7 +189,7 @@ class ProductKernel(metaclass=Frozen):
         return snapped
 
     def __call__(self, rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Kernel of each public row with each of the others, shape (rows, others), in float64 and not rounded."""
+        """Compute the kernel of each public row with each other public row, shape (rows, others), not rounded."""
         exponents: NDArray[np.float64] = self.left(rows.T, exact=False) @ self.right(others.T, exact=False).T
         np.minimum(exponents, 0, out=exponents)
         return np.exp(exponents, out=exponents)

@@ -515,7 +515,7 @@ def _measured(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recordin
 
 
 def _climbed(family: Family, steps: int, seed: int) -> Loss | None:
-    """Change one table as long as that takes two neighbours further apart."""
+    """Improve one table by hill climbing, as long as its distance from a neighbour grows."""
     rng, case = np.random.default_rng(seed), family.stage.case
     others = candidates(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]

@@ -92,7 +92,7 @@ class SignedDifference:
 
     @property
     def statistic(self) -> float:
-        """Pearson's χ²: the least that it may be where the share of X = 1 is not known."""
+        """Pearson's χ², or the least it can be if the share of X = 1 is not known."""
         share = self._shares()
         variance = float((share * (1 - share)).mean())
         m, k = self.rows

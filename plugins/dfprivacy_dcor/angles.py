@@ -62,7 +62,7 @@ class Features:
 
     @property
     def _unit(self) -> float:
-        """The factor of a squared norm of them."""
+        """Factor of the squared norm of a feature."""
         return self.weight / 2 / len(self.rows) ** 2
 
     @property

@@ -548,7 +548,7 @@ def _met(
     """Check message and columns, and bring the rows of the message in the order of the table's."""
     if isinstance(other, PrivateFrame):
         raise ArgumentError(
-            "Another view is asked for its message first, at a charge, which an explanation makes none of.",
+            "This call first buys a message from the other view, and an explanation charges nothing.",
             "Explain the other view's dcor_message, and this with its message.",
         )
     if asked is not None:
@@ -581,7 +581,7 @@ def message_of(
     terms = dict(asked) if isinstance(asked, dict) else {}
     if not {"columns", "epsilon"} <= terms.keys():
         raise ArgumentError(
-            "Another view was given, and not what it is to be asked.",
+            "A second view was given without its question, asked=.",
             "For example asked={'columns': 'dose', 'epsilon': 1}: its own account pays that epsilon.",
         )
     if "protocol" in terms:

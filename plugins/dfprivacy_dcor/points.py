@@ -56,7 +56,7 @@ _BITS_MAX = 26
 
 
 def grid_bits(n: int) -> int:
-    """Bits k of a grid on [0, 1] for which sums of n products of two numbers on it stay below 2^62."""
+    """Largest k so that sums of n products of two numbers on a k-bit grid of [0, 1] stay below 2^62."""
     return min(_BITS_MAX, (62 - n.bit_length()) // 2)
 
 

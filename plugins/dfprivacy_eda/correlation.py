@@ -78,7 +78,7 @@ class _Matrix(Framed):
         match places:
             case [int(row), int(other)]:
                 return float(self.values[row, other])
-        raise ArgumentError(f"{column!r} are not two of the columns.", f"They are {[*self.columns]!r}.")
+        raise ArgumentError(f"{column!r} is not a pair of the columns.", f"They are {[*self.columns]!r}.")
 
     def _tidy(self) -> list[dict[str, Any]]:
         pairs = self._pairs()

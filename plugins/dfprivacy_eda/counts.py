@@ -84,7 +84,7 @@ class Cells:
 
 
 def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
-    """Measure how many rows are in each category or combination; the others are what is left of all rows."""
+    """Measure the number of rows in each category or combination, and the number in none of them."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
     return Cells.of(curator.sum(counts, grid="unit"), curator.size, columns)

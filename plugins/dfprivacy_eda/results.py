@@ -47,7 +47,7 @@ class Framed(Release):
 
     @property
     def errors(self) -> Any:
-        """The same shape with the standard error of each number."""
+        """Standard error of each number, in the same shape as the numbers."""
         return self._framed("standard_errors")
 
     @property

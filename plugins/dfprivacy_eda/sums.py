@@ -319,7 +319,7 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
 
 
 def laws_of(noisy: NoisyValue) -> tuple[NoiseLaw, ...]:
-    """Return the law of the noise in each of several sums, on real numbers."""
+    """Return the law of the noise in each of several sums, without the grid."""
     return tuple(replace(noisy.law, scale=float(scale), step=0.0) for scale in noisy.scales.ravel())
 
 

@@ -421,7 +421,7 @@ class Tree:
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
-        """Whether an edge is one of a node whose count was measured, shape (N + 1,)."""
+        """Whether each edge bounds a node whose count was measured, shape (N + 1,)."""
         return np.isfinite(self.prefix_variances)
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

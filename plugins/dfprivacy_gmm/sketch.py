@@ -171,7 +171,7 @@ class Family:
 
     @cached_property
     def below(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Places below the diagonal."""
+        """Row and column indices of the entries below the diagonal."""
         return np.tril_indices(self.d, -1)
 
     @property

@@ -235,7 +235,7 @@ def _with_beyond(
 
 
 def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
-    """Return the same features of the rows that have a value in some columns."""
+    """Return the features, restricted to rows that have a value in the given columns."""
     return features.Given(*gaps, of=summed) if gaps else summed
 
 

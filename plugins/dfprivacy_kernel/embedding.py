@@ -439,7 +439,7 @@ def _rounded(numbers: Integers, bits: int) -> Array:
 
 
 def _map_steps(embedding: Embedding) -> Integers:
-    """Return the map of an embedding in whole steps."""
+    """Return the map of an embedding as whole multiples of its grid's step."""
     steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
     return steps
 

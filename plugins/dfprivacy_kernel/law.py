@@ -81,7 +81,7 @@ class Moments:
         return quantile
 
     def tail(self, value: Array) -> Array:
-        """Return the probability that tr - k l + l χ²_k exceeds a value."""
+        """Return the probability that tr - k·l + l·χ²_k exceeds a value; see `Null`."""
         k = (self.frobenius / self.largest) ** 2
         above = np.maximum(value - self.trace + k * self.largest, 0)
         tail: Array = gammaincc(k / 2, above / (2 * self.largest))

@@ -291,7 +291,7 @@ REFUSED = {
     "a pair": (
         lambda v: v.corr(["age", "visits"], epsilon=1)["age", "sex"],
         ArgumentError,
-        "not two of the columns",
+        "not a pair of the columns",
     ),
 }
 
