@@ -494,7 +494,7 @@ def test_as_many_positives_as_there_are_values_at_most(most):
     """The number of positives is checked before any charge."""
     private = view()
 
-    with pytest.raises(dp.ArgumentError, match=f"most={most} of 4 values"):
+    with pytest.raises(dp.ArgumentError, match=f"most={most} is not from 1 to 4"):
         private.common("g", most=most, epsilon=1)
     assert private.budget.spent == 0
 
