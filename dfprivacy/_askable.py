@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy._call.bounds import asked
-from dfprivacy._call.plan import Plan, Planned, planned
-from dfprivacy._call.question import held
+from dfprivacy._call.plan import Plan, PlannedQuestion, planned
+from dfprivacy._call.question import answer_owner
 from dfprivacy._plugins.loader import registry
 from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, trimmed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["VIEWS", "Askable", "Price"]
+__all__ = ["VIEWS", "MethodAccess", "Price"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
@@ -36,7 +36,7 @@ Price = str | int | float | Fraction
 VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
 
 
-class Askable:
+class MethodAccess:
     """Something with the mechanisms of all installed plugins as methods."""
 
     _target: Target
@@ -119,7 +119,7 @@ class Askable:
         """
         sample = self._target.table.sample
 
-        def explained(one: Planned) -> Explanation:
+        def explained(one: PlannedQuestion) -> Explanation:
             return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
 
         return Plan(
@@ -158,7 +158,7 @@ class Askable:
         def method(*args: Any, **kwargs: Any) -> Any:
             if form is not mechanism:
                 self._refuse_tables(mechanism, args, kwargs)
-                return held(self._target, mechanism, args, kwargs, self._by)
+                return answer_owner(self._target, mechanism, args, kwargs, self._by)
             return self._question(mechanism, args, kwargs).ask()
 
         method.__name__ = method.__qualname__ = name

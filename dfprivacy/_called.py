@@ -18,7 +18,7 @@ from dfprivacy.schema import Column
 if TYPE_CHECKING:
     from dfprivacy.schema import Schema
 
-__all__ = ["Called", "Names"]
+__all__ = ["MethodSignature", "Names"]
 
 Kind = Literal["numeric", "category", "columns", "any", "all"]
 Names = Kind | list[Kind] | Literal["public", "view"]
@@ -50,7 +50,7 @@ _FIT = "The second half takes what was measured, and leaves the defaults of what
 
 
 @dataclass(frozen=True)
-class Called:
+class MethodSignature:
     """A function of a curator, or two halves of one, as views call it: the fields are those of `Mechanism`."""
 
     name: str
@@ -63,7 +63,7 @@ class Called:
     maker: Callable[..., Mapping[str, Any]] | None = None
     finder: Callable[[Any], Any] | None = None
     preparer: Callable[..., Mapping[str, Any]] | None = None
-    own: Called | None = None
+    own: MethodSignature | None = None
     exact: bool = False
     conclusion: Callable[..., Any] | None = None
     reader: Callable[..., tuple[float, Any] | None] | None = None
@@ -109,7 +109,7 @@ class Called:
                 )
         self._check_defaults(parameters)
 
-    def _take(self, own: Called) -> None:
+    def _take(self, own: MethodSignature) -> None:
         """Check the form for the owner, and let it be of the same distribution."""
         if "view" in self.columns.values():
             raise PluginError(

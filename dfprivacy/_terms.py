@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from dfprivacy._call.target import Target
     from dfprivacy.schema import Schema
 
-__all__ = ["Terms"]
+__all__ = ["PublicFacts"]
 
 
-class Terms:
+class PublicFacts:
     """Public facts about a view: its table's name and schema, its account, and how they are shown."""
 
     _target: Target

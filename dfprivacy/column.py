@@ -14,7 +14,7 @@ from dfprivacy.markup import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfprivacy._askable import Askable
+    from dfprivacy._askable import MethodAccess
     from dfprivacy._call.explanation import Explanation
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
@@ -46,7 +46,7 @@ class ColumnView:
     ``view["age"].mean(epsilon=0.5)`` is ``view.mean("age", epsilon=0.5)``. It holds no values.
     """
 
-    def __init__(self, view: Askable, column: Column) -> None:
+    def __init__(self, view: MethodAccess, column: Column) -> None:
         self._view = view
         self._column = column
 

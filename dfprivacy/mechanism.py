@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._called import Called, Names
+from dfprivacy._called import MethodSignature, Names
 from dfprivacy._public import public_table
 from dfprivacy.errors import PluginError
 
@@ -20,7 +20,7 @@ OWN = "_own"
 
 
 @dataclass(frozen=True)
-class Mechanism(Called):
+class Mechanism(MethodSignature):
     """A differentially private method, as the views offer it.
 
     Attributes

@@ -13,7 +13,7 @@ import numpy as np
 
 from dfprivacy._askable import VIEWS, Price
 from dfprivacy._call.power import Power, power_of
-from dfprivacy._call.target import Target, positive, slack
+from dfprivacy._call.target import Target, parse_delta, positive
 from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.names import name_key
@@ -191,7 +191,7 @@ def _protected(
         raise ArgumentError(
             f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
         )
-    epsilon, delta = positive("epsilon", terms["epsilon"]), slack("delta", terms["delta"])
+    epsilon, delta = positive("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
     shares = _shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")
     default = None if default is None else positive("default_epsilon", default)

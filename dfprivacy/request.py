@@ -30,7 +30,7 @@ from dfprivacy._call.requests import (
     read_signed,
     signed,
 )
-from dfprivacy._call.target import Target, is_rest, positive, slack
+from dfprivacy._call.target import Target, is_rest, parse_delta, positive
 from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.analysts import checked_name, who_asks
@@ -244,7 +244,7 @@ def request(schema: Path) -> Request:
     account = Ledger(place(MEMORY), MEMORY).open_account(
         name,
         epsilon=positive("epsilon", arguments["epsilon"]),
-        delta=slack("delta", arguments["delta"]),
+        delta=parse_delta("delta", arguments["delta"]),
         accounting=arguments["accounting"],
         neighbors=known.neighbors,
         public=(),

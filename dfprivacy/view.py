@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._askable import Askable, Price
+from dfprivacy._askable import MethodAccess, Price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
 from dfprivacy._call.target import Target, positive
@@ -15,7 +15,7 @@ from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared
 from dfprivacy._table.per import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
-from dfprivacy._terms import Terms
+from dfprivacy._terms import PublicFacts
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
 from dfprivacy.markup import escaped
@@ -32,7 +32,7 @@ else:
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame"]
 
 
-class PrivateFrame(Askable, Terms, BundledMethods):
+class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
     """A table seen through a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -498,7 +498,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
 
 
-class GroupedView(Askable, BundledGroups):
+class GroupedView(MethodAccess, BundledGroups):
     """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:

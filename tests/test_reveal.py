@@ -14,7 +14,7 @@ from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Bins
 from dfprivacy.testing import seeded_noise
-from dfprivacy_eda.tree import Descent
+from dfprivacy_eda.tree import AdaptiveReveal
 
 from .test_measurements import registered, view
 
@@ -69,7 +69,7 @@ def test_a_part_is_of_all_noisy_sums_and_costs_what_they_cost():
 def ranked(curator, column, q=0.5):
     """Counts of a tree, shown where a quantile may lie; all of them without one."""
     tree = Bins(column, EDGES, widths=(3, 1), weights=(1, 1))
-    return curator.sum(tree, reveal=Descent(((4, 12),), (False,), ((q,),)) if q else None).values
+    return curator.sum(tree, reveal=AdaptiveReveal(((4, 12),), (False,), ((q,),)) if q else None).values
 
 
 def test_a_part_is_kept_as_that_part_alone():

@@ -16,7 +16,7 @@ from dfprivacy.markup import Grid
 if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation
 
-__all__ = ["RELATIVE", "Plan", "Planned", "planned", "read_question", "split", "written_question"]
+__all__ = ["RELATIVE", "Plan", "PlannedQuestion", "planned", "read_question", "split", "written_question"]
 
 RELATIVE = "expected relative error"
 """The finding of a planner by which budgets are split."""
@@ -30,7 +30,7 @@ _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smo
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedQuestion:
     """One question of a plan: the method, its arguments, its price, and the relative error to expect.
 
     The error is infinite where the method's planner cannot say it.
@@ -70,10 +70,10 @@ class Plan:
     """
 
     account: str
-    questions: tuple[Planned, ...]
+    questions: tuple[PlannedQuestion, ...]
     largest: float
     sampling: str
-    _ask: Callable[[Planned], Any]
+    _ask: Callable[[PlannedQuestion], Any]
 
     @property
     def epsilon(self) -> Fraction:
@@ -118,8 +118,8 @@ def planned(
     questions: object,
     epsilon: object,
     error: object,
-    explain: Callable[[Planned], Explanation],
-) -> tuple[Planned, ...]:
+    explain: Callable[[PlannedQuestion], Explanation],
+) -> tuple[PlannedQuestion, ...]:
     """Split a budget over questions, or find what a relative error takes, from public numbers alone.
 
     Parameters
@@ -133,7 +133,7 @@ def planned(
 
     Returns
     -------
-    tuple of Planned
+    tuple of PlannedQuestion
         The questions with their prices.
     """
     if not isinstance(questions, Sequence) or isinstance(questions, str) or not questions:
@@ -146,10 +146,11 @@ def planned(
         raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(parsed)} questions.", "Give more.")
     prices = [budget / len(parsed) if error is None else Fraction(1)] * len(parsed)
 
-    def at(prices: Sequence[Fraction]) -> list[Planned]:
-        priced = [Planned(*each, price, 0.0) for each, price in zip(parsed, prices, strict=True)]
+    def at(prices: Sequence[Fraction]) -> list[PlannedQuestion]:
+        priced = [PlannedQuestion(*each, price, 0.0) for each, price in zip(parsed, prices, strict=True)]
         return [
-            Planned(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one))) for one in priced
+            PlannedQuestion(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one)))
+            for one in priced
         ]
 
     fitted = at(prices)

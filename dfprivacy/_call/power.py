@@ -15,7 +15,7 @@ import numpy as np
 from dfprivacy._call.advice import PART, finder
 from dfprivacy._call.bounds import asks_to_find, found_within, to_find, told_to_find, widened
 from dfprivacy._call.plan import read_question, written_question
-from dfprivacy._call.target import positive, slack
+from dfprivacy._call.target import parse_delta, positive
 from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
@@ -238,7 +238,7 @@ def power_of(
     if supposed != schema and not callable(assume):
         assumed = f"{assumed}; bounds that nobody knows are about {_SUPPOSED[0]:g} and {_SUPPOSED[1]:g}"
     finds = _finder(mechanism, finder)
-    part = slack("delta", delta)
+    part = parse_delta("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
     with progress(len(sizes) * runs, "making tables", " tables") as bar:
         for (at, rows), run in product(enumerate(sizes), range(runs)):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column
 
-__all__ = ["Question", "held"]
+__all__ = ["Question", "answer_owner"]
 
 T = TypeVar("T")
 
@@ -414,7 +414,7 @@ def _of_a_measurement(error: Exception) -> bool:
     return any(frame.f_globals.get("__name__") in modules for frame in frames)
 
 
-def held(
+def answer_owner(
     target: Target, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: tuple[Column, ...]
 ) -> Exact:
     """Answer the table's owner, from rows as they are: nothing is charged or kept, and nothing released.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._measure.evaluate import Table
 
-__all__ = ["Target", "is_rest", "positive", "slack"]
+__all__ = ["Target", "is_rest", "parse_delta", "positive"]
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
@@ -32,7 +32,7 @@ def positive(argument: str, value: object) -> Fraction:
     return _written_out(argument, number)
 
 
-def slack(argument: str, value: object) -> Fraction:
+def parse_delta(argument: str, value: object) -> Fraction:
     """Read a delta exactly, or raise an `ArgumentError`."""
     number = exact(value, argument)
     if not 0 <= number < 1:
@@ -82,7 +82,7 @@ class Target:
             return price, Fraction(0)
         if delta is None:
             return price, self.payer.default_delta(price)
-        slackness = slack("delta", delta)
+        slackness = parse_delta("delta", delta)
         if slackness and not self.payer.default_delta(Fraction(EPSILON_MAX)):
             raise ArgumentError(
                 f"delta{quoted(delta)} cannot be paid: the budget has no delta.",
@@ -95,7 +95,9 @@ class Target:
         """Read what is left: for Laplace noise, or on a sample for whatever is asked there, at its delta."""
         if self.table.sample is None:
             return self.payer.largest()
-        slackness = self.payer.default_delta(Fraction(EPSILON_MAX)) if delta is None else slack("delta", delta)
+        slackness = (
+            self.payer.default_delta(Fraction(EPSILON_MAX)) if delta is None else parse_delta("delta", delta)
+        )
         if not slackness:
             return self.payer.largest("pure")
         return self.payer.largest("approximate", *(() if delta is None else (slackness,)))

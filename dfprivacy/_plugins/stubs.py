@@ -16,7 +16,7 @@ from dfprivacy.mechanism import OWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dfprivacy._called import Called
+    from dfprivacy._called import MethodSignature
     from dfprivacy.mechanism import Mechanism
 
 __all__ = ["methods", "stub"]
@@ -69,7 +69,7 @@ def by_group(text: str) -> str:
     return f"{_BY_GROUP}{grouped}\n"
 
 
-def methods(mechanisms: Iterable[Called]) -> tuple[list[str], str]:
+def methods(mechanisms: Iterable[MethodSignature]) -> tuple[list[str], str]:
     """Write methods as they stand in the body of a class.
 
     Parameters
@@ -90,7 +90,7 @@ def methods(mechanisms: Iterable[Called]) -> tuple[list[str], str]:
     return sorted(imports), text
 
 
-def _method(mechanism: Called, imports: set[str]) -> str:
+def _method(mechanism: MethodSignature, imports: set[str]) -> str:
     lines, named = ["self"], False
     for each in mechanism.signature.parameters.values():
         if each.kind is each.KEYWORD_ONLY and not named:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._call.question import held
+from dfprivacy._call.question import answer_owner
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import exact
 from dfprivacy._table.frames import adapt
@@ -178,7 +178,7 @@ def _answers_its_owner(audit: Audit, own: Any) -> None:
     (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
     try:
         with listening():
-            held(stage.question([view]).target, audit.mechanism, (), asked, ())
+            answer_owner(stage.question([view]).target, audit.mechanism, (), asked, ())
     except ArgumentError:  # it needs what the release does not
         return
     except DPError as error:

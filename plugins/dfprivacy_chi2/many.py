@@ -194,11 +194,11 @@ class Comparison:
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
         return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit, fill=self.fill)
 
-    def null(self, rate: nulls.Rate) -> nulls.Null | nulls.Omitted:
+    def null(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
         """Return the null hypothesis of a column, of all rows or of any of them."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
-            return nulls.Omitted(min(n1, n0), nulls.nearest_half(rate))
+            return nulls.MissingRowsNull(min(n1, n0), nulls.nearest_half(rate))
         return nulls.norm(n1, n0, self.tau, rate, complete=self.fill)
 
     def critical(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:

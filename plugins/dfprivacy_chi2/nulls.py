@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Null", "Omitted", "Rate", "nearest_half", "norm", "norm_given_margin", "norm_law"]
+__all__ = ["MissingRowsNull", "Null", "Rate", "nearest_half", "norm", "norm_given_margin", "norm_law"]
 
 Rate: TypeAlias = "float | tuple[float, float] | None"
 
@@ -53,7 +53,7 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Omitted:
+class MissingRowsNull:
     r"""The null hypothesis of the absolute difference where any rows are left out of two groups.
 
     The statistic is :math:`|D| / N` plus one or two Laplace variables.

@@ -15,7 +15,7 @@ from dfprivacy.estimates import measure_beyond
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.sums import ROWS, SD, STATISTICS, Sums, project, within
-from dfprivacy_eda.tree import Descent, Grown, layout, rows_epsilon
+from dfprivacy_eda.tree import AdaptiveReveal, CountTree, layout, rows_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -162,7 +162,7 @@ class Summed:
         """Variance of the noise in the number of all rows, 0 where it is public."""
         return 0.0 if self.counted is None else self.law.variance
 
-    def of(self, column: Column, degree: int, tree: Grown | None, *, complete: bool) -> Sums:
+    def of(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
         """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
@@ -195,7 +195,7 @@ class Measured:
 
     columns: dict[str, Column]
     sums: dict[str, Sums]
-    trees: dict[str, Grown]
+    trees: dict[str, CountTree]
     cells: dict[str, Cells]
     shares: dict[str, float]
     size: int | None
@@ -265,15 +265,15 @@ def measure(
     ]
     each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
     nodes = [plan.features(numbers[name], missing=gone, root=False) for name, plan, gone in each]
-    shown = None if asked is None else Descent(tuple(plan.sizes for plan in plans), lost, tuple(asked))
-    moments, trees = Summed(float(curator.size or 0)), dict[str, Grown]()
+    shown = None if asked is None else AdaptiveReveal(tuple(plan.sizes for plan in plans), lost, tuple(asked))
+    moments, trees = Summed(float(curator.size or 0)), dict[str, CountTree]()
     if of_sums is not None:
         moments = Summed.measured(curator, numbers, degrees, gaps, frozenset(counted), of_sums)
     if of_trees is not None:
         rows = moments.rows, moments.variance
         parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
         for name, plan, part, gone in zip(ranked, plans, parts, lost, strict=True):
-            trees[name] = Grown.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
+            trees[name] = CountTree.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
     return Measured(
         columns=dict(columns),
         sums={

@@ -25,7 +25,7 @@ from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
-from dfprivacy_eda.tree import Grown, prefix_error
+from dfprivacy_eda.tree import CountTree, prefix_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -236,7 +236,7 @@ def of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -
     return {_given(curator, what, assumed): moved, RELATIVE: rows / (rows_of(curator) / 4)}
 
 
-def _off(measured: Chosen | Grown, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
+def _off(measured: Chosen | CountTree, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
     """Return the standard error of quantiles of normal values, and the same in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
@@ -291,7 +291,9 @@ def _described(curator: Curator, measured: Measured) -> Findings:
     for name, what in _DESCRIBED.items():
         of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
         # Trees of one shape and noise have the same relative error, and take a while.
-        shape = {each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], Grown) else each for each in of}
+        shape = {
+            each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], CountTree) else each for each in of
+        }
         alike = {shape[column]: column for column in of}.values()
         errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in alike]
         if errors:

@@ -186,7 +186,7 @@ def _written(end: float | None, kind: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class ProfileData:
     """The measurement: values that enough rows hold, noisy histograms with their scale, and the number of rows."""
 
     surveyed: tuple[SurveyedColumn, ...]
@@ -213,7 +213,7 @@ def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
 
 
 @mechanism(columns={"columns": "all"}, delta=True)
-def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surveyed:
+def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> ProfileData:
     """Find out what columns hold of which nothing was declared.
 
     Parameters
@@ -277,11 +277,11 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Surv
         column.name: (ends, part.values, float(np.max(part.scales)))
         for (column, ends), part in zip(numeric.items(), counted.parts, strict=True)
     }
-    return Surveyed(surveyed, histograms, curator.size)
+    return ProfileData(surveyed, histograms, curator.size)
 
 
 @profile.concludes
-def _(measured: Surveyed, columns: tuple[Column, ...]) -> Profile:
+def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
     """Describe each column by what most of it is."""
     surveyed = measured.surveyed
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]

@@ -21,7 +21,17 @@ from dfprivacy.statistics import OfSums
 from dfprivacy.wording import between, beyond, number, sure, whose
 from dfprivacy_eda.plots import BAR, SURE, interval_of, legend
 from dfprivacy_eda.results import ColumnStatistic
-from dfprivacy_eda.tree import Grown, Layout, Tree, grown, intervals, layout, most_rows, rows_epsilon, tree_error
+from dfprivacy_eda.tree import (
+    CountTree,
+    Layout,
+    Tree,
+    grown,
+    intervals,
+    layout,
+    most_rows,
+    rows_epsilon,
+    tree_error,
+)
 from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
@@ -364,7 +374,7 @@ def quantile(
     step: Step | None = None,
     nan_policy: NanPolicy = "omit",
     covers: Covers | None = None,
-) -> Chosen | Grown:
+) -> Chosen | CountTree:
     """Return quantiles of a column, in the way that is expected to be the most accurate.
 
     Parameters
@@ -434,7 +444,7 @@ def quantile(
 
 @quantile.concludes
 def _(
-    measured: Chosen | Grown,
+    measured: Chosen | CountTree,
     column: Column,
     q: float | Sequence[float],
     *,
@@ -459,7 +469,7 @@ def _measured(
     nan_policy: NanPolicy,
     step: float | None,
     covers: Covers | None,
-) -> Chosen | Grown:
+) -> Chosen | CountTree:
     """Measure in the way that is expected to be more accurate."""
     if choose_alone(curator, column, shares, step, covers):
         return chosen(curator, column, shares, nan_policy, step)
@@ -469,7 +479,7 @@ def _measured(
 @mechanism(columns={"column": "numeric"})
 def median(
     curator: Curator, column: Column, *, step: Step | None = None, nan_policy: NanPolicy = "omit"
-) -> Chosen | Grown:
+) -> Chosen | CountTree:
     """Return the median of a column.
 
     Parameters
@@ -516,13 +526,13 @@ def median(
 
 
 @median.concludes
-def _(measured: Chosen | Grown, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Chosen | CountTree, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Return the value of the interval that was chosen."""
     return _one(measured, column, 0.5, None, confidence, "median")
 
 
 def _one(
-    measured: Chosen | Grown, column: Column, q: float, covers: Covers | None, confidence: float, name: str
+    measured: Chosen | CountTree, column: Column, q: float, covers: Covers | None, confidence: float, name: str
 ) -> ColumnStatistic:
     """Return one quantile alone."""
     release = _several(measured, column, [q], covers, confidence)
@@ -578,7 +588,7 @@ def _alone(measured: Chosen, column: Column, shares: list[float], confidence: fl
 
 
 def _several(
-    measured: Chosen | Grown, column: Column, shares: list[float], covers: Covers | None, confidence: float
+    measured: Chosen | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
 ) -> Quantiles:
     if isinstance(measured, Chosen):
         return _alone(measured, column, shares, confidence)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy_eda.correlation import Correlations
-    from dfprivacy_eda.tree import Grown
+    from dfprivacy_eda.tree import CountTree
 
 __all__ = ["BAR", "SURE", "Report", "binned", "document", "report"]
 
@@ -164,7 +164,7 @@ class Report(Release):
         ]
 
 
-def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
+def binned(column: Column, grown: CountTree, confidence: float) -> Histogram:
     """Make a histogram of a tree of counts, of as many bins as its noise is worth.
 
     A bin is some neighbouring nodes of one level, all bins the same number. The bins go from where the noisy counts
@@ -205,7 +205,7 @@ def binned(column: Column, grown: Grown, confidence: float) -> Histogram:
 
 
 @dataclass(frozen=True)
-class Looked:
+class ReportData:
     """The measurement: a description of the columns, and products of those with bounds."""
 
     measured: Measured
@@ -216,7 +216,7 @@ class Looked:
 @mechanism(columns={"columns": "columns"})
 def report(
     curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit"
-) -> Looked:
+) -> ReportData:
     """Look at a whole table once: every column with a picture, and how columns go together.
 
     Parameters
@@ -276,11 +276,11 @@ def report(
     products = None
     if "correlations" in shares:
         products = products_of(curator, numbers, nan_policy, limited=False)  # which the description tells
-    return Looked(measured, products, {name: float(share) for name, share in shares.items()})
+    return ReportData(measured, products, {name: float(share) for name, share in shares.items()})
 
 
 @report.concludes
-def _(looked: Looked, *, confidence: Probability = 0.95) -> Report:
+def _(looked: ReportData, *, confidence: Probability = 0.95) -> Report:
     """Describe, count, and divide covariances by standard deviations."""
     measured = looked.measured
     told: dict[str, Any] = {"confidence": confidence}

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
 
 __all__ = [
-    "Descent",
-    "Grown",
+    "AdaptiveReveal",
+    "CountTree",
     "Layout",
     "Tree",
     "grown",
@@ -183,7 +183,7 @@ _WIDE = 3.0  # standard errors of the rows below an edge, within which a quantil
 
 
 @dataclass(frozen=True)
-class Descent:
+class AdaptiveReveal:
     """The nodes of some trees, one after the other, in which quantiles may lie: from the root down, level by level.
 
     The first level is shown. Of any other, the children of those nodes are shown that lie, with the noise in the
@@ -477,7 +477,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Grown:
+class CountTree:
     """A measured tree: its layout, the rows without a value where they were counted, and the noisy counts."""
 
     layout: Layout
@@ -502,7 +502,7 @@ class Grown:
         rows: tuple[float, float] | None,
         root: bool,
         none_missing: bool = False,
-    ) -> Grown:
+    ) -> CountTree:
         """Put noisy counts in levels; `rows` is the number of all rows and its variance, None where unknown."""
         values, variances = measured.values, 2 * measured.scales**2
         left: tuple[float | None, float | None] = (0.0, 0.0) if none_missing else (None, None)
@@ -520,14 +520,14 @@ class Grown:
         return cls(plan, left, levels, noise)
 
 
-def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> Grown:
+def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
     """Measure a tree of counts of one column."""
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     plan = layout(column, step, rows_epsilon(curator))
     measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
     all_rows = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
-    return Grown.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
+    return CountTree.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
 
 
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:

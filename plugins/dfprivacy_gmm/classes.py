@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from dfprivacy_gmm.sums import MeasuredSums
 
 __all__ = [
+    "ClassifierMethods",
     "GaussianClasses",
     "GaussianClassifier",
     "Positive",
-    "Predicts",
     "drawn",
     "ellipses",
     "fitted",
@@ -72,7 +72,7 @@ def drawn(
     return rows, codes
 
 
-class Predicts:
+class ClassifierMethods:
     """The interface of a fitted classifier of scikit-learn, from priors, means and covariances."""
 
     classes_: NDArray[Any]
@@ -222,7 +222,7 @@ class Predicts:
         )
 
 
-class GaussianClassifier(Predicts):
+class GaussianClassifier(ClassifierMethods):
     """Linear or quadratic discriminant analysis of public data: what `gmm_fit` is without privacy.
 
     A release of `gmm_fit` becomes one where scikit-learn clones it, for instance in ``cross_val_score``.
@@ -393,7 +393,7 @@ Positive: TypeAlias = Annotated[float, Range(0, exclusive="low")]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class GaussianClasses(Predicts, Release):
+class GaussianClasses(ClassifierMethods, Release):
     """Gaussian classes: a release, and a classifier as scikit-learn expects one.
 
     Attributes

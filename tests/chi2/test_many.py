@@ -16,7 +16,7 @@ import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import Chi2Many
 from dfprivacy_chi2.laws import by_binomials
-from dfprivacy_chi2.nulls import Omitted, nearest_half
+from dfprivacy_chi2.nulls import MissingRowsNull, nearest_half
 
 NAMES = (f"many-{number}" for number in itertools.count())
 ENGINES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars lazy": pl.LazyFrame}
@@ -70,7 +70,7 @@ def test_selection_tells_the_differences():
 
     assert found.answered == ("gene11", "gene3", "gene20")
     assert found.differences == pytest.approx([delta(gene) for gene in found.answered], abs=1e-4)
-    null = Omitted(400, 0.5)
+    null = MissingRowsNull(400, 0.5)
     assert found.pvalues == pytest.approx([null.pvalue(d, *scales_of(found)) for d in found.differences])
 
 
@@ -111,7 +111,7 @@ def test_each_column_is_tested_at_its_part_of_the_level(method):
     """A threshold is exceeded with probability alpha over the number of columns, noise included."""
     found = protect().chi2_many(GENES, "arm", method=method, max_rejections=3, alpha=0.1, epsilon=1)
 
-    null, scales = Omitted(400, 0.5), scales_of(found)
+    null, scales = MissingRowsNull(400, 0.5), scales_of(found)
     assert len(found.thresholds) == len(found.answered) >= 3
     assert len(set(found.thresholds)) == 1
     assert 0.99 * 0.1 / 30 <= null.pvalue(found.thresholds[0], *scales) <= 0.1 / 30 * (1 + 1e-9)
@@ -132,7 +132,7 @@ def test_rates_of_each_column():
     found = protect().chi2_many(GENES, "arm", max_rejections=30, rate=rates, nan_policy="fill", epsilon=5)
 
     scales = scales_of(found)
-    expected = [Omitted(400, nearest_half(rate)).critical_value(0.05 / 30, *scales) for rate in rates[:4]]
+    expected = [MissingRowsNull(400, nearest_half(rate)).critical_value(0.05 / 30, *scales) for rate in rates[:4]]
     assert found.thresholds[:4] == pytest.approx(expected, rel=1e-9)
     assert found.thresholds[0] < found.thresholds[1] < found.thresholds[2]
 
@@ -350,7 +350,7 @@ def test_missing_values_are_no_evidence():
 def test_the_family_wise_error_is_proved_where_one_half_is_not_the_worst():
     """In groups of 500 and 10, with a thousand columns, no share makes a false discovery too probable."""
     level, scales = 0.05 / 1000, (1 / (10 * 2.0), 2 / (10 * 8.0))
-    at = Omitted(10).critical_value(level, *scales)
+    at = MissingRowsNull(10).critical_value(level, *scales)
 
     laws = [by_binomials(lambda c, d: np.abs(c / 500 - d / 10), 500, 10, p, p) for p in np.linspace(0.01, 0.5, 99)]
 

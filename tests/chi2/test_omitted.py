@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dfprivacy_chi2.laws import beyond, by_binomials, density
-from dfprivacy_chi2.nulls import Omitted
+from dfprivacy_chi2.nulls import MissingRowsNull
 
 SHARES = (0.02, 0.1, 0.2, 0.35, 0.5)
 SCALES = [(2.0,), (0.1,), (1.0, 3.0), (0.05, 0.08)]
@@ -30,7 +30,7 @@ def tail(m, k, p, t, *scales):
 def test_no_rows_that_are_left_out_exceed_the_bound(n1, n0, scales):
     """Over all numbers of complete rows, shares and places, the exact probability is at most the bound."""
     rows = min(n1, n0)
-    null = Omitted(rows, 0.5)
+    null = MissingRowsNull(rows, 0.5)
 
     for t in np.linspace(0.0, rows + 3 * max(scales), 12):
         bound = null.pvalue(t / rows, *(scale / rows for scale in scales))
@@ -44,7 +44,7 @@ def test_no_rows_that_are_left_out_exceed_the_bound(n1, n0, scales):
 def test_a_known_share_bounds_as_well(share):
     """If the share is known, or no nearer to 1/2, the bound follows it."""
     for m, k, t in itertools.product((5, 12, 20), (7, 30, 60), (3.0, 6.0, 9.0)):
-        bound = Omitted(20, share).pvalue(t / 20, 1 / 20)
+        bound = MissingRowsNull(20, share).pvalue(t / 20, 1 / 20)
 
         assert tail(m, k, share, t, 1.0) <= bound * (1 + 1e-9)
         assert tail(m, k, share / 2, t, 1.0) <= bound * (1 + 1e-9)
@@ -55,7 +55,7 @@ def test_a_known_share_bounds_as_well(share):
 )
 def test_groups_in_which_one_half_is_not_the_worst_share(n1, n0, epsilon, alpha):
     """Unequal groups, in which the law of all rows is exceeded at other shares, keep the level too."""
-    at = Omitted(n0, 0.5).critical_value(alpha, 1 / (n0 * epsilon)) * n0
+    at = MissingRowsNull(n0, 0.5).critical_value(alpha, 1 / (n0 * epsilon)) * n0
     complete = [max(1, round(n1 * part)) for part in (1.0, 0.5, 0.1, 0.02)]
 
     assert max(tail(m, n0, p, at, 1 / epsilon) for m in complete for p in SHARES) <= alpha
@@ -66,16 +66,16 @@ def test_the_bound_costs_little(scale, price):
     """A threshold is that of the worst law where noise prevails, and a few percent more where it does not."""
     law = difference_law(2500, 2500, 0.5)
 
-    ratio = Omitted(2500, 0.5).critical_value(5e-5, scale / 2500) / law.critical_value(5e-5, scale / 2500)
+    ratio = MissingRowsNull(2500, 0.5).critical_value(5e-5, scale / 2500) / law.critical_value(5e-5, scale / 2500)
 
     assert 1 - 1e-6 <= ratio <= price
 
 
 def test_the_critical_value_has_the_level():
     for alpha, scales in itertools.product((0.3, 0.05, 1e-6), ((0.02,), (0.01, 0.3))):
-        at = Omitted(100, 0.5).critical_value(alpha, *scales)
+        at = MissingRowsNull(100, 0.5).critical_value(alpha, *scales)
 
-        assert 0.9999 * alpha <= Omitted(100, 0.5).pvalue(at, *scales) <= alpha
+        assert 0.9999 * alpha <= MissingRowsNull(100, 0.5).pvalue(at, *scales) <= alpha
 
 
 @pytest.mark.parametrize(("rows", "p"), [(1, 0.5), (40, 0.5), (40, 0.1), (3000, 0.5)])
@@ -85,7 +85,7 @@ def test_the_law_of_two_sums_is_that_of_their_difference(rows, p):
     exact = np.convolve(weights, weights[::-1])[rows:]
     exact[1:] *= 2
 
-    found = Omitted(rows, p)._weights
+    found = MissingRowsNull(rows, p)._weights
 
     assert found == pytest.approx(exact[: len(found)], abs=1e-14)
 
@@ -107,7 +107,7 @@ def test_tails_and_densities_of_the_noise(scales):
 @pytest.mark.parametrize("rows", [3, 4000])
 def test_the_bound_is_the_least_mean_over_the_tangents(rows, scales):
     """Added up count by count, h is the larger of tail and tangent up to t, and the tangent beyond."""
-    weights = Omitted(rows)._weights
+    weights = MissingRowsNull(rows)._weights
     points = np.arange(len(weights), dtype=float)
 
     def bounded(t):
@@ -119,7 +119,7 @@ def test_the_bound_is_the_least_mean_over_the_tangents(rows, scales):
         return min(1.0, *bounds)
 
     places = [-1.5, 0.0, 0.4, 2.0, 3.7, 60.0, 200.0]
-    null = Omitted(rows)
+    null = MissingRowsNull(rows)
     found = [null.pvalue(t / rows, *(scale / rows for scale in scales)) for t in places]
 
     assert [pytest.approx(bounded(t), rel=1e-9) for t in places] == found

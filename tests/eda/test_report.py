@@ -17,7 +17,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
 from dfprivacy_eda.describe import split
 from dfprivacy_eda.report import BAR, SURE, binned, document
-from dfprivacy_eda.tree import Grown, layout
+from dfprivacy_eda.tree import CountTree, layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
 VOID = {"meta", "line", "rect", "circle", "link", "br", "img"}
@@ -171,7 +171,7 @@ def simulated(rows, runs):
     scales = np.array([*scales, 4.0])
     measured = (NoisyValue(exact + rng.laplace(scale=scales), scales, None) for _ in range(runs))
     trees = [
-        Grown.of(plan, each, missing=True, rows=(2.0 * rows, 0.0), root=False, none_missing=False)
+        CountTree.of(plan, each, missing=True, rows=(2.0 * rows, 0.0), root=False, none_missing=False)
         for each in measured
     ]
     return column, trees
