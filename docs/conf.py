@@ -84,11 +84,14 @@ for _mechanism in registry().mechanisms.values():
 
 
 def _changelog(_app, page, source):
-    """Put the repository's changelog on its page, with links as they are here."""
-    if page == "changelog":
+    """Put each version of the repository's changelog on a page of its own, with links as they are there."""
+    if page.startswith("changelog/"):
         text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
-        text = text.replace("](docs/", "](")
-        source[0] = re.sub(r"\[([^]]+)\]\((?:SECURITY|CONTRIBUTING|README)\.md\)", r"\1", text)
+        versions = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+        (section,) = (each for each in versions if each.startswith(page.removeprefix("changelog/")))
+        title, _, body = re.sub(r"^###", "##", section, flags=re.MULTILINE).partition("\n")
+        body = re.sub(r"\[([^]]+)\]\((?:SECURITY|CONTRIBUTING|README)\.md\)", r"\1", body)
+        source[0] = f"# {title}\n{body.replace('](docs/', '](../')}"
 
 
 def _navigation(app, _page, _template, context, _doctree):
