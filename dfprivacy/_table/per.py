@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dfprivacy._table.batch import batches, gathered, reads_of
-from dfprivacy._table.frames import Dictionary, Over, Read
+from dfprivacy._table.frames import Dictionary, MadeUpFrame, Over, Read
 from dfprivacy._table.people import NOBODY, keyed
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
-from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,33 +177,22 @@ class PerFrame(Over):
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """People in batches of at most `size`."""
-        people, made = self._made
-        for start in range(0, people, size):
-            part = slice(start, min(start + size, people))
-            yield part.stop - start, {read: _part(made[read.name][part], read) for read in reads}
+        return self._made.batches(reads, size)
 
     @cached_property
-    def _made(self) -> tuple[int, dict[str, Raw]]:
-        """Read the rows once: how many people there are, and their columns."""
+    def _made(self) -> MadeUpFrame:
+        """Read the rows once."""
         parts = self._rows.each(self._people.reads, self._people)
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
         for at, each in enumerate(self._people.columns):
             values = np.concatenate([made[at] for _, made in parts])[order]
-            known = each.column.categories
-            columns[each.name] = values if each.column.bounds is not None else Dictionary(_codes(values), known)
-        return len(order), columns
-
-
-def _codes(values: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.where(np.isnan(values), -1, values).astype(np.intp)
-
-
-def _part(column: Raw, read: Read) -> Raw:
-    if not isinstance(column, Dictionary) or read.domain is not None:
-        return column
-    numbers: NDArray[np.float64] = np.array([*map(plain_number, column.values), math.nan])[column.codes]
-    return numbers
+            if each.column.bounds is None:
+                known = [*(each.column.categories or ())]
+                columns[each.name] = Dictionary(np.where(np.isnan(values), -1, values).astype(np.intp), known)
+            else:
+                columns[each.name] = values
+        return MadeUpFrame(columns)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from dfprivacy.engines import Engine, WorkersLost
 from dfprivacy.errors import ArgumentError, ReadError
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import EllipsisType
 
-    import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -47,6 +48,9 @@ class Dictionary:
 
     def __getitem__(self, rows: Any) -> Dictionary:
         return Dictionary(self.codes[rows], self.values)
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
 
 Raw: TypeAlias = "NDArray[Any] | Dictionary"
@@ -145,6 +149,41 @@ class Over(Frame):
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         self.frame.ready()
+
+
+class MadeUpFrame(Frame):
+    """Rows that nobody holds: columns of one length, as arrays or codes into lists of values.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray or Dictionary
+        Numbers, or categories.
+    """
+
+    def __init__(self, columns: Mapping[str, Raw]) -> None:
+        self._columns = dict(columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._columns)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self._columns.values())))
+
+    def names_people(self, name: str) -> bool:
+        """Return whether a column can name people."""
+        column = self._columns[name]
+        return isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        from dfprivacy._table.frames.columns import raw  # which imports Arrow
+
+        for start in range(0, rows := self.rows(), size):
+            part = slice(start, min(start + size, rows))
+            yield part.stop - start, {read: raw(self._columns[read.name][part], read) for read in reads}
 
 
 # Where the frames of each library are adapted.
