@@ -47,7 +47,6 @@ class Batch:
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
-    _gaps: dict[Column, bool] = field(default_factory=dict)
     _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
@@ -77,8 +76,7 @@ class Batch:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         values = self._cleaned.get(column)
         if values is None:
-            values, self._gaps[column] = column.cleaned(self.raw[number(column)])  # type: ignore[arg-type]
-            self._cleaned[column] = values
+            values = self._cleaned[column] = column.clean(self.raw[number(column)])  # type: ignore[arg-type]
         return values
 
     def standardized(
@@ -159,24 +157,6 @@ class Batch:
                 else column.missing(self.raw[described(column)])
             )
         return self._missing[column]
-
-    def has_missing(self, column: Column) -> bool:
-        """Return whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
-
-        Parameters
-        ----------
-        column : Column
-            As for `missing`.
-
-        Returns
-        -------
-        bool
-            Whether `missing` has a row.
-        """
-        gaps = self._gaps.get(column)
-        if gaps is None:
-            gaps = self._gaps[column] = bool(self.missing(column).any())
-        return gaps
 
 
 def number(column: Column) -> Read:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -96,18 +96,20 @@ class BoundedFrame(Over):
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""
-        if self.elsewhere:
-            parts: Iterable[Rows] = self.each(reads, lambda rows: _Held(rows, reads))
-        else:
-            parts = self._passed(reads)
-        for part in parts:
+        held: Callable[[BoundedRows], Rows] = partial(_Held, reads=reads)
+        for part in self.each(reads, held if self.elsewhere else lambda rows: rows):
             yield from part.batches(reads, size)
 
-    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> list[T]:
+    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
         """Do some work, which reads these columns, with all rows of some people at a time, wherever they are."""
+        held = _Work(tuple(reads), self._chosen_by, lambda rows, _: work(rows))
         if self.elsewhere:
-            return self.fold(reads, lambda rows, _: work(rows), lambda _: None, portable=True)
-        return [work(rows) for rows in self._passed(reads)]
+            yield from self.fold(reads, held.work, lambda _: None, portable=True)
+        elif self.settled:
+            yield work(self._settled)
+        else:
+            for part in self._parts:
+                yield held(part, lambda _: None)
 
     def fold(
         self,
@@ -123,15 +125,6 @@ class BoundedFrame(Over):
         held = _Work(tuple(reads), self._chosen_by, work)
         folded: list[T] = frame.fold(held.every, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
         return folded
-
-    def _passed(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
-        """Yield all rows of some people, then all of others: one pass, of which these columns are read."""
-        if self.settled:
-            yield self._settled
-        else:
-            for part in self._parts:
-                held = _Work(tuple(reads), self._chosen_by, lambda rows, _: rows)
-                yield held(part, lambda _: None)
 
     @cached_property
     def _parts(self) -> Sequence[Frame]:
@@ -317,23 +310,6 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
     ndarray of bool of shape (rows,)
         Which rows count.
     """
-    rows = np.bincount(whose)
-    bits = np.uint64(len(rows).bit_length())
-    people = np.uint64(64) - bits
-    both = (whose.astype(np.uint64) << people) | (hashes >> bits)  # a person, then the first bits of a hash
-    ranked = np.sort(both)
-    limits = ranked[np.cumsum(rows) - np.maximum(rows - most, 0) - 1]
-    counts: NDArray[np.bool_] = both <= limits[whose]
-    alike = np.zeros(len(rows), dtype=np.bool_)
-    alike[ranked[1:][ranked[1:] == ranked[:-1]] >> people] = True
-    if alike.any():
-        every = np.flatnonzero(alike[whose])
-        counts[every] = _by_whole_hashes(whose[every], hashes[every], most)
-    return counts
-
-
-def _by_whole_hashes(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Choose where rows of one person may have equal hashes."""
     order = np.lexsort((hashes, whose))
     ranked, content = whose[order], hashes[order]
     new = np.append(True, ranked[1:] != ranked[:-1])

@@ -182,7 +182,7 @@ class PerFrame(Over):
     @cached_property
     def _made(self) -> MadeUpFrame:
         """Read the rows once."""
-        parts = self._rows.each(self._people.reads, self._people)
+        parts = [*self._rows.each(self._people.reads, self._people)]
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
         for at, each in enumerate(self._people.columns):
