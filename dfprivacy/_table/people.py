@@ -78,6 +78,7 @@ class BoundedFrame(Over):
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
         super().__init__(frame)
+        self.elsewhere = frame.elsewhere
         self._chosen_by = unit, key, in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
@@ -88,11 +89,6 @@ class BoundedFrame(Over):
         if "_settled" in self.__dict__:
             other.__dict__["_settled"] = self._settled.knowing(other._chosen_by[2])
         return other
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are in other processes."""
-        return self.frame.elsewhere
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""

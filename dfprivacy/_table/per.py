@@ -162,6 +162,7 @@ class PerFrame(Over):
         columns: tuple[OfPerson, ...],
     ) -> None:
         super().__init__(frame)
+        self.settled = True  # they are read once
         self._rows = frame
         self._people = _People(conditions, unit, key, columns)
 
@@ -169,11 +170,6 @@ class PerFrame(Over):
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(each.name for each in self._people.columns)
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows: they are read once."""
-        return True
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """People in batches of at most `size`."""

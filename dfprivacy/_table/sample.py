@@ -116,17 +116,13 @@ class DrawnFrame(SampledFrame):
 
     def __init__(self, frame: Frame, sample: Sample, reads: Sequence[Read], memory: float) -> None:
         super().__init__(frame, sample)
+        self.settled = True  # of a sample, every pass gives the same rows
         self._reads = tuple(reads)
         self._memory = memory
         self._places: Places | None = None  # of the rows that are drawn, rising
         self._order: Places = np.zeros(0, dtype=np.int64)  # in which they are shown
         self._total = 0  # how many rows the table has
         self._held: dict[Read, Raw] = {}
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows: of a sample."""
-        return True
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that are drawn in batches of at most `size`."""

@@ -79,31 +79,30 @@ class Rows(Protocol):
 
 
 class Frame(Rows, ABC):
-    """What the house asks of a frame."""
+    """What the house asks of a frame.
 
-    @property
-    def library(self) -> str:
-        """Library of the tables that releases make: "pandas", "polars" or "pyarrow"."""
-        return "pandas"
+    Attributes
+    ----------
+    library : {"pandas", "polars", "pyarrow"}
+        Library of the tables that releases make.
+    settled : bool
+        Whether every pass gives the same rows in the same order, unless somebody changes the table.
+    elsewhere : bool
+        Whether the rows are in other processes, where work can be done by `fold`.
+    """
+
+    library: str = "pandas"
+    settled: bool = True
+    elsewhere: bool = False
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Column names in order, doubles included."""
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order, unless somebody changes the table."""
-        return True
-
     @abstractmethod
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are in other processes, where work can be done by `fold`."""
-        return False
 
     def rows(self) -> int:
         """Count the rows."""
@@ -130,21 +129,13 @@ class Over(Frame):
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-
-    @property
-    def library(self) -> str:
-        """The library whose tables releases make."""
-        return self.frame.library
+        self.library = frame.library
+        self.settled = frame.settled
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return self.frame.columns
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order."""
-        return self.frame.settled
 
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
