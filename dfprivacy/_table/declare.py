@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
-from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import (
     OTHER,
@@ -134,7 +133,12 @@ def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
             "public columns need one row a person: tables that differ in all rows of one agree on no column.",
             "Leave out public=, or unit=.",
         )
-    check_ids(frame, unit.column)
+    if not frame.names_people(unit.column):
+        raise SchemaError(
+            f"unit={unit.column!r} must be a column of whole numbers or text, and this one is of another type.",
+            "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
+            "of a column of whole ones: use astype('Int64'), or text.",
+        )
 
 
 def declared(

@@ -17,18 +17,17 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.frames import Dictionary, Frame, Over, Read
-from dfprivacy.errors import SchemaError
+from dfprivacy._table.frames import Dictionary, Over, Read, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Raw, Rows
+    from dfprivacy._table.frames import Frame, Raw, Rows
     from dfprivacy.schema import Column, Unit
 
-__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "check_ids", "chosen", "in_order", "keyed"]
+__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "chosen", "in_order", "keyed"]
 
 T = TypeVar("T")
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -39,16 +38,6 @@ _HIGH = np.uint64(32)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _PART = 1 << 22  # rows at a time where only people are read: a name is looked up once in each
 _HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in the cache
-
-
-def check_ids(frame: Frame, name: str) -> None:
-    """Raise a `SchemaError` if a column is of a type that cannot tell one person from another."""
-    if not frame.names_people(name):
-        raise SchemaError(
-            f"unit={name!r} must be a column of whole numbers or text, and this one is of another type.",
-            "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
-            "of a column of whole ones: use astype('Int64'), or text.",
-        )
 
 
 def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -232,9 +221,7 @@ class _Held:
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
         for rows, raw in self._parts:
-            for start in range(0, rows, size):
-                part = slice(start, min(start + size, rows))
-                yield part.stop - start, {read: raw[read][part] for read in reads}
+            yield from cut({read: raw[read] for read in reads}, rows, size)
 
 
 @dataclass(frozen=True)

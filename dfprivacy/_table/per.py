@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
 
-__all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
+__all__ = ["How", "OfPerson", "People", "PerFrame", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
@@ -102,23 +102,18 @@ def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerso
         raise SchemaError(f"agg({name}=...): {source!r} says whose a row is and is in no question.", "Use another.")
     if limits is not None and how != "sum":
         raise SchemaError(f"agg({name}=...): only a sum takes bounds.", "Others have those of their column.")
-    if source is None:
-        if how != "count":
-            raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
-        return OfPerson(name, "count", None, _counted(name, unit.max_rows))
-    of = schema.described(source)
+    of = None if source is None else schema.described(source)
     if how == "count":
-        return OfPerson(name, how, of, _counted(name, unit.max_rows))
+        everybody = Column(name, bounds=(0.0, float(unit.max_rows)), fill=0.0, filled=True)
+        return OfPerson(name, how, of, everybody)
+    if of is None:
+        raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
     if of.bounds is None and how not in {"first", "last"}:
         raise SchemaError(
             f"agg({name}=...): {source!r} has categories, of which there is no {how}.",
             f"Use 'first', 'last' or 'count', or declare bounds={{{source!r}: (low, high)}}.",
         )
     return OfPerson(name, how, of, _derived(name, of, how, limits, unit.max_rows))
-
-
-def _counted(name: str, most: int) -> Column:
-    return Column(name, bounds=(0.0, float(most)), fill=0.0, filled=True)  # everybody has one
 
 
 def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Column:
@@ -138,14 +133,8 @@ class PerFrame(Over):
     ----------
     frame : BoundedFrame
         The table.
-    conditions : tuple of Condition
-        Which of its rows are asked.
-    unit : Unit
-        Whose rows they are.
-    key : bytes
-        The account's, by which people are put in order.
-    columns : tuple of OfPerson
-        What each has.
+    people : People
+        What is made of the rows of each.
 
     Notes
     -----
@@ -153,18 +142,11 @@ class PerFrame(Over):
     then has the same place as that one, for all that anybody knows who does not know the key.
     """
 
-    def __init__(
-        self,
-        frame: BoundedFrame,
-        conditions: tuple[Condition, ...],
-        unit: Unit,
-        key: bytes,
-        columns: tuple[OfPerson, ...],
-    ) -> None:
+    def __init__(self, frame: BoundedFrame, people: People) -> None:
         super().__init__(frame)
         self.settled = True  # they are read once
         self._rows = frame
-        self._people = _People(conditions, unit, key, columns)
+        self._people = people
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -192,8 +174,20 @@ class PerFrame(Over):
 
 
 @dataclass(frozen=True)
-class _People:
-    """The result for some people: hashes that put them in order, and their columns."""
+class People:
+    """What is made of the rows of some people: hashes that put them in order, and their columns.
+
+    Attributes
+    ----------
+    conditions : tuple of Condition
+        Which of their rows are asked.
+    unit : Unit
+        Whose rows they are.
+    key : bytes
+        The account's, by which people are put in order.
+    columns : tuple of OfPerson
+        What each has.
+    """
 
     conditions: tuple[Condition, ...]
     unit: Unit

@@ -20,7 +20,7 @@ from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
 from dfprivacy._table.conditions import of_private
 from dfprivacy._table.people import BoundedFrame, in_order
-from dfprivacy._table.per import PerFrame
+from dfprivacy._table.per import People, PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import NotProtected
 from dfprivacy.schema import Schema
@@ -180,7 +180,7 @@ class Rows:
             return None if frame is None else SampledFrame(frame, sample)
         if not isinstance(frame, BoundedFrame) or unit is None:
             return None
-        return PerFrame(frame, self.conditions, unit, self._key, columns)
+        return PerFrame(frame, People(self.conditions, unit, self._key, columns))
 
     def _remade(self, **changes: Any) -> Self:
         """Return another one, whose frame is made of what it follows from."""

@@ -70,6 +70,13 @@ class Read(NamedTuple):
         return hash(self.name)  # reads are looked up in every batch, and a domain may have many categories
 
 
+def cut(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
+    """Cut columns of so many rows into batches of at most `size`."""
+    for start in range(0, rows, size):
+        part = slice(start, min(start + size, rows))
+        yield part.stop - start, {read: column[part] for read, column in columns.items()}
+
+
 class Rows(Protocol):
     """Rows that can be read."""
 
@@ -172,9 +179,8 @@ class MadeUpFrame(Frame):
         """Rows in batches of at most `size`."""
         from dfprivacy._table.frames.columns import raw  # which imports Arrow
 
-        for start in range(0, rows := self.rows(), size):
-            part = slice(start, min(start + size, rows))
-            yield part.stop - start, {read: raw(self._columns[read.name][part], read) for read in reads}
+        for rows, columns in cut({read: self._columns[read.name] for read in reads}, self.rows(), size):
+            yield rows, {read: raw(column, read) for read, column in columns.items()}
 
 
 # Where the frames of each library are adapted.
