@@ -19,8 +19,7 @@ from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.names import name_key
 from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._table.declare import read_schema, read_size, read_unit
-from dfprivacy._table.frames import adapt
-from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._table.frames import MadeUpFrame, adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
 from dfprivacy.schema import Discover
 from dfprivacy.schema.files import read_file

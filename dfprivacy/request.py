@@ -40,7 +40,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
 from dfprivacy._table.conditions import Presence
 from dfprivacy._table.declare import read_schema, read_size, read_unit
-from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release

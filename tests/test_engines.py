@@ -25,7 +25,7 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.conditions import condition
 from dfprivacy._table.frames import adapt
-from dfprivacy._table.frames.travel import code_of
+from dfprivacy._table.frames.engine import code_of
 from dfprivacy._table.per import read_aggregates
 from dfprivacy.engines import Cluster, Engine
 from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread

@@ -17,8 +17,8 @@ from pyarrow import parquet
 import dfprivacy as dp
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._table.frames.files import declared_columns, opened
-from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy.cli import main
 from dfprivacy.schema.files import read_file, skeleton
 

@@ -19,7 +19,7 @@ from dfprivacy._call.target import parse_delta, positive
 from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
-from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, DPError, PluginError

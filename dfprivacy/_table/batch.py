@@ -47,8 +47,6 @@ class Batch:
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
-    _gaps: dict[Column, bool] = field(default_factory=dict)
-    _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
         """Return some rows, in this order, read-only: nobody can change what others see of them."""
@@ -77,8 +75,7 @@ class Batch:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         values = self._cleaned.get(column)
         if values is None:
-            values, self._gaps[column] = column.cleaned(self.raw[number(column)])  # type: ignore[arg-type]
-            self._cleaned[column] = values
+            values = self._cleaned[column] = column.clean(self.raw[number(column)])  # type: ignore[arg-type]
         return values
 
     def standardized(
@@ -131,12 +128,6 @@ class Batch:
             return matches
         return column.among(self.raw[category(column)], code)
 
-    def at_each(self, place: NDArray[np.intp], bins: int) -> list[NDArray[np.bool_]]:
-        """Return for each of some places which rows are there; free if the same array was asked for last."""
-        if self._at[0] is not place or len(self._at[1]) != bins:
-            self._at = place, [place == each for each in range(bins)]
-        return self._at[1]
-
     def missing(self, column: Column) -> NDArray[np.bool_]:
         """Return in which rows the value of a column is missing, whatever it counts as.
 
@@ -159,24 +150,6 @@ class Batch:
                 else column.missing(self.raw[described(column)])
             )
         return self._missing[column]
-
-    def has_missing(self, column: Column) -> bool:
-        """Return whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
-
-        Parameters
-        ----------
-        column : Column
-            As for `missing`.
-
-        Returns
-        -------
-        bool
-            Whether `missing` has a row.
-        """
-        gaps = self._gaps.get(column)
-        if gaps is None:
-            gaps = self._gaps[column] = bool(self.missing(column).any())
-        return gaps
 
 
 def number(column: Column) -> Read:
@@ -248,28 +221,26 @@ def gathered(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
 ) -> Batch | None:
     """All rows that are selected in some batches, as one batch; None if they are more than `most`."""
-    numbers = {c: [np.empty(0)] for c in columns if c.bounds is not None}
-    labels = {c: [np.empty(0, np.intp)] for c in columns if c.categories is not None}
-    gone = {c: [np.empty(0, np.bool_)] for c in (*numbers, *labels)}
-    sides = {c: [np.empty(0, np.int8)] for c in numbers}
-    looks: list[tuple[Any, dict[Column, list[Any]]]] = [
-        (Batch.values, numbers),
-        (Batch.codes, labels),
-        (Batch.missing, gone),
-        (Batch.side, sides),
-    ]
+    numbers = [c for c in columns if c.bounds is not None]
+    labels = [c for c in columns if c.categories is not None]
+    looks: tuple[tuple[Any, Sequence[Column], Any], ...] = (
+        (Batch.values, numbers, np.float64),
+        (Batch.codes, labels, np.intp),
+        (Batch.missing, [*numbers, *labels], np.bool_),
+        (Batch.side, numbers, np.int8),
+    )
+    arrays: list[dict[Column, list[Any]]] = [{c: [np.empty(0, kind)] for c in of} for _, of, kind in looks]
     selected = 0
     for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         selected += batch.size if mask is None else int(mask.sum())
         if selected > most:
             return None
-        for look, columns_of in looks:
-            for c, arrays in columns_of.items():
-                arrays.append(look(batch, c)[chosen])
+        for (look, *_), of_each_column in zip(looks, arrays, strict=True):
+            for c, parts_of in of_each_column.items():
+                parts_of.append(look(batch, c)[chosen])
     # One by one, for memory.
-    cleaned, encoded, missing, side = ({c: np.concatenate(each.pop(c)) for c in [*each]} for _, each in looks)
-    return Batch(selected, {}, cleaned, encoded, missing, side)
+    return Batch(selected, {}, *({c: np.concatenate(each.pop(c)) for c in [*each]} for each in arrays))
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
-from dfprivacy._table.people import check_ids
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import (
     OTHER,
@@ -60,28 +59,20 @@ def read_schema(
     relation = _relation(neighbors)
     public = _names("public", public)
     if unit is not None:
-        _check_unit(frame, unit, public, {"bounds": bounds, "categories": categories, "missing": missing})
+        _check_unit(frame, unit, public)
     if public and relation == "add_remove":
         raise SchemaError(
             "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
             "Leave out public=, or protect the content of rows instead of their presence.",
         )
-    declarations = _by_argument(names, bounds=bounds, categories=categories, missing=missing)
     _known(names, "public", public)
-    columns = {}
-    for name in names:
-        column = _column(
-            Column(name, public=name in public),
-            declarations["bounds"].get(name),
-            declarations["categories"].get(name),
-            declarations["missing"].get(name),
-        )
-        if column != Column(name):
-            columns[name] = column
-    if unit is not None:
-        return Schema(names, columns, relation, None, unit, size, library=frame.library)
-    counted = None if relation == "add_remove" else size or _counted(frame)
-    return Schema(names, columns, relation, counted, library=frame.library)
+    columns = {name: Column(name, public=True) for name in public}
+    people = None if unit is None else size
+    schema = Schema(names, columns, relation, None, unit, people, library=frame.library)
+    schema = declared(schema, bounds=bounds, categories=categories, missing=missing)
+    if unit is not None or relation == "add_remove":
+        return schema
+    return replace(schema, size=size or _counted(frame))
 
 
 def _relation(neighbors: object) -> Neighbors:
@@ -135,23 +126,18 @@ def read_size(size: object, neighbors: object) -> int | None:
     return None if size is None else as_whole(size, "size", 1)
 
 
-def _check_unit(frame: Frame, unit: Unit, public: Sequence[str], declarations: Mapping[str, object]) -> None:
+def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
     _known(frame.columns, "unit", [unit.column])
     if public:
         raise SchemaError(
             "public columns need one row a person: tables that differ in all rows of one agree on no column.",
             "Leave out public=, or unit=.",
         )
-    check_ids(frame, unit.column)
-    for argument, of in declarations.items():
-        _refuse_unit(unit, argument, of)
-
-
-def _refuse_unit(unit: Unit | None, argument: str, declared: object) -> None:
-    if unit is not None and isinstance(declared, Mapping) and unit.column in declared:
+    if not frame.names_people(unit.column):
         raise SchemaError(
-            f"{argument} names {unit.column!r}, which says whose a row is and is in no question.",
-            f"Leave it out of {argument}=.",
+            f"unit={unit.column!r} must be a column of whole numbers or text, and this one is of another type.",
+            "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
+            "of a column of whole ones: use astype('Int64'), or text.",
         )
 
 
@@ -169,9 +155,15 @@ def declared(
     SchemaError
         As for `read_schema`.
     """
-    for argument, of in {"bounds": bounds, "categories": categories, "missing": missing}.items():
-        _refuse_unit(schema.unit, argument, of)
-    declarations = _by_argument(schema.names, bounds=bounds, categories=categories, missing=missing)
+    given = {"bounds": bounds, "categories": categories, "missing": missing}
+    declarations = {argument: _mapping(argument, of) for argument, of in given.items()}
+    for argument, names in declarations.items():
+        if schema.unit is not None and schema.unit.column in names:
+            raise SchemaError(
+                f"{argument} names {schema.unit.column!r}, which says whose a row is and is in no question.",
+                f"Leave it out of {argument}=.",
+            )
+        _known(schema.names, argument, names)
     columns = dict(schema.columns)
     for name in dict.fromkeys(name for each in declarations.values() for name in each):
         before = columns.get(name, Column(name))
@@ -182,15 +174,8 @@ def declared(
             declarations["categories"].get(name, before.categories),
             declarations["missing"].get(name, counts_as),
         )
-    return replace(schema, columns={name: columns[name] for name in schema.names if name in columns})
-
-
-def _by_argument(names: Sequence[str], **arguments: object) -> dict[str, Mapping[str, Any]]:
-    """Read what is said by column."""
-    declarations = {argument: _mapping(argument, given) for argument, given in arguments.items()}
-    for argument, keys in declarations.items():
-        _known(names, argument, keys)
-    return declarations
+    known = (columns.get(name, Column(name)) for name in schema.names)
+    return replace(schema, columns={each.name: each for each in known if each != Column(each.name)})
 
 
 def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from dfprivacy.schema import Category
 from dfprivacy.schema.values import date_text, numeral, plain_number, plain_text, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,15 +61,9 @@ def held(
         complete = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
         for codes, _ in coded:
             complete &= codes >= 0
-        both = np.zeros(int(complete.sum()), dtype=np.intp)
-        for codes, values in coded:  # numbered anew for each column, so that products stay small
-            different, both = np.unique(both * len(values) + codes[complete], return_inverse=True)
-        first = np.empty(len(different), dtype=np.intp)
-        first[both] = np.flatnonzero(complete)  # some row that holds each
-        parts_of = [[values[at] for at in codes[first].tolist()] for codes, values in coded]
-        counts = np.bincount(both, minlength=len(different)).tolist()
-        for *key, count in zip(*parts_of, counts, strict=True):
-            totals[tuple(key)] += count
+        places = zip(*(codes[complete].tolist() for codes, _ in coded), strict=True)
+        for place, count in Counter(places).items():
+            totals[tuple([values[at] for at, (_, values) in zip(place, coded, strict=True)])] += count
     return totals
 
 
@@ -100,24 +94,18 @@ def surveyed(
             coded, values = _coded(batch, column)
             codes, x = coded[chosen], np.asarray(batch.raw[number(column)], dtype=np.float64)[chosen]
             gone, is_key = np.isnan(x), codes >= 0
-            for at, count in _numbered(codes[is_key]):
+            for at, count in Counter(codes[is_key].tolist()).items():
                 counts[place, "value", values[at]] += count
             is_number = np.array([*(not isinstance(value, str) for value in values), False])[codes]
             dates = ~gone & ~is_number & np.isfinite(x)  # the key of a date is a text
             interval = (np.searchsorted(edges, x, side="right") - 1).clip(0, len(edges) - 2)
             for kind, rows in (("number", ~gone & ~dates), ("date", dates)):
-                for at, count in _numbered(interval[rows]):
+                for at, count in Counter(interval[rows].tolist()).items():
                     counts[place, kind, at] += count
             for kind, rows in (("text", gone & is_key), ("nothing", gone & ~is_key)):
                 if count := int(np.count_nonzero(rows)):
                     counts[place, kind, 0] += count
     return counts
-
-
-def _numbered(places: NDArray[np.intp]) -> Iterator[tuple[int, int]]:
-    """Return the places that occur, and how often."""
-    different, counts = np.unique(places, return_counts=True)
-    return zip(different.tolist(), counts.tolist(), strict=True)
 
 
 def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:

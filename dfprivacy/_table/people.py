@@ -10,25 +10,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.frames import Dictionary, Frame, Over, Read
-from dfprivacy.errors import SchemaError
+from dfprivacy._table.frames import Dictionary, Over, Read, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Raw, Rows
+    from dfprivacy._table.frames import Frame, Raw, Rows
     from dfprivacy.schema import Column, Unit
 
-__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "check_ids", "chosen", "in_order", "keyed"]
+__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "chosen", "in_order", "keyed"]
 
 T = TypeVar("T")
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -39,16 +38,6 @@ _HIGH = np.uint64(32)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _PART = 1 << 22  # rows at a time where only people are read: a name is looked up once in each
 _HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in the cache
-
-
-def check_ids(frame: Frame, name: str) -> None:
-    """Raise a `SchemaError` if a column is of a type that cannot tell one person from another."""
-    if not frame.names_people(name):
-        raise SchemaError(
-            f"unit={name!r} must be a column of whole numbers or text, and this one is of another type.",
-            "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
-            "of a column of whole ones: use astype('Int64'), or text.",
-        )
 
 
 def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -78,6 +67,7 @@ class BoundedFrame(Over):
 
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
         super().__init__(frame)
+        self.elsewhere = frame.elsewhere
         self._chosen_by = unit, key, in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
@@ -89,25 +79,22 @@ class BoundedFrame(Over):
             other.__dict__["_settled"] = self._settled.knowing(other._chosen_by[2])
         return other
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are in other processes."""
-        return self.frame.elsewhere
-
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""
-        if self.elsewhere:
-            parts: Iterable[Rows] = self.each(reads, lambda rows: _Held(rows, reads))
-        else:
-            parts = self._passed(reads)
-        for part in parts:
+        held: Callable[[BoundedRows], Rows] = partial(_Held, reads=reads)
+        for part in self.each(reads, held if self.elsewhere else lambda rows: rows):
             yield from part.batches(reads, size)
 
-    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> list[T]:
+    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
         """Do some work, which reads these columns, with all rows of some people at a time, wherever they are."""
+        held = _Work(tuple(reads), self._chosen_by, lambda rows, _: work(rows))
         if self.elsewhere:
-            return self.fold(reads, lambda rows, _: work(rows), lambda _: None, portable=True)
-        return [work(rows) for rows in self._passed(reads)]
+            yield from self.fold(reads, held.work, lambda _: None, portable=True)
+        elif self.settled:
+            yield work(self._settled)
+        else:
+            for part in self._parts:
+                yield held(part, lambda _: None)
 
     def fold(
         self,
@@ -123,15 +110,6 @@ class BoundedFrame(Over):
         held = _Work(tuple(reads), self._chosen_by, work)
         folded: list[T] = frame.fold(held.every, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
         return folded
-
-    def _passed(self, reads: Sequence[Read]) -> Iterator[BoundedRows]:
-        """Yield all rows of some people, then all of others: one pass, of which these columns are read."""
-        if self.settled:
-            yield self._settled
-        else:
-            for part in self._parts:
-                held = _Work(tuple(reads), self._chosen_by, lambda rows, _: rows)
-                yield held(part, lambda _: None)
 
     @cached_property
     def _parts(self) -> Sequence[Frame]:
@@ -243,9 +221,7 @@ class _Held:
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
         for rows, raw in self._parts:
-            for start in range(0, rows, size):
-                part = slice(start, min(start + size, rows))
-                yield part.stop - start, {read: raw[read][part] for read in reads}
+            yield from cut({read: raw[read] for read in reads}, rows, size)
 
 
 @dataclass(frozen=True)
@@ -317,23 +293,6 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
     ndarray of bool of shape (rows,)
         Which rows count.
     """
-    rows = np.bincount(whose)
-    bits = np.uint64(len(rows).bit_length())
-    people = np.uint64(64) - bits
-    both = (whose.astype(np.uint64) << people) | (hashes >> bits)  # a person, then the first bits of a hash
-    ranked = np.sort(both)
-    limits = ranked[np.cumsum(rows) - np.maximum(rows - most, 0) - 1]
-    counts: NDArray[np.bool_] = both <= limits[whose]
-    alike = np.zeros(len(rows), dtype=np.bool_)
-    alike[ranked[1:][ranked[1:] == ranked[:-1]] >> people] = True
-    if alike.any():
-        every = np.flatnonzero(alike[whose])
-        counts[every] = _by_whole_hashes(whose[every], hashes[every], most)
-    return counts
-
-
-def _by_whole_hashes(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Select rows by their whole hashes, where rows of one person may have equal ones."""
     order = np.lexsort((hashes, whose))
     ranked, content = whose[order], hashes[order]
     new = np.append(True, ranked[1:] != ranked[:-1])

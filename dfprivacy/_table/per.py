@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dfprivacy._table.batch import batches, gathered, reads_of
-from dfprivacy._table.frames import Dictionary, Over, Read
+from dfprivacy._table.frames import Dictionary, MadeUpFrame, Over, Read
 from dfprivacy._table.people import NOBODY, keyed
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
-from dfprivacy.schema.values import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
 
-__all__ = ["How", "OfPerson", "PerFrame", "read_aggregates"]
+__all__ = ["How", "OfPerson", "People", "PerFrame", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
@@ -103,23 +102,18 @@ def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerso
         raise SchemaError(f"agg({name}=...): {source!r} says whose a row is and is in no question.", "Use another.")
     if limits is not None and how != "sum":
         raise SchemaError(f"agg({name}=...): only a sum takes bounds.", "Others have those of their column.")
-    if source is None:
-        if how != "count":
-            raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
-        return OfPerson(name, "count", None, _counted(name, unit.max_rows))
-    of = schema.described(source)
+    of = None if source is None else schema.described(source)
     if how == "count":
-        return OfPerson(name, how, of, _counted(name, unit.max_rows))
+        everybody = Column(name, bounds=(0.0, float(unit.max_rows)), fill=0.0, filled=True)
+        return OfPerson(name, how, of, everybody)
+    if of is None:
+        raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
     if of.bounds is None and how not in {"first", "last"}:
         raise SchemaError(
             f"agg({name}=...): {source!r} has categories, of which there is no {how}.",
             f"Use 'first', 'last' or 'count', or declare bounds={{{source!r}: (low, high)}}.",
         )
     return OfPerson(name, how, of, _derived(name, of, how, limits, unit.max_rows))
-
-
-def _counted(name: str, most: int) -> Column:
-    return Column(name, bounds=(0.0, float(most)), fill=0.0, filled=True)  # everybody has one
 
 
 def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Column:
@@ -139,14 +133,8 @@ class PerFrame(Over):
     ----------
     frame : BoundedFrame
         The table.
-    conditions : tuple of Condition
-        Which of its rows are asked.
-    unit : Unit
-        Whose rows they are.
-    key : bytes
-        The account's, by which people are put in order.
-    columns : tuple of OfPerson
-        What each has.
+    people : People
+        What is made of the rows of each.
 
     Notes
     -----
@@ -154,62 +142,52 @@ class PerFrame(Over):
     then has the same place as that one, for all that anybody knows who does not know the key.
     """
 
-    def __init__(
-        self,
-        frame: BoundedFrame,
-        conditions: tuple[Condition, ...],
-        unit: Unit,
-        key: bytes,
-        columns: tuple[OfPerson, ...],
-    ) -> None:
+    def __init__(self, frame: BoundedFrame, people: People) -> None:
         super().__init__(frame)
+        self.settled = True  # they are read once
         self._rows = frame
-        self._people = _People(conditions, unit, key, columns)
+        self._people = people
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(each.name for each in self._people.columns)
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows: they are read once."""
-        return True
-
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """People in batches of at most `size`."""
-        people, made = self._made
-        for start in range(0, people, size):
-            part = slice(start, min(start + size, people))
-            yield part.stop - start, {read: _part(made[read.name][part], read) for read in reads}
+        return self._made.batches(reads, size)
 
     @cached_property
-    def _made(self) -> tuple[int, dict[str, Raw]]:
-        """Read the rows once: how many people there are, and their columns."""
-        parts = self._rows.each(self._people.reads, self._people)
+    def _made(self) -> MadeUpFrame:
+        """Read the rows once."""
+        parts = [*self._rows.each(self._people.reads, self._people)]
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
         for at, each in enumerate(self._people.columns):
             values = np.concatenate([made[at] for _, made in parts])[order]
-            known = each.column.categories
-            columns[each.name] = values if each.column.bounds is not None else Dictionary(_codes(values), known)
-        return len(order), columns
-
-
-def _codes(values: NDArray[np.float64]) -> NDArray[np.intp]:
-    return np.where(np.isnan(values), -1, values).astype(np.intp)
-
-
-def _part(column: Raw, read: Read) -> Raw:
-    if not isinstance(column, Dictionary) or read.domain is not None:
-        return column
-    numbers: NDArray[np.float64] = np.array([*map(plain_number, column.values), math.nan])[column.codes]
-    return numbers
+            if each.column.bounds is None:
+                known = [*(each.column.categories or ())]
+                columns[each.name] = Dictionary(np.where(np.isnan(values), -1, values).astype(np.intp), known)
+            else:
+                columns[each.name] = values
+        return MadeUpFrame(columns)
 
 
 @dataclass(frozen=True)
-class _People:
-    """The result for some people: hashes that put them in order, and their columns."""
+class People:
+    """What is made of the rows of some people: hashes that put them in order, and their columns.
+
+    Attributes
+    ----------
+    conditions : tuple of Condition
+        Which of their rows are asked.
+    unit : Unit
+        Whose rows they are.
+    key : bytes
+        The account's, by which people are put in order.
+    columns : tuple of OfPerson
+        What each has.
+    """
 
     conditions: tuple[Condition, ...]
     unit: Unit

@@ -20,7 +20,7 @@ from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
 from dfprivacy._table.conditions import of_private
 from dfprivacy._table.people import BoundedFrame, in_order
-from dfprivacy._table.per import PerFrame
+from dfprivacy._table.per import People, PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import NotProtected
 from dfprivacy.schema import Schema
@@ -154,8 +154,7 @@ class Rows:
         if isinstance(source, (BoundedFrame, PerFrame, SampledFrame)):
             raise TypeError(_MIXED)
         of = None if self._of is None else self._of.over(source)
-        other = self._with(_source=source if of is None else None, _of=of, _frame=None)
-        return other._with(_frame=other._made_again())  # noqa: SLF001 - of our own kind
+        return self._remade(_source=source if of is None else None, _of=of)
 
     def weakly(self) -> Self:
         """Return the same rows for as long as somebody else holds the table."""
@@ -170,20 +169,23 @@ class Rows:
     def _made_again(self) -> Frame | None:
         """Make the frame of what it follows from."""
         if self._of is not None:
-            return self._of._sampled(self.sample) if self.sample is not None else self._of._people(self._made)  # noqa: SLF001
+            return self._of._chosen(self.sample, self._made)  # noqa: SLF001 - of our own kind
         source = self._source() if isinstance(self._source, weakref.ref) else self._source
         unit = self.schema.unit
         return source if source is None or unit is None else BoundedFrame(source, unit, self._key, self.known)
 
-    def _sampled(self, sample: Sample) -> Frame | None:
-        frame = self.frame
-        return None if frame is None else SampledFrame(frame, sample)
-
-    def _people(self, columns: tuple[OfPerson, ...]) -> Frame | None:
+    def _chosen(self, sample: Sample | None, columns: tuple[OfPerson, ...]) -> Frame | None:
         frame, unit = self.frame, self.schema.unit
+        if sample is not None:
+            return None if frame is None else SampledFrame(frame, sample)
         if not isinstance(frame, BoundedFrame) or unit is None:
             return None
-        return PerFrame(frame, self.conditions, unit, self._key, columns)
+        return PerFrame(frame, People(self.conditions, unit, self._key, columns))
+
+    def _remade(self, **changes: Any) -> Self:
+        """Return another one, whose frame is made of what it follows from."""
+        other = self._with(**changes)
+        return other._with(_frame=other._made_again())  # noqa: SLF001 - of our own kind
 
     def where(self, *conditions: Condition) -> Self:
         """Return the rows for which these conditions hold, too."""
@@ -210,8 +212,8 @@ class Rows:
         if isinstance(self._frame, BoundedFrame):
             return self._with(known=known, _frame=self._frame.knowing(known))
         of = None if self._of is None else self._of._knowing(known)  # noqa: SLF001 - of our own kind
-        other = self._with(known=known, _of=of, _frame=None)
-        return other if self._frame is None else other._with(_frame=other._made_again())  # noqa: SLF001
+        again = self._with if self._frame is None else self._remade
+        return again(known=known, _of=of)
 
     def per_person(self, columns: tuple[OfPerson, ...]) -> Self:
         """Return the table of the people among the view's rows, one row each.
@@ -234,7 +236,7 @@ class Rows:
             None if self.conditions else self.schema.people,
             derived=plain_json(derived),
         )
-        return self._chosen(schema, _made=columns, known=(), conditions=(), _frame=self._people(columns))
+        return self._remade(schema=schema, _source=None, _of=self, _made=columns, known=(), conditions=())
 
     def sampled(self, share: Fraction) -> Self:
         """Return the table of which every question sees another secret sample: docs/explanation/sampling.md.
@@ -242,6 +244,7 @@ class Rows:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
+        self.rows.ready()
         schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:
@@ -256,11 +259,7 @@ class Rows:
             derived=plain_json({"sample": sample.describe(), "of": of}),
         )
         conditions = tuple(map(of_private, self.conditions))
-        return self._chosen(schema, sample=sample, conditions=conditions, _frame=SampledFrame(self.rows, sample))
-
-    def _chosen(self, schema: Schema, **changes: Any) -> Self:
-        """Return what is made of these rows."""
-        return self._with(schema=schema, _source=None, _of=self, **changes)
+        return self._remade(schema=schema, _source=None, _of=self, sample=sample, conditions=conditions)
 
     def drawn(self) -> Self:
         """Draw the sample that one question sees; a table that is none is seen as it is."""

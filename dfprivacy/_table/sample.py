@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy._privacy.samplers import uniform
 from dfprivacy._table.batch import VALUE_BYTES
-from dfprivacy._table.frames import Dictionary, Over, Read
+from dfprivacy._table.frames import Dictionary, Over, Read, cut
 from dfprivacy._table.people import NOBODY
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class DrawnFrame(SampledFrame):
 
     def __init__(self, frame: Frame, sample: Sample, reads: Sequence[Read], memory: float) -> None:
         super().__init__(frame, sample)
+        self.settled = True  # of a sample, every pass gives the same rows
         self._reads = tuple(reads)
         self._memory = memory
         self._places: Places | None = None  # of the rows that are drawn, rising
@@ -123,19 +124,12 @@ class DrawnFrame(SampledFrame):
         self._total = 0  # how many rows the table has
         self._held: dict[Read, Raw] = {}
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows: of a sample."""
-        return True
-
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows that are drawn in batches of at most `size`."""
         missing = [read for read in dict.fromkeys(reads) if read not in self._held]
         if missing or self._places is None:
             self._hold(missing)
-        for start in range(0, len(self._order), size):
-            part = slice(start, min(start + size, len(self._order)))
-            yield part.stop - start, {read: self._held[read][part] for read in reads}
+        yield from cut({read: self._held[read] for read in reads}, len(self._order), size)
 
     def _hold(self, missing: Sequence[Read]) -> None:
         """Read columns of the rows that are drawn; the first time, draw them."""
@@ -235,8 +229,8 @@ def _joined(columns: Sequence[Raw]) -> Raw:
     codes: list[NDArray[np.intp]] = []
     values: list[object] = []
     for column in columns:
-        own, known = (column.codes, column.values) if isinstance(column, Dictionary) else (None, column)
-        own = np.arange(len(known)) if own is None else own
+        held = column if isinstance(column, Dictionary) else Dictionary(np.arange(len(column)), column)
+        own, known = held.codes, held.values
         used = np.unique(own[own >= 0])
         codes.append(np.where(own >= 0, np.searchsorted(used, own) + len(values), -1))
         values += [known[place] for place in used.tolist()]

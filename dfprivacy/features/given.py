@@ -117,12 +117,7 @@ class Given(RowFeatures):
 
     def _is_complete(self, batch: Batch) -> bool:
         """Return whether all rows of a batch have all the values."""
-        for column in self.given:
-            if column.bounds is not None and column in self.of.columns:
-                batch.values(column)  # whose numbers will be needed, and which sees what is missing
-            if batch.has_missing(column):
-                return False
-        return True
+        return not self._gone(batch).any()
 
     def _gone(self, batch: Batch) -> NDArray[np.bool_]:
         first, *others = self.given

@@ -188,7 +188,7 @@ class OneHot(RowFeatures):
         groups = len(self.groups)
         if self._single and bins <= _FEW:
             inside = np.ascontiguousarray(batch.among(self.by, int(self._codes[0])))
-            numbers = [np.count_nonzero(inside & there) for there in batch.at_each(place, bins)]
+            numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
             return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
         own = self._places(batch)
         both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)

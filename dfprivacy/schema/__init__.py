@@ -233,18 +233,13 @@ class Column:
         ndarray of float64
             A new array, every entry within the bounds.
         """
-        return self.cleaned(raw)[0]
-
-    def cleaned(self, raw: NDArray[Any]) -> tuple[NDArray[np.float64], bool]:
-        """Return the same, and whether a value is missing."""
         low, high = self._bounds
         values = np.asarray(raw, dtype=np.float64).clip(low, high)
-        gaps = bool(np.isnan(values.min(initial=low)))
-        if gaps:
+        if np.isnan(values.min(initial=low)):
             values[np.isnan(values)] = self.fill
         if low <= 0 <= high:
             values += 0.0  # -0.0 becomes 0.0: a column of integers has none
-        return values, gaps
+        return values
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
         """Return which raw values are missing: no number, or none of the categories, whatever they count as.

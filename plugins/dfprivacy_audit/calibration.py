@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._table.frames.made_up import MadeUpFrame
+from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy.errors import DPError
 from dfprivacy.made_up import values_of
 from dfprivacy.release import ConfidenceInterval, Release

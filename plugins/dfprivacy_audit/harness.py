@@ -37,9 +37,8 @@ from dfprivacy._privacy import response
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Dictionary, Frame, Raw, Read
+from dfprivacy._table.frames import Dictionary, Frame, MadeUpFrame, Raw, Read
 from dfprivacy._table.frames.columns import raw
-from dfprivacy._table.frames.made_up import MadeUpFrame
 from dfprivacy.errors import DPError
 from dfprivacy.features import RowFeatures
 from dfprivacy.local import RowLabels
@@ -181,7 +180,7 @@ class MemoryFrame(MadeUpFrame):
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
-            self._raw[read] = raw(self._columns[read.name].tolist(), read)
+            self._raw[read] = raw(self._columns[read.name], read)
         return self._raw[read]
 
 

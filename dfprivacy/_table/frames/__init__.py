@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+
 from dfprivacy.engines import Engine, WorkersLost
 from dfprivacy.errors import ArgumentError, ReadError
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import EllipsisType
 
-    import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -47,6 +48,9 @@ class Dictionary:
 
     def __getitem__(self, rows: Any) -> Dictionary:
         return Dictionary(self.codes[rows], self.values)
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
 
 Raw: TypeAlias = "NDArray[Any] | Dictionary"
@@ -66,6 +70,13 @@ class Read(NamedTuple):
         return hash(self.name)  # reads are looked up in every batch, and a domain may have many categories
 
 
+def cut(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
+    """Cut columns of so many rows into batches of at most `size`."""
+    for start in range(0, rows, size):
+        part = slice(start, min(start + size, rows))
+        yield part.stop - start, {read: column[part] for read, column in columns.items()}
+
+
 class Rows(Protocol):
     """Rows that can be read."""
 
@@ -75,31 +86,30 @@ class Rows(Protocol):
 
 
 class Frame(Rows, ABC):
-    """The interface of a frame."""
+    """The interface of a frame.
 
-    @property
-    def library(self) -> str:
-        """Library of the tables that releases make: "pandas", "polars" or "pyarrow"."""
-        return "pandas"
+    Attributes
+    ----------
+    library : {"pandas", "polars", "pyarrow"}
+        Library of the tables that releases make.
+    settled : bool
+        Whether every pass gives the same rows in the same order, unless somebody changes the table.
+    elsewhere : bool
+        Whether the rows are in other processes, where work can be done by `fold`.
+    """
+
+    library: str = "pandas"
+    settled: bool = True
+    elsewhere: bool = False
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Column names in order, doubles included."""
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order, unless somebody changes the table."""
-        return True
-
     @abstractmethod
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are in other processes, where work can be done by `fold`."""
-        return False
 
     def rows(self) -> int:
         """Count the rows."""
@@ -126,25 +136,51 @@ class Over(Frame):
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-
-    @property
-    def library(self) -> str:
-        """The library whose tables releases make."""
-        return self.frame.library
+        self.library = frame.library
+        self.settled = frame.settled
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return self.frame.columns
 
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order."""
-        return self.frame.settled
-
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         self.frame.ready()
+
+
+class MadeUpFrame(Frame):
+    """Rows that nobody holds: columns of one length, as arrays or codes into lists of values.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray or Dictionary
+        Numbers, or categories.
+    """
+
+    def __init__(self, columns: Mapping[str, Raw]) -> None:
+        self._columns = dict(columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(self._columns)
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self._columns.values())))
+
+    def names_people(self, name: str) -> bool:
+        """Return whether a column can name people."""
+        column = self._columns[name]
+        return isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Rows in batches of at most `size`."""
+        from dfprivacy._table.frames.columns import raw  # which imports Arrow
+
+        for rows, columns in cut({read: self._columns[read.name] for read in reads}, self.rows(), size):
+            yield rows, {read: raw(column, read) for read, column in columns.items()}
 
 
 # Where the frames of each library are adapted.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Taken", "coded", "names_people", "raw", "together", "written"]
+__all__ = ["Column", "coded", "names_people", "raw", "together", "written"]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
@@ -46,28 +47,18 @@ _IS_OTHER = f"^{_SPACE}(?:{'|'.join(TRUTH)}|{DATE}){_SPACE}$"
 _SAME_IN_NUMPY = {float, int, bool, type(None)}
 
 
-class Taken(NamedTuple):
-    """A column as codes into another one; the code -1 is a missing value."""
-
-    values: Column
-    codes: NDArray[np.integer]
-
-
-Column: TypeAlias = "pa.Array | NDArray[Any] | list[Any] | Taken"
-
-
-class _Values(NamedTuple):
-    """Numbers, NaN where a value is none, and texts, null where it is none; None where no value is any."""
-
-    numbers: NDArray[Any] | None
-    texts: pa.Array | None
+Column: TypeAlias = "pa.Array | NDArray[Any] | list[Any] | Dictionary"  # of codes into another column
+# Numbers, NaN where a value is none, and texts, null where it is none; None where no value is any.
+_Values: TypeAlias = "tuple[NDArray[Any] | None, pa.Array | None]"
 
 
 def raw(column: Column, read: Read) -> Raw:
     """Return a part of a column as it is asked for."""
     if isinstance(column, pa.Array):
         column = _opened(column)
-    if isinstance(column, Taken):
+    elif isinstance(column, np.ndarray) and column.dtype.kind not in "biuf":
+        column = column.tolist()
+    if isinstance(column, Dictionary):
         of_values = raw(column.values, read)
         if isinstance(of_values, Dictionary):
             return Dictionary(np.append(of_values.codes, -1)[column.codes], of_values.values)
@@ -85,7 +76,7 @@ def raw(column: Column, read: Read) -> Raw:
 
 def names_people(column: Column) -> bool:
     """Return whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
-    if isinstance(column, Taken):
+    if isinstance(column, Dictionary):
         return names_people(column.values)
     if isinstance(column, pa.Array):
         kind = column.type
@@ -95,14 +86,14 @@ def names_people(column: Column) -> bool:
     return isinstance(column, list) or column.dtype.kind in "iu"
 
 
-def _opened(column: pa.Array) -> pa.Array | Taken:
+def _opened(column: pa.Array) -> pa.Array | Dictionary:
     """Leave out runs; of a dictionary give what is coded, unless it is longer than the column."""
     if types.is_run_end_encoded(column.type):
         return _opened(pc.run_end_decode(column))
     if types.is_dictionary(column.type):
         if len(column.dictionary) > len(column):
             return _opened(column.dictionary_decode())
-        return Taken(column.dictionary, _numbered(column.indices))
+        return Dictionary(_numbered(column.indices), column.dictionary)
     return column
 
 
@@ -136,35 +127,37 @@ def _in_arrow(values: NDArray[Any]) -> pa.Array:
 def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
     """Read values; as keys, dates are the texts that they are written as."""
     if isinstance(column, np.ndarray):
-        return _Values(column, None)
+        return column, None
     if isinstance(column, pa.ExtensionArray):
         column = column.to_pylist()
     if isinstance(column, list):
         return _of_objects(column, keys=keys)
     kind = column.type
     if _is_text(kind):
-        return _Values(None, _as_text(column))
+        return None, _as_text(column)
     if types.is_date(kind) or types.is_timestamp(kind):
         since = _days(column)
-        return _Values(None, _dates(since)) if keys else _Values(since, None)
+        return (None, _dates(since)) if keys else (since, None)
     if types.is_decimal(kind):  # Arrow's own way to float64 rounds twice, by the scale of the type
-        return _Values(_parsed(column.cast(pa.string()).cast(_TEXT)), None)
+        return _parsed(column.cast(pa.string()).cast(_TEXT)), None
     if types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif not (types.is_integer(kind) or types.is_floating(kind)):
-        return _Values(None, None)
+        return None, None
     numbers = _in_numpy(column)
-    return _Values(
-        np.where(_there(column), numbers.astype(np.float64), np.nan) if column.null_count else numbers, None
-    )
+    return _with_gaps(column, numbers), None
 
 
 def _days(column: pa.Array) -> NDArray[np.float64]:
     kind = column.type
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     stamps = _in_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
-    since: NDArray[np.float64] = days(stamps.view(f"datetime64[{unit}]"))
-    return np.where(_there(column), since, np.nan) if column.null_count else since
+    return _with_gaps(column, days(stamps.view(f"datetime64[{unit}]")))
+
+
+def _with_gaps(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return NaN where a column is null."""
+    return np.where(_there(column), numbers.astype(np.float64), np.nan) if column.null_count else numbers
 
 
 def _of_objects(values: list[Any], *, keys: bool) -> _Values:
@@ -172,14 +165,14 @@ def _of_objects(values: list[Any], *, keys: bool) -> _Values:
     kinds = set(map(type, values))
     try:
         if kinds <= {str, type(None)}:
-            return _Values(None, pa.array(values, pa.large_string()).cast(_TEXT))
+            return None, pa.array(values, pa.large_string()).cast(_TEXT)
         if kinds <= _SAME_IN_NUMPY:
-            return _Values(np.array(values, dtype=np.float64), None)
+            return np.array(values, dtype=np.float64), None
     except (UnicodeEncodeError, OverflowError, pa.ArrowException):
         pass
     pairs = [_value(value, keys=keys) for value in values]
     numbers = np.fromiter((number for number, _ in pairs), np.float64, len(pairs))
-    return _Values(numbers, _written([text for _, text in pairs]))
+    return numbers, _written([text for _, text in pairs])
 
 
 def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
@@ -296,13 +289,11 @@ def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
 
 def _names_of(values: list[Any]) -> pa.Array:
     kinds = set(map(type, values))
-    try:
-        if kinds <= {str, type(None)}:
-            return pa.array(values, pa.large_string()).cast(_TEXT)
-        if kinds <= {int, type(None)}:
+    if kinds <= {str, type(None)}:
+        return _of_objects(values, keys=True)[1]
+    if kinds <= {int, type(None)}:
+        with suppress(OverflowError, pa.ArrowException):
             return pa.array(values, pa.int64())
-    except (UnicodeEncodeError, OverflowError, pa.ArrowException):
-        pass
     return _written([_name(value) for value in values])
 
 
@@ -328,13 +319,6 @@ def coded(values: pa.Array) -> Dictionary:
 
 def _digits(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.large_string()).cast(_TEXT)
-
-
-def _alike(names: Sequence[pa.Array]) -> list[pa.Array]:
-    """Return names that are numbers as numbers if all are, else as their digits."""
-    if len({each.type for each in names}) < 2:  # noqa: PLR2004
-        return [*names]
-    return [_digits(each) if types.is_integer(each.type) else each for each in names]
 
 
 def together(parts: Sequence[Any]) -> Dictionary:

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import math
 import pickle
 import platform
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import PurePath
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from dfprivacy._table.frames import Frame, Raw, Read, redact_errors, unread
-from dfprivacy._table.frames.travel import code_of, packed, unpacked
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from importlib.resources.abc import Traversable
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, repr=False)
 class EngineFrame(Frame):
     """A table of an engine as batches of raw columns.
 
@@ -37,18 +42,11 @@ class EngineFrame(Frame):
         Which of them may be left out.
     """
 
-    engine: Engine
-    keep: tuple[Keep, ...] = ()
-
-    @property
-    def library(self) -> str:
-        """Library of the tables that releases make."""
-        return self.engine.library
-
-    @property
-    def settled(self) -> bool:
-        """Whether every pass gives the same rows in the same order."""
-        return self.engine.settled
+    def __init__(self, engine: Engine, keep: tuple[Keep, ...] = ()) -> None:
+        self.engine = engine
+        self.keep = keep
+        self.library = engine.library
+        self.settled = engine.settled
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -86,7 +84,7 @@ class EngineFrame(Frame):
 
     def together(self, name: str) -> Sequence[EngineFrame]:
         """Divide the rows so that all rows of a person, whom a column names, are in one part."""
-        return [replace(self, engine=each) for each in self.engine.together(name)]
+        return [type(self)(each, self.keep) for each in self.engine.together(name)]
 
     def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
         """Leave out rows where the engine can, by conditions that fit the types of their columns."""
@@ -94,7 +92,7 @@ class EngineFrame(Frame):
             return self
         types: Any = self.engine.empty()
         fitting = (_fitting(each, types.schema.field(each.column).type) for each in keep)
-        return replace(self, keep=tuple(each for each in fitting if each is not None))
+        return type(self)(self.engine, tuple(each for each in fitting if each is not None))
 
 
 def _fitting(keep: Keep, dtype: Any) -> Keep | None:
@@ -158,11 +156,7 @@ class ClusterFrame(EngineFrame):
     """A table whose rows are elsewhere: what can be done there is."""
 
     engine: Cluster
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the rows are in other processes."""
-        return True
+    elsewhere = True
 
     def fold(
         self,
@@ -193,7 +187,7 @@ class ClusterFrame(EngineFrame):
         list
             What it returned for each part, in order, as far as they were fetched.
         """
-        travelling = _travelling(packed(work))
+        travelling = _travelling(_packed(work))
         outcomes: list[Outcome[T] | None] = []
 
         def bring() -> None:
@@ -264,7 +258,7 @@ def _travelling(work: bytes) -> Callable[[Iterator[object]], bytes]:
 def worked(work: bytes, tables: Iterator[object]) -> bytes:
     """Do the work on a worker; an error is named and not raised, for its text and arguments may quote the data."""
     rows = 0
-    names, pickled = unpacked(work)
+    names, pickled = pickle.loads(work)  # noqa: S301 - the driver's
     code = tuple((name, code_of(name)) for name in names)
 
     def count(more: int) -> None:
@@ -301,3 +295,66 @@ def _last_bits() -> str:
     with np.errstate(all="ignore"):
         every = [f(sign * numbers.astype(kind)) for f in functions for kind in ("f4", "f8") for sign in (1, -1)]
     return hashlib.blake2b(b"".join(each.tobytes() for each in every), digest_size=16).hexdigest()
+
+
+# ---- whether the code that work needs is the same where the rows are ----------------------------------------
+
+# The first has its version compared; of the others, no more than pickled arrays and code needs.
+_COMPARED_OTHERWISE = {"dfprivacy", "numpy", "cloudpickle"}
+
+
+def _packed(work: object) -> bytes:
+    """Pickle work by cloudpickle, with the names of the packages whose code it needs: plugins, as a rule."""
+    import cloudpickle
+
+    names: set[str] = set()
+    along = tuple(f"{name}." for name in cloudpickle.list_registry_pickle_by_value())  # these come with their code
+
+    class Noting(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+        """Notes where what it pickles is defined."""
+
+        def reducer_override(self, obj: Any) -> Any:
+            if not f"{_defined(obj)}.".startswith(along):
+                names.add(_defined(obj).partition(".")[0])
+            return super().reducer_override(obj)
+
+    file = io.BytesIO()
+    Noting(file).dump(work)
+    own = {*sys.stdlib_module_names, *_COMPARED_OTHERWISE, "__main__", ""}
+    return pickle.dumps((tuple(sorted(names - own)), file.getvalue()))
+
+
+def _defined(thing: Any) -> str:
+    """Return the name of the module that defines an object, or its class."""
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    named = thing if isinstance(thing, type) or callable(thing) else type(thing)
+    module = getattr(named, "__module__", None)
+    return module if isinstance(module, str) else ""
+
+
+@cache
+def code_of(package: str) -> str:
+    """Digest of the source of a package or module, in a folder or a zip; empty where there is none."""
+    try:
+        spec = find_spec(package)
+        if spec is None:
+            return ""
+        if spec.submodule_search_locations is None:
+            source: Any = getattr(spec.loader, "get_source", lambda _: None)(package)
+            return "" if source is None else hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(digest_size=16)
+        for name, file in sorted(_sources(resources.files(package), PurePath())):
+            content = file.read_bytes()
+            digest.update(f"{name} {len(content)} ".encode() + content)
+        return digest.hexdigest()
+    except Exception:  # noqa: BLE001 - whoever cannot read it can use it all the same
+        return ""
+
+
+def _sources(folder: Traversable, path: PurePath) -> Iterator[tuple[str, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _sources(each, path / each.name)
+        elif each.name.endswith(".py"):
+            yield (path / each.name).as_posix(), each

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api import types
 
-from dfprivacy._table.frames import Read
-from dfprivacy._table.frames.columns import Column, Taken, raw, written
+from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.frames.columns import Column, raw, written
 from dfprivacy.engines import Engine, Keep
 
 if TYPE_CHECKING:
@@ -53,15 +53,15 @@ def names(frame: pd.DataFrame) -> list[str]:
 
 def column(frame: pd.DataFrame, name: str) -> Column:
     """Return a column without its rows: its type."""
-    return _part(_whole(_series(frame, [name])[name]), 0, 0)
+    return _column(_series(frame, [name])[name].iloc[:0])
 
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Cut some columns into parts of at most `size` rows."""
-    whole = {name: _whole(series) for name, series in _series(frame, wanted).items()}
+    whole = _series(frame, wanted)
     for start in range(0, len(frame), size):
-        stop = min(start + size, len(frame))
-        yield stop - start, {name: _part(column, start, stop) for name, column in whole.items()}
+        part = slice(start, min(start + size, len(frame)))
+        yield part.stop - start, {name: _column(series.iloc[part]) for name, series in whole.items()}
 
 
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
@@ -71,8 +71,7 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 def divided(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
     """Divide rows by a hash of whom a column names; those that name nobody are together."""
-    series = _whole(_series(frame, [by])[by])
-    people: Any = raw(_part(series, 0, len(frame)), Read(by, "people"))
+    people: Any = raw(_column(_series(frame, [by])[by]), Read(by, "people"))
     part = [zlib.crc32(name) % parts for name in written(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
     return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
@@ -84,32 +83,6 @@ def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[A
     return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
-def _whole(column: pd.Series[Any]) -> Any:
-    """Return a column as what is soonest cut into parts: as Arrow or NumPy has it, if that is the same memory."""
-    dtype = column.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-        return column.to_numpy()
-    in_arrow = isinstance(dtype, pd.ArrowDtype) or (
-        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
-    )
-    return _arrow(column) if in_arrow else column
-
-
-def _part(column: Any, start: int, stop: int) -> Column:
-    if isinstance(column, pd.Series):
-        return _column(column if stop - start == len(column) else column.iloc[start:stop])
-    if isinstance(column, np.ndarray):
-        return column[start:stop]
-    part = column.slice(start, stop - start)
-    return part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
-
-
-def _arrow(column: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    array: Any = column.array
-    made = array.__arrow_array__()
-    return made.chunk(0) if isinstance(made, pa.ChunkedArray) and made.num_chunks == 1 else made
-
-
 def _column(column: pd.Series[Any]) -> Column:
     """Return a part of a column as Arrow or NumPy has it, or as the Python objects that it is."""
     dtype: Any = column.dtype
@@ -117,7 +90,7 @@ def _column(column: pd.Series[Any]) -> Column:
         if len(dtype.categories) > len(column):  # not worth looking through
             column = column.cat.remove_unused_categories()
         known = column.cat.categories
-        return Taken(_column(pd.Series(known, dtype=known.dtype)), column.cat.codes.to_numpy())
+        return Dictionary(column.cat.codes.to_numpy(), _column(pd.Series(known, dtype=known.dtype)))
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
         return _column(sparse.to_dense())
@@ -131,7 +104,10 @@ def _column(column: pd.Series[Any]) -> Column:
             values = column.to_numpy()
             return np.where(values.imag == 0, values.real, np.nan)
         return pa.array(column.to_numpy()) if dtype.kind in "mM" else column.tolist()
-    if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype) or isinstance(dtype, pd.StringDtype):
+    arrow = isinstance(dtype, pd.StringDtype | pd.ArrowDtype)
+    if arrow or types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
         with suppress(Exception):  # of which Arrow has no text, or no type
-            return _part(_arrow(column), 0, len(column))
+            array: Any = column.array
+            made = array.__arrow_array__()
+            return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
     return column.astype(object).tolist()

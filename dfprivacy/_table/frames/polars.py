@@ -78,14 +78,14 @@ class PolarsEngine(Engine):
         _ready()
 
 
-class LazyEngine(Engine):
+class LazyEngine(PolarsEngine):
     """A LazyFrame, run by the streaming engine at every pass and never held as a whole."""
 
-    library = "polars"
+    settled = False
 
     def __init__(self, frame: pl.LazyFrame) -> None:
         _ready()  # or it would wait for good while the table is protected
-        self._frame = frame
+        self._query = frame
         self._schema = redact_errors(frame.collect_schema)
 
     def empty(self) -> pl.DataFrame:
@@ -94,7 +94,7 @@ class LazyEngine(Engine):
 
     def rows(self) -> int:
         """Count the rows."""
-        return int(self._frame.select(pl.len()).collect(engine="streaming").item())
+        return int(self._query.select(pl.len()).collect(engine="streaming").item())
 
     def together(self, column: str) -> Sequence[Engine]:
         """Divide the rows by a hash of who they are of, where Polars hashes what it is."""
@@ -103,15 +103,11 @@ class LazyEngine(Engine):
         if parts <= 1:
             return [self]
         hashed = pl.col(column).hash() % parts
-        return [LazyEngine(self._frame.filter(hashed == part)) for part in range(parts)]
+        return [LazyEngine(self._query.filter(hashed == part)) for part in range(parts)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
         """Read some columns, so many rows at a time."""
-        return _stream(self._frame.select(columns))
-
-    def ready(self) -> None:
-        """Raise a `ReadError` if no rows can be read in this process."""
-        _ready()
+        return _stream(self._query.select(columns))
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
