@@ -33,8 +33,8 @@ from dfprivacy._call.requests import (
 from dfprivacy._call.target import Target, is_rest, positive, slack
 from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
-from dfprivacy._ledger.analysts import checked_name, who_asks
 from dfprivacy._ledger.ledger import Ledger
+from dfprivacy._ledger.names import checked_name, who_asks
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._ledger.history import written
+from dfprivacy._ledger.budget import written
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema.files import read_whole
