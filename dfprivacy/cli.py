@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.requests import fingerprint, new_file, read_key
 from dfprivacy._ledger.backup import backup, forget, restore
-from dfprivacy._ledger.budget import Budget, questions_grid
-from dfprivacy._ledger.history import PAGE, Wanted, calls_of
+from dfprivacy._ledger.budget import PAGE, Budget, Wanted, calls_of, questions_grid
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import stub
@@ -28,11 +27,11 @@ from dfprivacy.schema.files import skeleton
 from dfprivacy.tidy import csv_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TextIO
 
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.history import CallRecord
+    from dfprivacy._ledger.budget import CallRecord
 
 __all__ = ["main"]
 
@@ -44,7 +43,6 @@ _RECORDS = {
     "restored": "restored from a backup of the ledger",
     "key": "key",
 }
-_FORMULAS = frozenset("=+-@\t\r\n＝＋－＠")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -234,7 +232,7 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
         entries = [
             Budget(account).to_dict()
             | {
-                "entries": _entries(account, {each.call for each in calls[account.name]}),
+                "entries": _entries(calls[account.name]),
                 "questions": [each.to_dict() for each in calls[account.name]],
             }
             for account in accounts
@@ -260,30 +258,27 @@ def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
     _print(f"\n{account.name}: {charges:,} charges, {answers:,} answers")
     _print(f"  {Budget(account)}")
     for share in account.shares():
-        left = float(share.accountant.largest(share.spent))
-        cap = float(share.epsilon)
-        _print(f"  share of {share.analyst}: epsilon {cap:g}; {left:g} left")
+        _print(f"  share of {share.analyst}: epsilon {float(share.epsilon):g}; {float(share.remaining):g} left")
     if len(calls) == PAGE:
         _print(f"  the last {PAGE} questions; --json and --csv have all:")
     for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
         _print(f"  {line}")
 
 
-def _entries(account: Account, calls: Collection[str]) -> list[dict[str, Any]]:
-    askers = account.askers()
+def _entries(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
+    every = sorted(((entry, each.analyst) for each in calls for entry in each.charges), key=lambda pair: pair[0].id)
     return [
         {
             "id": entry.id,
             "at": entry.at.isoformat(timespec="seconds"),
             "mechanism": entry.mechanism,
-            "analyst": askers.get(entry.call, ""),
+            "analyst": analyst,
             "call": entry.call,
             "epsilon": str(entry.epsilon),
             "delta": str(entry.delta),
             "loss": entry.loss.to_dict(),
         }
-        for entry in account.entries()
-        if entry.call in calls
+        for entry, analyst in every
     ]
 
 

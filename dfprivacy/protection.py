@@ -14,9 +14,8 @@ import numpy as np
 from dfprivacy._askable import VIEWS, Price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.target import Target, parse_delta, positive
-from dfprivacy._ledger.analysts import checked_name
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.names import name_key
+from dfprivacy._ledger.names import checked_name, name_key
 from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame, adapt

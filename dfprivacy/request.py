@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
@@ -28,17 +28,17 @@ from dfprivacy._call.requests import (
     new_file,
     read_key,
     read_signed,
+    selected,
     signed,
 )
 from dfprivacy._call.target import Target, is_rest, parse_delta, positive
 from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
-from dfprivacy._ledger.analysts import checked_name, who_asks
 from dfprivacy._ledger.ledger import Ledger
+from dfprivacy._ledger.names import checked_name, who_asks
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
-from dfprivacy._table.conditions import Presence
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Pending", "Received", "Request", "answers", "request"]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Request:
     """A view of a table that is not here: its methods write questions down.
 
@@ -68,19 +69,11 @@ class Request:
     it was written. Arguments are checked as those of a question are; nothing is asked, and nothing can be.
     """
 
-    def __init__(
-        self,
-        view: PrivateFrame | GroupedView,
-        name: str,
-        schema: str,
-        columns: tuple[str, ...],
-        written: list[Wanted],
-    ) -> None:
-        self._view = view
-        self._name = name
-        self._digest = schema
-        self._columns = columns
-        self._written = written
+    _view: PrivateFrame | GroupedView
+    _name: str
+    _digest: str
+    _columns: tuple[str, ...]
+    _written: list[Wanted]
 
     @property
     def schema(self) -> Schema:
@@ -168,7 +161,7 @@ class Request:
         return self._view
 
     def _of(self, view: PrivateFrame | GroupedView) -> Request:
-        return Request(view, self._name, self._digest, self._columns, self._written)
+        return replace(self, _view=view)
 
     def _write(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Wanted:
         if len(self._written) >= MOST:
@@ -229,23 +222,21 @@ def request(schema: Path) -> Request:
     """
     file = read_file(schema)
     name = _named(file)
-    arguments = {**_USUAL, **file.arguments()}
-    whose = read_unit(arguments["unit"], arguments["max_rows"], arguments["unit_missing"])
+    said = file.arguments()
+    neighbors, default = said.get("neighbors", "replace_one"), said.get("default_epsilon")
+    whose = read_unit(said.get("unit"), said.get("max_rows"), said.get("unit_missing", "omit"))
     ids = whose and whose.column
     rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
     with file.erring():
-        size = read_size(arguments["size"], arguments["neighbors"])
-        about = {
-            argument: arguments[argument] for argument in ("bounds", "categories", "public", "missing", "neighbors")
-        }
-        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
-    default = arguments["default_epsilon"]
+        size = read_size(said.get("size"), neighbors)
+        about = {argument: said[argument] for argument in ("bounds", "categories", "public", "missing")}
+        known = read_schema(MadeUpFrame(rows), **about, neighbors=neighbors, unit=whose, size=size)
     # An account that nobody is charged: prices are read as those of the real one are.
     account = Ledger(place(MEMORY), MEMORY).open_account(
         name,
-        epsilon=positive("epsilon", arguments["epsilon"]),
-        delta=parse_delta("delta", arguments["delta"]),
-        accounting=arguments["accounting"],
+        epsilon=positive("epsilon", said.get("epsilon", 1)),
+        delta=parse_delta("delta", said.get("delta", 0)),
+        accounting=said.get("accounting"),
         neighbors=known.neighbors,
         public=(),
     )
@@ -306,6 +297,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
         raise ArgumentError(f"The file {path} holds no answers that can be read.", "Ask for it again.") from None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Answers(Sequence[Release]):
     """Answers of a custodian, in the order of the questions.
 
@@ -319,17 +311,10 @@ class Answers(Sequence[Release]):
         The questions that were not answered, and why.
     """
 
-    def __init__(
-        self,
-        data_set: str,
-        questions: tuple[str, ...],
-        releases: tuple[Release, ...],
-        refused: tuple[tuple[str, str], ...],
-    ) -> None:
-        self.data_set = data_set
-        self.questions = questions
-        self.refused = refused
-        self._releases = releases
+    data_set: str
+    questions: tuple[str, ...]
+    _releases: tuple[Release, ...]
+    refused: tuple[tuple[str, str], ...]
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
@@ -340,9 +325,6 @@ class Answers(Sequence[Release]):
 
     def __len__(self) -> int:
         return len(self._releases)
-
-    def __iter__(self) -> Iterator[Release]:
-        return iter(self._releases)
 
     def __repr__(self) -> str:
         lines = [f"Answers about the data set {self.data_set!r}: {len(self)}, and {len(self.refused)} refused"]
@@ -475,7 +457,15 @@ class Received:
             except DPError as error:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
-        self._refuse_excess(waiting)
+        # The same twice is paid once; all together must fit where epsilons simply add up.
+        due = {each._question.text: each.due for each in waiting}  # noqa: SLF001 - of ours
+        total, account = sum(due.values(), Fraction(0)), view._target.account  # noqa: SLF001
+        left = replace(account, analyst=analyst).largest()
+        if account.basic_composition and total > left:
+            raise BudgetExceeded(
+                f"The request asks for epsilon = {float(total):g} in all, and {float(left):g} is left.",
+                "Ask its analyst for less.",
+            )
         return waiting
 
     def _pending(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
@@ -486,7 +476,7 @@ class Received:
         account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
         part = PrivateFrame(replace(target, account=account))
         for rule in wanted.where:
-            part = part.where({name: _selected(bound) for name, bound in rule.items()})
+            part = part.where({name: selected(bound) for name, bound in rule.items()})
         if wanted.columns is not None:
             part = part.select(*wanted.columns)
         price = {"epsilon": wanted.epsilon} | ({} if wanted.delta is None else {"delta": wanted.delta})
@@ -514,20 +504,6 @@ class Received:
             )
         return Pending(wanted, explanation, kept, due, question)
 
-    def _refuse_excess(self, waiting: Sequence[Pending]) -> None:
-        """Refuse what costs more than is left together, where epsilons simply add up."""
-        if not waiting:
-            return
-        account = waiting[0]._question.target.account  # noqa: SLF001 - of ours
-        due = {each._question.text: each.due for each in waiting}  # noqa: SLF001 - the same twice is paid once
-        total = sum(due.values(), Fraction(0))
-        left = account.largest()
-        if account.basic_composition and total > left:
-            raise BudgetExceeded(
-                f"The request asks for epsilon = {float(total):g} in all, and {float(left):g} is left.",
-                "Ask its analyst for less.",
-            )
-
     def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
         """Write the file of answers, signed."""
         plain = {
@@ -539,19 +515,6 @@ class Received:
             "answers": list(items),
         }
         return signed(plain, key)
-
-
-_USUAL: Mapping[str, Any] = {
-    "epsilon": 1,
-    "delta": 0,
-    "accounting": None,
-    "default_epsilon": None,
-    "neighbors": "replace_one",
-    "unit": None,
-    "max_rows": None,
-    "unit_missing": "omit",
-    "size": None,
-}
 
 
 def _named(file: SchemaFile) -> str:
@@ -583,15 +546,6 @@ def _arguments(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]
         for name, value in named.items()
         if name not in usual or type(usual[name]) is not type(value) or usual[name] != value
     }
-
-
-def _selected(rule: Mapping[str, Any]) -> Any:
-    match rule:
-        case {"between": [low, high]}:
-            return (low, high)
-        case {"in": list(values)}:
-            return values
-    return Presence(rule["is"])
 
 
 def _now() -> str:

@@ -243,7 +243,7 @@ def _forks(modules: Sequence[str], folder: Path) -> Iterator[Forks]:
 @pytest.fixture(scope="session")
 def forked(needed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
     """What runs a script in a fork of one process, which has imported what questions need and opened no ledger."""
-    ledger = ["dfprivacy._ledger.ledger", "dfprivacy._ledger.joint"]
+    ledger = ["dfprivacy._ledger.ledger", "dfprivacy._ledger.accounts"]
     with _forks(["pandas", "polars", *ledger, *needed], tmp_path_factory.mktemp("forked")) as forks:
         yield forks
 

@@ -538,7 +538,7 @@ def test_tries_end(new_database, monkeypatch):
 PAIR = """
 import sys, time
 from fractions import Fraction
-from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._privacy.losses import Pure
 

@@ -571,7 +571,7 @@ def test_a_ledger_in_use_is_restored_in_one_transaction(path, tmp_path):
 
 def test_a_restore_waits_for_a_charge(path, tmp_path, monkeypatch):
     """A restore does not go between a charge and its commit."""
-    monkeypatch.setattr("dfprivacy._ledger.copies.LOCK_SECONDS", 0.05)
+    monkeypatch.setattr("dfprivacy._ledger.address.LOCK_SECONDS", 0.05)
     account = opened(path)
     backup(account.ledger, tmp_path / "backup")
 

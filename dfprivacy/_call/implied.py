@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._json import plain_json
+from dfprivacy._ledger.budget import Wanted
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 
@@ -94,7 +95,7 @@ def _about_the_same(
 
     Each with the rows that it is about; of an answer that tells of groups that of each group.
     """
-    for answer in question.target.account.newest_answers(question.mechanism.sources, _MOST):
+    for answer in question.target.account.newest_answers(Wanted(question.mechanism.sources), _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
         if kept is None or any(kept.get(name) != own.get(name) for name in _FACTS):
             continue

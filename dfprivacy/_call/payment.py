@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy._call.target import Target
-    from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.joint import JointAccount
+    from dfprivacy._ledger.accounts import Account, JointAccount
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.schema import Column

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._ledger.history import written
+from dfprivacy._ledger.budget import written
+from dfprivacy._table.conditions import Presence
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
 from dfprivacy.schema.files import read_whole
@@ -37,6 +38,7 @@ __all__ = [
     "new_file",
     "read_key",
     "read_signed",
+    "selected",
     "signed",
 ]
 
@@ -89,15 +91,7 @@ class Wanted:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {
-            "method": self.method,
-            "arguments": dict(self.arguments),
-            "where": list(self.where),
-            "columns": None if self.columns is None else list(self.columns),
-            "by": list(self.by),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-        }
+        return {name: value for name, value in vars(self).items() if name != "number"}
 
     @classmethod
     def read(cls, plain: Any, number: int) -> Wanted:
@@ -113,8 +107,10 @@ class Wanted:
                 "delta": str() | None as delta,
                 **more,
             } if not more and all(isinstance(name, str) for name in [*by, *(columns or ())]):
-                for rule in where:
-                    _check_condition(rule)
+                for condition in where:
+                    if not isinstance(condition, dict) or len(condition) != 1:
+                        raise ValueError
+                    selected(*condition.values())
                 decoded(arguments)
                 return cls(method, arguments, where, columns, by, epsilon, delta, number)
         raise ValueError
@@ -155,19 +151,15 @@ def decoded(value: Any) -> Any:
     return {key: decoded(item) for key, item in value.items()}
 
 
-def _check_condition(rule: Any) -> None:
+def selected(rule: Any) -> Any:
+    """Return what `where` takes for a rule of a condition; a `ValueError` for what `describe` never writes."""
     match rule:
-        case dict() if len(rule) == 1:
-            (bound,) = rule.values()
-            match bound:
-                case {"between": [int() | float(), int() | float()], **more} if not more:
-                    return
-                case {"in": list(values), **more} if not more and all(
-                    isinstance(value, str | int | float) for value in values
-                ):
-                    return
-                case {"is": "present" | "missing", **more} if not more:
-                    return
+        case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
+            return low, high
+        case {"in": list(found), **more} if not more and all(isinstance(each, str | int | float) for each in found):
+            return found
+        case {"is": "present" | "missing" as which, **more} if not more:
+            return Presence(which)
     raise ValueError
 
 
@@ -244,13 +236,14 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
         reason = getattr(error, "strerror", None) or str(error)
         raise ArgumentError(f"The file {path} cannot be read: {reason}.", "Check its path.") from None
     try:
-        plain = json.loads(content, object_pairs_hook=_once, parse_constant=_refused, parse_float=_finite)
+        plain = json.loads(content, object_pairs_hook=_once)
         signature = plain.pop("signature").encode()
+        wanted = _signature(plain, key).encode()
         if plain["format"] != kind:
             raise ValueError  # noqa: TRY301 - said below
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ArgumentError(f"The file {path} holds no {what} that can be read.", f"It begins: {kind}.") from None
-    if not hmac.compare_digest(signature, _signature(plain, key).encode()):
+    if not hmac.compare_digest(signature, wanted):
         raise ArgumentError(
             f"The signature of {path} is wrong: it was signed with another key, or changed since.",
             "Do not use it. Ask whom it came from.",
@@ -286,7 +279,7 @@ def _signature(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def _canonical(plain: Mapping[str, Any]) -> bytes:
-    """Write one text for one content; its format is in it, so a request is no answer."""
+    """Write one text for one content of finite numbers; its format is in it, so a request is no answer."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -295,14 +288,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs_once) < len(pairs):
         raise ValueError
     return pairs_once
-
-
-def _refused(_: str) -> Any:
-    raise ValueError
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError
-    return number

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, quoted
 

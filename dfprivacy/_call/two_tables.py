@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.replay import columns_among
 from dfprivacy._call.target import Target
-from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._measure.evaluate import union
 from dfprivacy.errors import ArgumentError, SchemaError
 

@@ -1,4 +1,4 @@
-"""Accounts: the charges to a data set's budget, and the answers that were paid for."""
+"""Accounts: the charges to a data set's budget, the shares that analysts have of it, and the answers paid for."""
 
 from __future__ import annotations
 
@@ -8,45 +8,44 @@ import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger import statements
-from dfprivacy._ledger.analysts import less_than_charged, note, share_of, shares, spend, who_asks
-from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_kept, read_steps, written
-from dfprivacy._ledger.records import (
-    charged,
-    covers,
+from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_steps, written
+from dfprivacy._ledger.names import name_key, who_asks
+from dfprivacy._ledger.remembered import newest
+from dfprivacy._ledger.tables import (
+    now,
+    read_accountant,
     read_fraction,
     read_moment,
+    read_public,
+    read_relation,
     read_spent,
     read_text,
     relation_of,
-    written_moment,
+    tables,
 )
-from dfprivacy._ledger.tables import tables
+from dfprivacy._privacy.filters import Accountant, Accounting, Spent
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
-from dfprivacy.errors import BudgetExceeded, LedgerError
+from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import Connection, Row, Select, Table
 
-    from dfprivacy._ledger.analysts import Share
-    from dfprivacy._ledger.history import Wanted
+    from dfprivacy._ledger.budget import Wanted
     from dfprivacy._ledger.ledger import Ledger
-    from dfprivacy._privacy.filters import Accountant, Spent
 
-__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "now", "tried_again"]
+__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "JointAccount", "Share", "filters", "tried_again"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_AT_ONCE = 500  # calls in one query
 TRIES = 10  # of a transaction that the server undoes for the sake of others
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
@@ -86,6 +85,14 @@ class Entry:
     epsilon: Fraction
     delta: Fraction
 
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        loss = loss_from_dict(json.loads(row.loss))
+        if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
+            raise ValueError
+        return cls(*_event(row), loss, loss.epsilon, loss.delta)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -97,6 +104,45 @@ class Answer:
     mechanism: str
     question: str | None
     release: dict[str, Any]
+
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        return cls(*_event(row), row.question, dict(json.loads(row.release)))
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of an account that one analyst may spend, and has spent.
+
+    A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of
+    one analyst. A charge has to fit into both, and both are written in one transaction. Shares are given once, as
+    budgets are, and who has none of an account that has shares cannot ask.
+
+    Names are taken at their word, from the environment or the system: a share keeps colleagues in order. It binds
+    those who cannot write the ledger, for whom a custodian asks.
+    """
+
+    id: int
+    analyst: str
+    accountant: Accountant
+    spent: Spent
+
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        accountant = read_accountant(row.accountant)
+        return cls(row.id, read_text(row.analyst), accountant, read_spent(row.spent, accountant))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The whole of it."""
+        return self.accountant.epsilon
+
+    @property
+    def remaining(self) -> Fraction:
+        """The largest epsilon that can be asked of it at once."""
+        return self.accountant.largest(self.spent)
 
 
 @dataclass(frozen=True)
@@ -146,35 +192,21 @@ class Account:
     analyst: str = field(default="", repr=False)
     request: str = field(default="", repr=False)
 
+    @classmethod
+    def read(cls, row: Row[Any], ledger: Ledger) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        accountant = read_accountant(row.accountant)
+        terms = accountant.epsilon, accountant.delta, accountant.accounting
+        if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
+            raise ValueError
+        neighbors, whose, key = read_relation(row.neighbors)
+        name, public, opened = read_text(row.name), read_public(row.public), read_moment(row.opened)
+        return cls(name, *terms, neighbors, public, opened, accountant, ledger, whose, key)
+
     @property
     def relation(self) -> str:
         """The neighbouring relation in words."""
         return relation_of(self.neighbors, self.whose)
-
-    def spent(self) -> Spent:
-        """Return what has been spent so far, by every process that shares the ledger."""
-        with self.ledger.transaction() as connection:
-            row = connection.execute(statements.account(), {"name": self.name}).one()
-        return self._spent(row)
-
-    def check(self, most: int | None = None) -> None:
-        """Hold what was spent against all charges, or so many of the newest; a `LedgerError` if it is less."""
-        with self.ledger.transaction() as connection:
-            # First: meanwhile more can be spent, never less.
-            losses = [
-                loss for loss, _ in connection.execute(statements.newest_charges(most), {"account": self.name})
-            ]
-            row = connection.execute(statements.account(), {"name": self.name}).one()
-            robbed = less_than_charged(connection, self, most)
-        with self.ledger.decoding():
-            times = [(loss_from_dict(json.loads(loss)), often) for loss, often in Counter(losses).items()]
-            least = charged(self.accountant, self.accountant.nothing, times)
-        if robbed or not covers(self._spent(row), least):
-            by = f" by {robbed[0]!r}" if robbed else ""
-            raise LedgerError(
-                f"The ledger {self.ledger.where} says that less was spent of {self.name!r}{by} than was charged.",
-                "It was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
-            )
 
     @property
     def basic_composition(self) -> bool:
@@ -186,55 +218,79 @@ class Account:
         """Whether its ledger keeps what was measured."""
         return self.ledger.keeps_measurements
 
-    def largest(self, *kind: Any) -> Fraction:
-        """Largest epsilon that the caller can spend now; see `Accountant.largest`."""
-        best = self.accountant.largest(self.spent(), *kind)
-        with self.ledger.transaction() as connection:
-            share, may = share_of(connection, self, self.asker)
-        if share is None:
-            return best if may else Fraction(0)
-        return min(best, share.accountant.largest(share.spent, *kind))
-
     @property
     def asker(self) -> str:
         """The analyst, or user, who asks."""
         return self.analyst or who_asks()
 
-    def askers(self, request: str | None = None, calls: Sequence[str] | None = None) -> dict[str, str]:
-        """Return who made each call, each of some, or each for a request, as far as it was written down."""
-        if not self.ledger.keeps_analysts:
-            return {}
-        query = statements.of("askers")
-        if request is not None:
-            query = query.where(query.selected_columns.request == request)
-        rows = self._of_calls(query, calls)
-        with self.ledger.decoding():
-            return {read_text(row.call): read_text(row.analyst) for row in rows}
-
-    def analysts(self) -> list[str]:
-        """Return who has asked."""
-        table = tables().askers
-        query = table.select().with_only_columns(table.c.analyst).where(table.c.account == self.name).distinct()
+    def spent(self) -> Spent:
+        """Return what has been spent so far, by every process that shares the ledger."""
         with self.ledger.transaction() as connection:
-            return [*connection.execute(query).scalars()] if self.ledger.keeps_analysts else []
+            return self._spent(connection)
 
-    def _of_calls(self, query: Select[Any], calls: Sequence[str] | None) -> list[Row[Any]]:
-        """Read the rows of some calls, or all."""
-        call, parts = query.selected_columns.call, [calls]
-        if calls is not None:
-            parts = [calls[at : at + _AT_ONCE] for at in range(0, len(calls), _AT_ONCE)]
-        wanted = [query if part is None else query.where(call.in_(part)) for part in parts]
+    def largest(self, *kind: Any) -> Fraction:
+        """Largest epsilon that the caller can spend now; see `Accountant.largest`."""
+        best = self.accountant.largest(self.spent(), *kind)
         with self.ledger.transaction() as connection:
-            return [row for each in wanted for row in connection.execute(each, {"account": self.name})]
-
-    def shares(self) -> list[Share]:
-        """Return what analysts may spend of it, and have spent."""
-        with self.ledger.transaction() as connection:
-            return [*shares(connection, self).values()]
+            shares = self._shares(connection)
+        share = shares.get(name_key(self.asker)) if shares else None
+        if share is None:
+            return Fraction(0) if shares else best
+        return min(best, share.accountant.largest(share.spent, *kind))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
         """Return the delta of a call that says none: the budget's in proportion."""
         return self.accountant.default_delta(epsilon)
+
+    def check(self, most: int | None = None) -> None:
+        """Hold what was spent against all charges, or so many of the newest; a `LedgerError` if it is less."""
+        with self.ledger.transaction() as connection:
+            made = self._charges(connection, most)  # first: meanwhile more can be spent, never less
+            spent, shares = self._spent(connection), self._shares(connection)
+        with self.ledger.decoding():
+            robbed = [
+                f" by {share.analyst!r}"
+                for key, share in shares.items()
+                if not _covers(share.spent, _sum(share.accountant, made, key))
+            ]
+            if not _covers(spent, _sum(self.accountant, made)):
+                robbed.append("")
+        if robbed:
+            raise LedgerError(
+                f"The ledger {self.ledger.where} says that less was spent of {self.name!r}{robbed[0]} than was "
+                "charged.",
+                "It was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
+            )
+
+    def give(self, wanted: Mapping[str, Fraction]) -> None:
+        """Add analysts with their shares; those that they have must be the same.
+
+        Who has asked before has spent what that was charged.
+        """
+        with self.ledger.transaction() as connection:
+            known = {share.analyst: share.epsilon for share in self._shares(connection).values()}
+        if known.items() >= wanted.items():  # most often nothing is new
+            return
+        with self.ledger.transaction(write=True) as connection:
+            self._spent(connection, lock=True)
+            shares, made = self._shares(connection), self._charges(connection)
+            for analyst, epsilon in wanted.items():
+                share = shares.get(name_key(analyst))
+                if share is not None and (share.analyst, share.epsilon) != (analyst, epsilon):
+                    raise AccountMismatch(
+                        f"Of the data set {self.name!r}, {share.analyst!r} has a share of epsilon = "
+                        f"{share.epsilon}, not {analyst!r} one of {epsilon}.",
+                        "Use the share that was given first.",
+                    )
+                if share is None:
+                    delta = self.delta * epsilon / self.epsilon
+                    accountant = Accountant.open(cast("Accounting", self.accounting), epsilon, delta)
+                    with self.ledger.decoding():
+                        spent = _sum(accountant, made, name_key(analyst))
+                    row = {"account": self.name, "analyst": analyst, "opened": now(), **filters(accountant, spent)}
+                    connection.execute(tables().shares.insert(), row)
+            seen = newest(connection.exec_driver_sql)
+        self.ledger.note(shares=seen.shares)
 
     @tried_again
     def charge(
@@ -273,52 +329,48 @@ class Account:
         LedgerError
             If the charge could not be committed; then nothing may be released.
         """
-        every, asker = self._in_order(also), self.asker
-        after = {}
         with self.ledger.transaction(write=True) as connection:
-            for account in every:
-                row = connection.execute(statements.account(lock=True), {"name": account.name}).one()
-                spent = account._spent(row)  # noqa: SLF001 - of our own kind
-                after[account.name] = functools.reduce(account.accountant.after, losses, spent)
-                reserved = functools.reduce(account.accountant.after, reserve, after[account.name])
-                if not (account.accountant.holds(after[account.name]) and account.accountant.holds(reserved)):
-                    raise account._exceeded(spent, [*losses, *reserve], mechanism)  # noqa: SLF001
-                account._charge_share(connection, losses, reserve, mechanism, asker)  # noqa: SLF001
-            note(connection, every, self._event(call, mechanism), self)
-            for account in every:
-                spent_now = {"whose": account.name, "spent": json.dumps(after[account.name].to_list())}
-                connection.execute(statements.set_spent("accounts"), spent_now)
-                for loss in losses:
-                    price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
-                    entry = {**account._event(call, mechanism), "loss": json.dumps(loss.to_dict()), **price}  # noqa: SLF001
-                    key = connection.execute(statements.add("charges"), entry).inserted_primary_key
-        number = int(cast("Row[Any]", key)[0])
+            for account in self._in_order(also):
+                number = account._pay(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind
         self.ledger.note(charge=number, call=call)
         return number
 
-    def _charge_share(
+    def _pay(
         self,
         connection: Connection,
         losses: Sequence[PrivacyLoss],
         reserve: Sequence[PrivacyLoss],
+        call: str,
         mechanism: str,
-        asker: str,
-    ) -> None:
-        """Charge losses to the share of who asks, if the account has shares; whatever happens then undoes it."""
-        share, may = share_of(connection, self, asker)
-        if not may:
-            raise BudgetExceeded(
-                f"{asker!r} has no share of the budget of {self.name!r}, which others have.",
-                "Ask its custodian for one: protect(..., budgets={...}).",
-            )
-        if share is None:
-            return
-        after = functools.reduce(share.accountant.after, losses, share.spent)
-        reserved = functools.reduce(share.accountant.after, reserve, after)
-        if not (share.accountant.holds(after) and share.accountant.holds(reserved)):
+        asker: Account,
+    ) -> int:
+        """Charge losses to the account and to the share of who asks; whatever is raised undoes all of it."""
+        spent, shares = self._spent(connection, lock=True), self._shares(connection)
+        rows: list[tuple[Table, Any, Accountant, Spent, str]] = [
+            (tables().accounts, self.name, self.accountant, spent, f"the data set {self.name!r}")
+        ]
+        if shares:
+            share = shares.get(name_key(asker.asker))
+            if share is None:
+                raise BudgetExceeded(
+                    f"{asker.asker!r} has no share of the budget of {self.name!r}, which others have.",
+                    "Ask its custodian for one: protect(..., budgets={...}).",
+                )
             of = f"the share that {share.analyst!r} has of the data set {self.name!r}"
-            raise _exceeded(share.accountant, share.spent, [*losses, *reserve], mechanism, of)
-        spend(connection, share, after)
+            rows.append((tables().shares, share.id, share.accountant, share.spent, of))
+        for table, number, accountant, before, of in rows:
+            after = functools.reduce(accountant.after, losses, before)
+            reserved = functools.reduce(accountant.after, reserve, after)
+            if not (accountant.holds(after) and accountant.holds(reserved)):
+                raise _exceeded(accountant, before, [*losses, *reserve], mechanism, of)
+            (key,) = table.primary_key
+            connection.execute(table.update().where(key == number).values(spent=json.dumps(after.to_list())))
+        event = self._begin(connection, call, mechanism, asker)
+        for loss in losses:
+            price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+            row = {**event, "loss": json.dumps(loss.to_dict()), **price}
+            entry = connection.execute(tables().charges.insert(), row).inserted_primary_key
+        return int(cast("Any", entry)[0])
 
     @tried_again
     def keep(
@@ -355,19 +407,21 @@ class Account:
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
         kept = [written(each) for each in measurements]
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
-            note(connection, self._in_order(also), self._event(call, mechanism), self)
             for account in self._in_order(also):  # a new row locks its account too
-                event = account._event(call, mechanism)  # noqa: SLF001 - of our own kind
-                for new, rows in ((statements.add("answers"), answers), (statements.add("measurements"), kept)):
+                event = account._begin(connection, call, mechanism, self)  # noqa: SLF001 - of our kind
+                for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
                     if rows:
-                        connection.execute(new, [{**event, **row} for row in rows])
+                        connection.execute(table.insert(), [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
         """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
-        keys = [{"account": self.name, "question": each, "key": digest(each)} for each in questions]
-        newest = [rows[-1] for rows in self.ledger.rows(statements.answers(one=True), *keys) if rows]
-        with self.ledger.decoding():
-            return _answer(*newest[0]) if newest else None
+        from sqlalchemy import bindparam
+
+        table = tables().answers
+        same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
+        wanted = [{"key": digest(each), "question": each} for each in questions]
+        found = self.ledger.read(_newest_first(self.of(table).where(*same), table, 1), Answer.read, wanted)
+        return found[0] if found else None
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
@@ -384,128 +438,255 @@ class Account:
         dict of (str, str) to list of KeptMeasurement
             Oldest first, without their values; see `steps`.
         """
-        if not self.ledger.keeps_measurements:
-            return {}
-        wanted = [{"account": self.name, "private": int(private), "key": key} for key in dict.fromkeys(keys)]
+        from sqlalchemy import bindparam
+
+        table = tables().measurements
+        columns = ("description_sha256", "noise", "id", "at", "scale", "grid", "call")
+        query = self.of(table).with_only_columns(*(table.c[name] for name in columns))
+        query = query.where(table.c.private == int(private), table.c.description_sha256 == bindparam("key"))
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
-        with self.ledger.decoding():
-            for rows in self.ledger.rows(statements.measurements(), *wanted):
-                for of, noise, *rest in rows:
-                    measurements.setdefault((of, noise), []).append(read_kept(noise, *rest))
+        wanted = [{"key": key} for key in dict.fromkeys(keys)]
+        for key, kept in self.ledger.read(
+            query, lambda row: (row.description_sha256, KeptMeasurement.read(row)), wanted
+        ):
+            measurements.setdefault((key, kept.noise), []).append(kept)
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
-        (rows,) = self.ledger.rows(statements.steps(), {"account": self.name, "number": kept.id})
+        table = tables().measurements
+        query = self.of(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
         with self.ledger.decoding():
-            return read_steps(rows[0][0])
+            return self.ledger.read(query, lambda row: read_steps(row.steps))[0]
 
-    def answers(self, calls: Sequence[str] | None = None) -> list[Answer]:
+    def of(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
+        """Select what belongs to the account, or to some calls, oldest first."""
+        query = table.select().where(table.c.account == self.name).order_by(table.c.id)
+        return query if calls is None else query.where(table.c.call.in_(calls))
+
+    def entries(self, calls: Select[Any] | None = None) -> list[Entry]:
+        """Return every charge, or those of some calls, oldest first."""
+        return self.ledger.read(self.of(tables().charges, calls), Entry.read)
+
+    def answers(self, calls: Select[Any] | None = None) -> list[Answer]:
         """Return every answer kept, or those of some calls, oldest first."""
-        rows = self._of_calls(statements.answers(one=False), calls)
-        with self.ledger.decoding():
-            return [_answer(*tuple(row)) for row in rows]
+        return self.ledger.read(self.of(tables().answers, calls), Answer.read)
 
-    def charged(self) -> Fraction:
-        """Return the sum of the epsilons that were charged."""
-        from sqlalchemy import func
-
-        table = tables().charges
-        query = table.select().where(table.c.account == self.name).group_by(table.c.epsilon)
-        query = query.with_only_columns(table.c.epsilon, func.count())
-        with self.ledger.transaction() as connection, self.ledger.decoding():
-            return sum((read_fraction(each) * often for each, often in connection.execute(query)), Fraction(0))
+    def newest_answers(self, wanted: Wanted, most: int, skipped: int = 0) -> list[Answer]:
+        """Return the newest answers among the calls that are wanted, some skipped, newest first."""
+        table = tables().answers
+        query = _newest_first(wanted.of(self, table), table, most).offset(skipped)
+        return self.ledger.read(query, Answer.read)
 
     def count(self, kind: Literal["charges", "answers"], wanted: Wanted) -> int:
         """Return how many charges or answers there are among the calls that are wanted."""
         from sqlalchemy import func
 
         table = tables().charges if kind == "charges" else tables().answers
-        query = wanted.of(table.select().with_only_columns(func.count()).select_from(table), table, self)
-        with self.ledger.transaction() as connection:
-            return int(connection.execute(query).scalar_one())
+        query = wanted.of(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
+        return self.ledger.read(query, lambda row: int(row[0]))[0]
 
-    def page(self, wanted: Wanted, skipped: int, most: int) -> list[Answer]:
-        """Return the newest answers among the calls that are wanted, some skipped, newest first."""
-        table = tables().answers
-        query = wanted.of(statements.answers(one=False), table, self).order_by(None).order_by(table.c.id.desc())
-        query = query.offset(skipped).limit(most)
-        with self.ledger.transaction() as connection, self.ledger.decoding():
-            return [_answer(*tuple(row)) for row in connection.execute(query, {"account": self.name})]
+    def charged(self) -> Fraction:
+        """Return the sum of the epsilons that were charged."""
+        from sqlalchemy import func
 
-    def newest_answers(self, mechanisms: tuple[str, ...], most: int) -> list[Answer]:
-        """Return the newest answers of some mechanisms, so many at most, newest first."""
-        (rows,) = self.ledger.rows(statements.newest_answers(mechanisms, most), {"account": self.name})
+        epsilon = tables().charges.c.epsilon
+        query = self.of(tables().charges).with_only_columns(epsilon, func.count().label("times"))
+        sums = self.ledger.read(
+            query.order_by(None).group_by(epsilon), lambda row: read_fraction(row.epsilon) * int(row.times)
+        )
+        return sum(sums, Fraction(0))
+
+    def askers(self, request: str | None = None, calls: Select[Any] | None = None) -> dict[str, str]:
+        """Return who made each call, each of some, or each for a request, as far as it was written down."""
+        table = tables().askers
+        query = self.of(table, calls)
+        query = query if request is None else query.where(table.c.request == request)
+        return dict(self.ledger.read(query, lambda row: (read_text(row.call), read_text(row.analyst))))
+
+    def shares(self) -> list[Share]:
+        """Return what analysts may spend of it, and have spent."""
+        return self.ledger.read(self.of(tables().shares), Share.read)
+
+    def _shares(self, connection: Connection) -> dict[str, Share]:
+        """Read the shares by the key of the analyst's name."""
+        rows = connection.execute(self.of(tables().shares)).all() if self.ledger.keeps_analysts else ()
         with self.ledger.decoding():
-            return [_answer(*tuple(row)) for row in rows]
+            return {name_key(share.analyst): share for share in map(Share.read, rows)}
 
-    def entries(self, calls: Sequence[str] | None = None) -> list[Entry]:
-        """Return every charge, or those of some calls, oldest first."""
-        rows = self._of_calls(statements.of("charges"), calls)
+    def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
+        """Read what was spent; with `lock`, a server lets nobody else write the account meanwhile."""
+        table = tables().accounts
+        query = table.select().where(table.c.name == self.name)
+        row = connection.execute(query.with_for_update() if lock else query).one()
         with self.ledger.decoding():
-            return [_entry(row) for row in rows]
+            return read_spent(row.spent, self.accountant)
+
+    def _charges(self, connection: Connection, most: int | None = None) -> Counter[tuple[str, str]]:
+        """Count all charges, or so many of the newest, by their loss and the key of the name of who asked."""
+        charges, askers = tables().charges, tables().askers
+        query = _newest_first(self.of(charges), charges, most).with_only_columns(charges.c.loss, charges.c.call)
+        rows, asked = connection.execute(query).all(), {}
+        if self.ledger.keeps_analysts:
+            calls = None if most is None else query.with_only_columns(charges.c.call)
+            asked = {row.call: row.analyst for row in connection.execute(self.of(askers, calls))}
+        with self.ledger.decoding():
+            return Counter((row.loss, name_key(read_text(asked.get(row.call, "")))) for row in rows)
+
+    def _begin(self, connection: Connection, call: str, mechanism: str, asker: Account) -> dict[str, str]:
+        """Write down who makes a call, and for which request, once; return what every row of the call says."""
+        table = tables().askers
+        event = {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
+        if connection.execute(self.of(table).where(table.c.call == call)).first() is None:
+            asks = {"analyst": asker.asker, "request": asker.request or None}
+            connection.execute(table.insert(), {**event, **asks})
+        return event
 
     def _in_order(self, also: Sequence[Account]) -> list[Account]:
         """Return the accounts in the one order in which every transaction locks them: none waits in a circle."""
         return sorted([self, *also], key=lambda account: account.name)
 
-    def _event(self, call: str, mechanism: str) -> dict[str, str]:
-        return {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
 
-    def _spent(self, row: Row[Any]) -> Spent:
-        with self.ledger.decoding():
-            return read_spent(row.spent, self.accountant)
+@dataclass(frozen=True)
+class JointAccount:
+    """The accounts of two data sets that are asked together.
 
-    def _exceeded(self, spent: Spent, losses: list[PrivacyLoss], mechanism: str) -> BudgetExceeded:
-        return _exceeded(self.accountant, spent, losses, mechanism, f"the data set {self.name!r}")
+    What is released is charged to both, in one transaction of the ledger that holds them: a person is in one of the
+    data sets, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
+    account finds it again, for the question names the second.
 
+    Parameters
+    ----------
+    first, second : Account
+        Two accounts of one ledger.
 
-def _exceeded(
-    accountant: Accountant, spent: Spent, losses: list[PrivacyLoss], mechanism: str, of: str
-) -> BudgetExceeded:
-    """Describe what a budget could pay in place of what it cannot."""
-    epsilon = _shown(sum((loss.epsilon for loss in losses), Fraction()))
-    delta = _shown(sum((loss.delta for loss in losses), Fraction()))
-    refusal = f"{mechanism} asks for epsilon = {epsilon}, delta = {delta} of {of}, where"
-    again = "a question that was answered before can be asked again at no charge."
-    if not any(loss.delta for loss in losses):
-        pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
-        most = _shown(accountant.largest(spent, "pure" if pure else "laplace"))
-        return BudgetExceeded(
-            f"{refusal} at most epsilon = {most} is left.",
-            f"Ask for less; {again}",
-        )
-    gaussian = all(isinstance(loss, Gaussian) for loss in losses)
-    kind: Literal["gaussian", "approximate"] = "gaussian" if gaussian else "approximate"
-    left = accountant.largest(spent, kind)
-    same = accountant.largest(spent, kind, sum((loss.delta for loss in losses), Fraction()))
-    share = _shown(accountant.default_delta(left))
-    return BudgetExceeded(
-        f"{refusal} at most epsilon = {_shown(same)} is left at this delta, or epsilon = {_shown(left)} at that of "
-        f"delta=None, {share}.",
-        f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
-    )
+    Raises
+    ------
+    ArgumentError
+        If they are the same, or in different ledgers, which no transaction could charge together.
+    """
 
+    first: Account
+    second: Account
 
-def _entry(row: Row[Any]) -> Entry:
-    loss = loss_from_dict(json.loads(row.loss))
-    entry = Entry(*_event(row), loss, read_fraction(row.epsilon), read_fraction(row.delta))
-    if (entry.epsilon, entry.delta) != (loss.epsilon, loss.delta):
-        raise ValueError
-    return entry
+    def __post_init__(self) -> None:
+        if self.first.ledger.where != self.second.ledger.where:
+            raise ArgumentError(
+                f"The accounts {self.first.name!r} and {self.second.name!r} are in two ledgers, "
+                f"{self.first.ledger.where} and {self.second.ledger.where}, which cannot be charged together.",
+                "Protect both data sets with the same ledger=.",
+            )
+        if self.first.name == self.second.name:
+            raise ArgumentError(
+                f"Both views are of the data set {self.first.name!r}.",
+                "Compare two groups of one view by a column: by=.",
+            )
 
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.first.name} and {self.second.name}"
 
-def _answer(number: Any, call: Any, at: Any, mechanism: Any, question: Any, release: Any) -> Answer:
-    event = number, read_text(call), read_moment(at), read_text(mechanism)
-    return Answer(*event, question, dict(json.loads(release)))
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on both."""
+        return self.first.basic_composition and self.second.basic_composition
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether the ledger of both keeps what was measured."""
+        return self.first.keeps_measurements
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Largest epsilon that both can pay now."""
+        return min(self.first.largest(*kind), self.second.largest(*kind))
+
+    def default_delta(self, epsilon: Fraction) -> Fraction:
+        """Return the smaller of the two deltas in proportion."""
+        return min(self.first.default_delta(epsilon), self.second.default_delta(epsilon))
+
+    def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, reserve: Sequence[PrivacyLoss] = ()) -> int:
+        """Charge losses to both, or to neither; see `Account.charge`."""
+        return self.first.charge(*losses, call=call, mechanism=mechanism, reserve=reserve, also=[self.second])
+
+    def answer(self, *questions: str) -> Answer | None:
+        """Return the newest answer to the first of some questions that has one, or None."""
+        return self.first.answer(*questions)
+
+    def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return what is kept of measurements of both; a description names them, so the first account knows."""
+        return self.first.measurements(keys, private=private)
+
+    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+        """Return the noisy values of a measurement."""
+        return self.first.steps(kept)
+
+    def keep(self, **what: Any) -> None:
+        """Keep an answer, and what it was concluded from, under both; see `Account.keep`."""
+        self.first.keep(**what, also=[self.second])
 
 
 def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
     return row.id, read_text(row.call), read_moment(row.at), read_text(row.mechanism)
 
 
-def now() -> str:
-    return written_moment(datetime.now(UTC))
+def filters(accountant: Accountant, spent: Spent) -> dict[str, str]:
+    """Write filters, and what was spent of them."""
+    return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
+
+
+def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[Any]:
+    """Select so many of the newest rows of a table, newest first."""
+    return query.order_by(None).order_by(table.c.id.desc()).limit(most)
+
+
+def _sum(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
+    """Add up charges, or those of one analyst; in any order, for sums are whole numbers."""
+    counts = list(accountant.nothing.counts)
+    for (loss, by), times in made.items():
+        if analyst in {None, by}:
+            each = accountant.after(accountant.nothing, loss_from_dict(json.loads(loss))).counts
+            counts = [
+                None if sum_ is None or one is None else sum_ + times * one
+                for sum_, one in zip(counts, each, strict=True)
+            ]
+    return Spent(tuple(counts))
+
+
+def _covers(spent: Spent, least: Spent) -> bool:
+    """Return whether no sum of `spent` is less than that of `least`.
+
+    Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
+    bits: 2 to the minus 30 of a sum is let pass.
+    """
+    return all(
+        have is None or (want is not None and have + (have >> 30) >= want)
+        for have, want in zip(spent.counts, least.counts, strict=True)
+    )
+
+
+def _exceeded(
+    accountant: Accountant, spent: Spent, losses: Sequence[PrivacyLoss], mechanism: str, of: str
+) -> BudgetExceeded:
+    """Describe what a budget could pay in place of what it cannot."""
+    epsilon = sum((each.epsilon for each in losses), Fraction())
+    delta = sum((each.delta for each in losses), Fraction())
+    refusal = f"{mechanism} asks for epsilon = {_shown(epsilon)}, delta = {_shown(delta)} of {of}, where"
+    again = "a question that was answered before can be asked again at no charge."
+    if not delta:
+        pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
+        most = _shown(accountant.largest(spent, "pure" if pure else "laplace"))
+        return BudgetExceeded(f"{refusal} at most epsilon = {most} is left.", f"Ask for less; {again}")
+    kind: Literal["gaussian", "approximate"] = "approximate"
+    if all(isinstance(loss, Gaussian) for loss in losses):
+        kind = "gaussian"
+    left = accountant.largest(spent, kind)
+    same = accountant.largest(spent, kind, delta)
+    return BudgetExceeded(
+        f"{refusal} at most epsilon = {_shown(same)} is left at this delta, or epsilon = {_shown(left)} at that of "
+        f"delta=None, {_shown(accountant.default_delta(left))}.",
+        f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
+    )
 
 
 def _shown(number: Fraction) -> str:

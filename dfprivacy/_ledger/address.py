@@ -1,9 +1,10 @@
-"""Where a ledger is, and how it is reached."""
+"""Where a ledger is, how it is reached, and copies of its file, made by SQLite itself while the file is in use."""
 
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+import sqlite3
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -12,7 +13,7 @@ from dfprivacy import _forks as forks
 from dfprivacy.errors import LedgerError, MissingDependency
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    import sqlite3
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from sqlalchemy import URL, Connection, Engine
@@ -22,11 +23,15 @@ __all__ = [
     "LOCK_SECONDS",
     "MEMORY",
     "begin",
+    "connect",
+    "copied",
     "engine_of",
     "file_of",
     "place",
     "readable",
+    "sync",
     "turn_of",
+    "uri",
 ]
 
 LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait for seconds
@@ -146,3 +151,45 @@ def begin(connection: Connection, *, write: bool) -> None:
             "SELECT set_config('synchronous_commit', 'on', true), "
             f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
         )
+
+
+@contextmanager
+def copied(source: Path, beside: Path) -> Iterator[Path]:
+    """Copy a SQLite file, with what was written ahead and its mode, to a passing name; it is on the disk."""
+    new = beside.with_name(f"{beside.name}.{os.getpid()}.copy")
+    try:
+        new.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        new.chmod(source.stat().st_mode & 0o777)
+        with closing(connect(source, mode="ro")) as old, closing(connect(new, mode="rw")) as copy:
+            old.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+                raise sqlite3.DatabaseError("it is damaged")
+        sync(new)
+        yield new
+    finally:
+        for more in ("", "-wal", "-shm", "-journal"):
+            new.with_name(new.name + more).unlink(missing_ok=True)
+
+
+def uri(path: Path, mode: str) -> str:
+    """Write the address of a SQLite file."""
+    return f"file:{quote(str(path))}?mode={mode}"
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open a SQLite file, in a turn."""
+    opened: sqlite3.Connection = sqlite3.connect(uri(path, mode), uri=True, **{**_CONNECT, "timeout": LOCK_SECONDS})
+    return opened
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows has no such wait
+        return
+    file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger.accounts import now
-from dfprivacy._ledger.address import place
-from dfprivacy._ledger.copies import address, connect, copied, sync
+from dfprivacy._ledger.address import connect, copied, place, sync, uri
 from dfprivacy._ledger.ledger import Ledger, open_ledger
 from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
+from dfprivacy._ledger.tables import now, tables
 from dfprivacy.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["backup", "forget", "restore"]
-
-_TABLES = ("records", "shares", "askers", "measurements", "answers", "charges", "accounts", "ledger")
 
 
 def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
@@ -154,7 +151,7 @@ def forget(where: str | os.PathLike[str]) -> bool:
     with _errors(f"The ledger {where} cannot be given up"), forks.turn():
         if not memory.lost and _works(path):
             with closing(connect(path, mode="ro")) as live:
-                complete = not any(lacks(live.execute, each) for each in known if each.ledger)
+                complete = not any(lacks(live.execute, each) for each in known)
             if complete:
                 raise LedgerError(
                     f"The ledger {where} is there, with all that is remembered of it.",
@@ -172,14 +169,15 @@ def _exchange(new: Path, path: Path) -> None:
     Ledger(place(path), str(path), passing=True).close()  # an older one gets the tables of today
     with closing(connect(path, mode="rw")) as live, closing(connect(new, mode="ro")) as copy:
         live.execute("PRAGMA synchronous = FULL")
-        live.execute("ATTACH ? AS new", [address(new, "ro")])
+        live.execute("ATTACH ? AS new", [uri(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
         seen = newest(live.execute)
         _refuse_less(copy, [seen] if seen.charge or seen.shares else [], path)
-        for table in _TABLES:
-            live.execute(f"DELETE FROM main.{table}")  # noqa: S608 - names of ours
-        for table in reversed(_TABLES):
-            live.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
+        names = [table.name for table in tables().metadata.sorted_tables]  # what others refer to first
+        for name in reversed(names):
+            live.execute(f"DELETE FROM main.{name}")  # noqa: S608 - names of ours
+        for name in names:
+            live.execute(f"INSERT INTO main.{name} SELECT * FROM new.{name}")  # noqa: S608
         live.execute("COMMIT")
 
 
@@ -192,7 +190,7 @@ def _refuse_damage(copy: Path) -> None:
 
 
 def _refuse_less(copy: sqlite3.Connection, known: Iterable[Seen], path: Path) -> None:
-    if any(lacks(copy.execute, each) for each in known if each.ledger):
+    if any(lacks(copy.execute, each) for each in known):
         raise LedgerError(
             f"To restore this backup would lower what was spent in the ledger {path}: charges or shares that were "
             "seen there are not in it.",

@@ -1,26 +1,32 @@
-"""Budgets and lists of releases, as people see them."""
+"""Budgets, calls and releases of an account, as people see them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._ledger.history import PAGE, Wanted, calls_by
-from dfprivacy.errors import ArgumentError, trimmed
+from dfprivacy import _words
+from dfprivacy._ledger.names import name_key
+from dfprivacy._ledger.tables import read_moment, read_text, tables, written_moment
+from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
 from dfprivacy.tidy import frame_of
 
 if TYPE_CHECKING:
-    import datetime as dt
+    from sqlalchemy import Select, Table
 
-    from dfprivacy._ledger.accounts import Account, Answer
-    from dfprivacy._ledger.analysts import Share
-    from dfprivacy._ledger.history import CallRecord
+    from dfprivacy._ledger.accounts import Account, Answer, Entry
     from dfprivacy._ledger.ledger import Ledger
 
-__all__ = ["Budget", "Releases", "questions_grid"]
+__all__ = ["PAGE", "Budget", "CallRecord", "Releases", "Wanted", "calls_of", "questions_grid", "written"]
+
+PAGE = 50
+"""Calls or answers that are read, or shown, at once."""
 
 _BAR = 20
 _WIDE = 1000  # characters: a question is shown in full
@@ -63,27 +69,35 @@ class Budget:
             "spent": str(self.spent),
             "remaining": str(self.remaining),
             "used": self._used,
-            "shares": {share.analyst: _of_share(share) for share in account.shares()},
+            "shares": {
+                each.analyst: {
+                    "epsilon": str(each.epsilon),
+                    "delta": str(each.accountant.delta),
+                    "remaining": str(each.remaining),
+                }
+                for each in account.shares()
+            },
         }
+
+    def _spent(self) -> str:
+        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        return f"{float(self.spent):g} of {total}"
 
     def __repr__(self) -> str:
         filled = round(_BAR * self._used)
-        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
         rest = f"{float(self.remaining):g} left" if self.remaining else "nothing is left"
-        bar = "█" * filled + "░" * (_BAR - filled)
-        return f"budget {bar} spent {float(self.spent):g} of {total}; {rest}"
+        return f"budget {'█' * filled}{'░' * (_BAR - filled)} spent {self._spent()}; {rest}"
 
     def _repr_html_(self) -> str:
-        account = self._account
-        meter = f'<meter min="0" max="1" value="{self._used:.4f}" aria-label="budget used"></meter>'
-        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
         facts = [
-            ("spent", f"epsilon {float(self.spent):g} of {total}"),
+            ("spent", f"epsilon {self._spent()}"),
             ("left", f"epsilon {float(self.remaining):g}" if self.remaining else "nothing"),
-            ("accounting", account.accounting),
-            ("neighbors", account.relation),
+            ("accounting", self._account.accounting),
+            ("neighbors", self._account.relation),
         ]
-        return f"{Grid((), facts).html(f'Budget of {account.name!r}')}{meter} {escaped(f'{self._used:.0%} used')}"
+        meter = f'<meter min="0" max="1" value="{self._used:.4f}" aria-label="budget used"></meter>'
+        table = Grid((), facts).html(f"Budget of {self._account.name!r}")
+        return f"{table}{meter} {escaped(f'{self._used:.0%} used')}"
 
 
 class Releases(Sequence[Release]):
@@ -141,7 +155,7 @@ class Releases(Sequence[Release]):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
-        return [each.to_dict() for each in calls_by(self._account, self._page(0, len(self)))]
+        return [each.to_dict() for each in calls_of(self._account, self._wanted, answered=True)]
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
@@ -167,7 +181,7 @@ class Releases(Sequence[Release]):
                     "epsilon": float(each.epsilon),
                     "delta": float(each.delta),
                 }
-                for each in calls_by(self._account, self._page(0, len(self)))
+                for each in calls_of(self._account, self._wanted, answered=True)
             ]
         return frame_of(rows, self._library if library is None else library)
 
@@ -175,7 +189,7 @@ class Releases(Sequence[Release]):
         """Read some answers by their places, oldest first."""
         count = len(self)
         stop = min(stop, count)
-        return self._account.page(self._wanted, count - stop, stop - start)[::-1]
+        return self._account.newest_answers(self._wanted, stop - start, count - stop)[::-1]
 
     @overload
     def __getitem__(self, index: int) -> Release: ...
@@ -210,7 +224,7 @@ class Releases(Sequence[Release]):
         """Write how many there are, and a table of the last."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
-        last = calls_by(self._account, self._page(max(0, count - PAGE), count))
+        last = calls_of(self._account, self._wanted, PAGE, answered=True)
         heading += f", of which the last {PAGE}" if count > PAGE else ""
         return heading, questions_grid(last, self._account.ledger)
 
@@ -236,11 +250,6 @@ def _price(call: CallRecord) -> str:
     return price if call.answered else f"{price}, not answered"
 
 
-def _of_share(share: Share) -> dict[str, str]:
-    remaining = share.accountant.largest(share.spent)
-    return {"epsilon": str(share.epsilon), "delta": str(share.accountant.delta), "remaining": str(remaining)}
-
-
 def _read(answer: Answer) -> Release:
     """Convert a stored answer to a release."""
     try:
@@ -249,3 +258,169 @@ def _read(answer: Answer) -> Release:
         numbers = {name: value for name, value in answer.release.items() if name not in {"type", "privacy"}}
         plain = Value(value=None).to_dict()
         return Release.from_dict({**plain, "value": numbers, "privacy": answer.release.get("privacy")})
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """One call: what was asked, who asked, and what became of it.
+
+    Attributes
+    ----------
+    call : str
+        Its number in the ledger.
+    at : datetime
+        When it was first charged, or answered, in UTC.
+    analyst : str
+        Who asked; empty if nobody wrote it down, as in ledgers of older versions.
+    method : str
+        The method.
+    question : mapping or None
+        The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
+        could not be written down, or the call failed.
+    text, brief : str
+        The question as one would type it, with all arguments that are not None, and of which rows; and in one line,
+        as it was typed if the answer says so, what is long cut short.
+    charges : sequence of Entry
+        What was charged.
+    reused : int
+        How many of its measurements were in the ledger already.
+    answered : bool
+        Whether it was answered: what fails after it has measured stays charged.
+    """
+
+    call: str
+    at: dt.datetime
+    analyst: str
+    method: str
+    question: Mapping[str, Any] | None
+    text: str
+    brief: str
+    charges: Sequence[Entry]
+    reused: int
+    answered: bool
+
+    @property
+    def epsilon(self) -> Fraction:
+        """All epsilon that was charged."""
+        return sum((each.epsilon for each in self.charges), Fraction(0))
+
+    @property
+    def delta(self) -> Fraction:
+        """All delta that was charged."""
+        return sum((each.delta for each in self.charges), Fraction(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain JSON values; prices as exact strings."""
+        return {
+            "at": self.at.isoformat(timespec="seconds"),
+            "analyst": self.analyst,
+            "method": self.method,
+            "asked": self.text,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "reused": self.reused,
+            "answered": self.answered,
+            "call": self.call,
+            "question": self.question,
+        }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which calls are wanted: of a method or several, an analyst, and a time; ``until`` a day is until its end.
+
+    Raises
+    ------
+    ArgumentError
+        If a date is none.
+    """
+
+    method: str | tuple[str, ...] | None = None
+    analyst: str | None = None
+    since: str | dt.date | None = None
+    until: str | dt.date | None = None
+    _moments: list[str | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        days = (("since", self.since), ("until", self.until))
+        object.__setattr__(self, "_moments", [None if day is None else _moment(name, day) for name, day in days])
+
+    def of(self, account: Account, table: Table) -> Select[Any]:
+        """Select these calls of an account among the rows of a table, oldest first."""
+        query, (first, last) = account.of(table), self._moments
+        if self.method is not None:
+            methods = [self.method] if isinstance(self.method, str) else self.method
+            query = query.where(table.c.mechanism.in_(methods))
+        query = query if first is None else query.where(table.c.at >= first)
+        query = query if last is None else query.where(table.c.at <= last)
+        if self.analyst is None:
+            return query
+        asked = tables().askers
+        names = account.of(asked).with_only_columns(asked.c.analyst).order_by(None).distinct()
+        every = account.ledger.read(names, lambda row: read_text(row.analyst))
+        same = [name for name in every if name_key(name) == name_key(self.analyst)]
+        calls = account.of(asked).with_only_columns(asked.c.call).where(asked.c.analyst.in_(same))
+        return query.where(table.c.call.in_(calls))
+
+
+def calls_of(
+    account: Account, wanted: Wanted, last: int | None = None, *, answered: bool = False
+) -> list[CallRecord]:
+    """Read the calls of an account, the last of them, or those that were answered; oldest first."""
+    every = tables()
+    # An older ledger has no calls but in its charges.
+    table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges
+    query = wanted.of(account, table)
+    found = query.with_only_columns(table.c.id, table.c.call, table.c.at, table.c.mechanism).order_by(None)
+    rows = account.ledger.read(found.order_by(table.c.id.desc()).limit(last), tuple)[::-1]
+    if not rows:
+        return []
+    these = query.with_only_columns(table.c.call).where(table.c.id >= rows[0][0]).order_by(None)
+    answers, askers = {each.call: each for each in account.answers(these)}, account.askers(calls=these)
+    charges: dict[str, list[Entry]] = {}
+    for entry in account.entries(these):
+        charges.setdefault(entry.call, []).append(entry)
+    first = {call: (at, method) for _, call, at, method in reversed(rows)}  # of several charges the oldest
+    with account.ledger.decoding():
+        return [
+            _record(call, at, method, askers.get(call, ""), charges.get(call, ()), answers.get(call))
+            for call, (at, method) in reversed(first.items())
+        ]
+
+
+def _record(
+    call: str, at: str, method: str, analyst: str, charges: Sequence[Entry], answer: Answer | None
+) -> CallRecord:
+    question = None if answer is None or answer.question is None else dict(json.loads(answer.question))
+    text = f"{method}(...)" if question is None else written(question)
+    privacy = {} if answer is None else answer.release.get("privacy") or {}
+    where = " and ".join(map(str, privacy.get("where", ())))
+    typed = str(privacy.get("question", "")) + (f" where {where}" if where else "")
+    reused = sum(bool(noise.get("reused")) for noise in privacy.get("noise", ()))
+    about = read_moment(at), analyst, read_text(method), question, text, typed or text
+    return CallRecord(call, *about, charges, reused, answered=answer is not None)
+
+
+def written(question: Mapping[str, Any]) -> str:
+    """Write a question that the ledger keeps as one would type it."""
+    given = {name: value for name, value in question["arguments"].items() if value is not None}
+    sentence = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
+    where = [_words.condition(each) for each in question.get("where", ())]
+    by = question.get("group_by") or []
+    sentence += f" where {' and '.join(where)}" if where else ""
+    return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
+
+
+def _moment(name: str, given: object) -> str:
+    """Read a moment, or a day: its end for ``until``, else its beginning; in UTC unless it says otherwise."""
+    try:
+        moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        moment = None
+    day = isinstance(given, str) and len(given) <= len("2000-01-01")
+    if isinstance(moment, dt.datetime) and not day:
+        return written_moment(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
+    if isinstance(moment, dt.date):
+        time = dt.time.max if name == "until" else dt.time.min
+        return written_moment(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
+    raise ArgumentError(f"{name}{quoted(given)} is no date.", "For example 2026-01-31.")

@@ -16,53 +16,70 @@ import json
 import os
 import secrets
 import sqlite3
+from collections import defaultdict
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger import analysts, statements
-from dfprivacy._ledger.accounts import Account, ChargeStandsError, now, tried_again
+from dfprivacy._ledger.accounts import Account, ChargeStandsError, filters, tried_again
 from dfprivacy._ledger.address import (
     ELSEWHERE,
     MEMORY,
     begin,
+    copied,
     engine_of,
     file_of,
     place,
     readable,
+    sync,
     turn_of,
 )
-from dfprivacy._ledger.copies import copied, sync
 from dfprivacy._ledger.measurements import digest
-from dfprivacy._ledger.names import has_invisible, look_alikes, name_key
-from dfprivacy._ledger.records import (
+from dfprivacy._ledger.names import LENGTH, checked_name, has_invisible, name_key
+from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
+from dfprivacy._ledger.tables import (
     KEY_BYTES,
-    Record,
-    read_accountant,
-    read_fraction,
+    SCHEMA_VERSION,
+    definitions,
+    now,
     read_moment,
-    read_public,
-    read_relation,
     read_text,
     relation_of,
+    tables,
     written_relation,
 )
-from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
-from dfprivacy._ledger.tables import NAME_LENGTH, SCHEMA_VERSION, tables
 from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
     from fractions import Fraction
 
-    from sqlalchemy import URL, Connection, Engine, Row, Select
+    from sqlalchemy import URL, Connection, Engine, Row, Select, Table
 
-__all__ = ["Ledger", "ledger_file", "open_ledger"]
+__all__ = ["Ledger", "Record", "ledger_file", "open_ledger"]
 
+T = TypeVar("T")
 _NEWEST = 1000
 """Charges that are held against what was spent when an account is opened."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """An event in the life of a ledger: made, found, forgotten, restored, or a key that belongs to an analyst."""
+
+    at: datetime
+    event: str
+    subject: str
+    value: str
+
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        return cls(read_moment(row.at), *map(read_text, row[2:]))
 
 
 class Ledger:
@@ -76,17 +93,15 @@ class Ledger:
         Its file, without symbolic links; None where there is none.
     memory : Memory or None
         How far it had come when it was last seen here; None for the ledger in memory, and for a passing copy.
-    keeps_measurements, keeps_analysts : bool
-        False for a ledger of an older dfprivacy that could not be brought up to date.
+    schema : int
+        The version of its tables: an older one if they could not be brought up to date.
     """
 
-    keeps_measurements = True
-    keeps_analysts = True
+    schema = SCHEMA_VERSION
 
     def __init__(self, url: URL, where: str, *, passing: bool = False) -> None:
         self.where = where
         self._id = ""
-        self._outdated = False
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
         file = file_of(url)
@@ -98,6 +113,16 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.where!r})"
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether it keeps what was measured."""
+        return self.schema > 1
+
+    @property
+    def keeps_analysts(self) -> bool:
+        """Whether it keeps who asks, and what shares analysts have."""
+        return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
 
     def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
         # A copy in another process opens the same place. A password stays here: there it comes from the driver.
@@ -147,73 +172,64 @@ class Ledger:
         LedgerError
             If less was spent of the account than its charges add up to.
         """
-        if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH:
+        if not name.strip() or not name.isprintable() or len(name) > LENGTH:
             raise ArgumentError(
                 "The data set's name is not a short line of text.",
-                f"Use 1 to {NAME_LENGTH} printable characters.",
+                f"Use 1 to {LENGTH} printable characters.",
             )
         accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
+        if not (known := self._named(name)):
+            self._add(
+                name=name,
+                epsilon=str(epsilon),
+                delta=str(delta),
+                accounting=accountant.accounting,
+                neighbors=written_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
+                public=json.dumps(public),
+                opened=now(),
+                **filters(accountant, accountant.nothing),
+            )
+            known = self._named(name)
+        account = known[0]
         terms = {
-            "epsilon": str(epsilon),
-            "delta": str(delta),
-            "accounting": accountant.accounting,
-            "neighbors": written_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
-            "public": json.dumps(public),
+            "epsilon": (account.epsilon, epsilon),
+            "delta": (account.delta, delta),
+            "accounting": (account.accounting, accountant.accounting),
+            "neighbors": (account.relation, relation_of(neighbors, whose)),
+            "public": ([*account.public], [*public]),
         }
-        row = self._known(name) or self._opened(
-            name,
-            **terms,
-            accountant=json.dumps(accountant.to_dict()),
-            spent=json.dumps(accountant.nothing.to_list()),
-            opened=now(),
-        )
-        account = self._account(row)
-        terms["neighbors"] = relation_of(neighbors, whose)  # without the key, which was made when it was opened
-        stored = {**{term: getattr(row, term) for term in terms}, "neighbors": account.relation}
-        differ = [f"{term} = {stored[term]}, not {terms[term]}" for term in terms if stored[term] != terms[term]]
+        differ = [f"{term} = {one}, not {two}" for term, (one, two) in terms.items() if one != two]
         if differ:
             raise AccountMismatch(
                 f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
                 "Use the terms it was given first, or give another data set another name.",
             )
         if shares:
-            self._give(account, shares)
+            account.give(shares)
         account.check(_NEWEST)
         return account
 
-    def _give(self, account: Account, shares: Mapping[str, Fraction]) -> None:
-        with self.transaction() as connection:  # most often nothing is new
-            known = {share.analyst: share.epsilon for share in analysts.shares(connection, account).values()}
-        if known.items() >= shares.items():
-            return
-        with self.transaction(write=True) as connection:
-            connection.execute(statements.account(lock=True), {"name": account.name})
-            analysts.give(connection, account, shares, now())
-            seen = newest(connection.exec_driver_sql)
-        self.note(shares=seen.shares)
+    def _named(self, name: str) -> list[Account]:
+        """Read the account of a name, if there is one."""
+        return self.read(
+            tables().accounts.select().where(tables().accounts.c.name == name), lambda row: Account.read(row, self)
+        )
 
-    def _known(self, name: str) -> Row[Any] | None:
-        with self.transaction() as connection:
-            return connection.execute(statements.account(), {"name": name}).first()
-
-    def _opened(self, name: str, **values: str) -> Row[Any]:
-        """Write a new account, unless another process has just done so, and return what is there."""
+    def _add(self, name: str, **values: str) -> None:
+        """Write a new account, unless another process has just done so."""
         from sqlalchemy.exc import IntegrityError
 
         if has_invisible(name):
             raise ArgumentError(
                 "The data set's name has characters that nobody can see.",
-                f"Use 1 to {NAME_LENGTH} printable characters.",
+                f"Use 1 to {LENGTH} printable characters.",
             )
-        accounts, ledger = tables().accounts, tables().ledger
+        accounts = tables().accounts
         with self.transaction(write=True) as connection:
             # A server locks rows: two new names wait for each other here, or each would miss the other.
-            connection.execute(ledger.select().with_for_update())
-            every = (
-                accounts.select().with_only_columns(accounts.c.name).order_by(accounts.c.opened, accounts.c.name)
-            )
+            connection.execute(tables().ledger.select().with_for_update())
             with self.decoding():
-                names = [read_text(row.name) for row in connection.execute(every)]
+                names = [read_text(row.name) for row in connection.execute(_oldest_first())]
             same = [known for known in names if name_key(known) == name_key(name)]
             if same and name not in same:
                 raise AccountMismatch(
@@ -224,7 +240,6 @@ class Ledger:
             # A process of an older dfprivacy takes no turn, and may insert it at this moment: then its terms count.
             with suppress(IntegrityError), connection.begin_nested():
                 connection.execute(accounts.insert().values(name=name, **values))
-            return connection.execute(statements.account(), {"name": name}).one()
 
     def account(self, name: str) -> Account:
         """Return the account of a data set; a `LedgerError` if there is none of this name."""
@@ -238,21 +253,20 @@ class Ledger:
 
     def accounts(self) -> list[Account]:
         """Return every account, oldest first."""
-        accounts = tables().accounts
-        with self.transaction() as connection:
-            rows = list(connection.execute(accounts.select().order_by(accounts.c.opened, accounts.c.name)))
-        return [self._account(row) for row in rows]
+        return self.read(_oldest_first(), lambda row: Account.read(row, self))
 
     def problems(self) -> list[str]:
         """Return what is wrong with the accounts, in sentences for people."""
-        accounts = self.accounts()
-        alike = look_alikes(account.name for account in accounts)
+        accounts, alike = self.accounts(), defaultdict(list)
+        for account in accounts:
+            alike[name_key(account.name)].append(account.name)
         problems = [
             f"The names {' and '.join(map(ascii, names))} look the same: if they are one data set, it has "
             f"{len(names)} budgets, and what was lost of it adds up."
-            for names in alike
+            for names in alike.values()
+            if len(names) > 1
         ]
-        if self._outdated:
+        if self.schema != SCHEMA_VERSION:
             problems.append(
                 "It was made by an older dfprivacy, cannot be brought up to date from here, and can only be read. "
                 "Open it once where tables can be made."
@@ -266,16 +280,16 @@ class Ledger:
 
     def records(self) -> list[Record]:
         """Return how it was made, restored and moved, which losses were accepted, and whose keys are known."""
-        with self.transaction() as connection:
-            table = tables().records
-            rows = [] if self._outdated else list(connection.execute(table.select().order_by(table.c.id)))
-        with self.decoding():
-            return [Record(read_moment(row.at), *map(read_text, row[2:])) for row in rows]
+        table = tables().records
+        return self.read(table.select().order_by(table.c.id), Record.read)
 
     def record(self, event: str, subject: str, value: str) -> None:
         """Write a record, unless the same is there."""
+        table, row = tables().records, {"event": event, "subject": subject, "value": value}
+        same = table.select().where(*(table.c[name] == each for name, each in row.items()))
         with self.transaction(write=True) as connection:
-            self._record(connection, event, subject, value)
+            if connection.execute(same).first() is None:
+                connection.execute(table.insert(), {"at": now(), **row})
 
     def analyst_of(self, fingerprint: str) -> str | None:
         """Return the analyst to whom a key belongs, by the key's fingerprint; None for an unknown key."""
@@ -284,16 +298,16 @@ class Ledger:
 
     def add_key(self, fingerprint: str, analyst: str) -> None:
         """Write down that a key belongs to an analyst, for good; an `ArgumentError` if it is another one's."""
-        name = analysts.checked_name(analyst)
+        name = checked_name(analyst)
         if self.analyst_of(fingerprint) is None:
             self.record("key", fingerprint, name)
         if (known := self.analyst_of(fingerprint)) != name:
             raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
 
-    def note(self, *, charge: int = 0, call: str = "", shares: int = 0) -> None:
-        """Remember how far it has come, in this process and beside its file."""
+    def note(self, **how_far: Any) -> None:
+        """Remember how far it has come, in this process and beside its file; see `Seen`."""
         if self.memory is not None:
-            self.memory.note(Seen(self._id, charge, call, shares))
+            self.memory.note(Seen(self._id, **how_far))
 
     def close(self) -> None:
         """Close the ledger: every later use of it, or of its accounts, is a `LedgerError`."""
@@ -317,34 +331,42 @@ class Ledger:
                 begin(connection, write=write)
                 self._refuse_loss(connection, known)
                 yield connection
-                _refuse_copy(process)
+                if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
+                    raise forks.TornError  # noqa: TRY301 - said below
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
-        except (forks.TornError, SQLAlchemyError, OSError) as error:
-            raise self._failed(error, failure, "written" if write else "read") from error
+        except forks.TornError as error:
+            raise failure(
+                f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
+                "of a transaction.",
+                "Start workers by 'spawn' or 'forkserver', or keep the ledger on a server.",
+            ) from error
+        except (SQLAlchemyError, OSError) as error:
+            done, reason = (
+                "written" if write else "read",
+                str(getattr(error, "orig", None) or error).partition("\n")[0],
+            )
+            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE) from error
         except LedgerError as error:
             if isinstance(error, failure):
                 raise
             raise failure(error.what, error.hint) from error
 
-    def rows(self, query: Select[Any], *several: Mapping[str, object]) -> list[list[tuple[Any, ...]]]:
-        """Read the rows of a query once for each of several sets of its parameters."""
-        with self.transaction() as connection:
-            return [[tuple(row) for row in connection.execute(query, each)] for each in several]
+    def read(
+        self, query: Select[Any], read: Callable[[Row[Any]], T], several: Sequence[Mapping[str, object]] = ({},)
+    ) -> list[T]:
+        """Read the rows of a query, once for each of several sets of its parameters.
 
-    def _failed(
-        self, error: Exception, failure: type[LedgerError] = LedgerError, done: str = "read"
-    ) -> LedgerError:
-        """Return the error that says why the ledger could not be read or written."""
-        if isinstance(error, forks.TornError):
-            return failure(
-                f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
-                "of a transaction.",
-                "Start workers by 'spawn' or 'forkserver', or keep the ledger on a server.",
-            )
-        reason = str(getattr(error, "orig", None) or error).partition("\n")[0]
-        return failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE)
+        There are none of a table that an older ledger has not.
+        """
+        of = () if self.schema == SCHEMA_VERSION else cast("list[Table]", query.get_final_froms())
+        if any(_SINCE.get(table.name, 1) > self.schema for table in of):
+            return []
+        with self.transaction() as connection:
+            rows = [row for each in several for row in connection.execute(query, each)]
+        with self.decoding():
+            return [read(row) for row in rows]
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -380,11 +402,11 @@ class Ledger:
         """Refuse a ledger that lacks what was seen of it; remember how far it has come."""
         from sqlalchemy.exc import OperationalError
 
-        if self.memory is None or self._outdated:
+        if self.memory is None or self.schema != SCHEMA_VERSION:
             return
-        known, written = self.memory.recall(), False
+        known, noted = self.memory.recall(), False
         with self.transaction() as connection:
-            self._refuse_loss(connection, [each for each in known.values() if each.ledger])
+            self._refuse_loss(connection, known.values())
             seen = newest(connection.exec_driver_sql)
             # Writing ahead is a matter of speed, not of safety: a busy file is left as it is.
             with suppress(OperationalError):
@@ -393,21 +415,19 @@ class Ledger:
         self._id, before = seen.ledger, known.get(seen.ledger, Seen(seen.ledger))
         gone = self.memory.path is not None and not self.memory.path.exists()
         if seen.charge > before.charge or seen.shares > before.shares or (gone and seen.charge):
-            written = self.memory.note(seen)
+            noted = self.memory.note(seen)
         events = [
             ("forgotten", each.ledger, f"charge {each.charge}, {each.forgotten}") for each in self.memory.forgotten
         ]
-        if written and not (known or events or fresh):
+        if noted and not (known or events or fresh):
             events = [("found", seen.ledger, f"charge {seen.charge}")]
-        there = {(each.event, each.subject, each.value) for each in self.records()} if events else set()
         for event in events:
-            if event not in there:
-                with suppress(LedgerError):  # a ledger that is only read
-                    self.record(*event)
+            with suppress(LedgerError):  # a ledger that is only read
+                self.record(*event)
 
     def _remembered(self) -> list[Seen]:
         """Return what the ledger must have to be written; refuse one that is not safe to write."""
-        if self._outdated:
+        if self.schema != SCHEMA_VERSION:
             raise LedgerError(
                 f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
                 "Open it once where tables can be made.",
@@ -417,7 +437,7 @@ class Ledger:
         if self.memory.lost:
             raise self._lost()
         self._refuse_links()
-        return [each for each in ({self._id: Seen(self._id)} | self.memory.recall()).values() if each.ledger]
+        return [*({self._id: Seen(self._id)} | self.memory.recall()).values()]
 
     def _refuse_loss(self, connection: Connection, known: Iterable[Seen]) -> None:
         if any(lacks(connection.exec_driver_sql, seen) for seen in known):
@@ -446,7 +466,7 @@ class Ledger:
         if self.file is None:
             return
         with self.transaction() as connection:
-            ours = {_bare(text) for text in statements.schema(connection.dialect)}
+            ours = {_bare(text) for text in definitions(connection.dialect)}
             found = connection.exec_driver_sql(
                 "SELECT name, sql FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'"
             ).fetchall()
@@ -461,47 +481,35 @@ class Ledger:
         """Make the tables, or those that an older schema had not; return whether any was made."""
         version = first = self._version()
         self._refuse_foreign()
-        if version is None:
+        if version != SCHEMA_VERSION:
             try:
-                with self.transaction(write=True) as connection:
-                    for text in statements.schema(connection.dialect):
-                        connection.exec_driver_sql(text)
-                    connection.execute(tables().ledger.insert(), {"schema_version": SCHEMA_VERSION})
-                    self._record(connection, "made", secrets.token_hex(16), "")
-            except LedgerError:
-                if self._version() is None:  # else another process made it at this moment
+                self._make_tables(version, backup=backup)
+            except (LedgerError, sqlite3.Error, OSError, forks.TornError):
+                # Another process made them at this moment, or they may only be read, and are used as they are.
+                if not self._version():
                     raise
-            version = self._version()
-        if version in _OLDER:
-            with suppress(LedgerError):  # such as a file or a server that may only be read: it is used as it is
-                self._bring_up_to_date(version, backup=backup)
-            version = self._version()
-            self.keeps_measurements = version != 1
-            self.keeps_analysts = version not in {1, 2}
-            self._outdated = version != SCHEMA_VERSION
+            self.schema = version = self._version()
         return version != first
 
-    def _bring_up_to_date(self, version: int, *, backup: bool) -> None:
-        """Add what an older schema had not, after a backup of the file; what was spent and released stays."""
-        copy = self._copy(version) if backup and self.file is not None else None
-        ledger, accounts = tables().ledger, tables().accounts
-        oldest = accounts.select().order_by(accounts.c.opened, accounts.c.name)
+    def _make_tables(self, version: int, *, backup: bool) -> None:
+        """Make the tables that a schema had not, after a backup of the file; what was spent and released stays."""
+        copy, every = self._copy(version) if version and backup and self.file is not None else None, tables()
         try:
             with self.transaction(write=True) as connection:
-                now_there = connection.execute(ledger.select().with_for_update()).scalar_one()
-                if now_there == version:  # else another was faster
-                    for table in (tables().measurements, tables().askers, tables().shares, tables().records)[
-                        _OLDER[version] :
-                    ]:
-                        table.create(connection)
-                    for table in (tables().charges, tables().answers):
-                        for index in table.indexes:
-                            index.create(connection, checkfirst=True)
-                    first = connection.execute(oldest).first()
-                    # An older backup gets the same id.
-                    made = secrets.token_hex(16) if first is None else digest(f"{first.name} {first.opened}")[:32]
-                    self._record(connection, "made", made, f"schema {version}")
-                    connection.execute(ledger.update().values(schema_version=SCHEMA_VERSION))
+                if version:
+                    connection.execute(every.ledger.select().with_for_update())
+                if self._version_in(connection) != version:  # another was faster
+                    return
+                every.metadata.create_all(connection)
+                for index in every.charges.indexes | every.answers.indexes:
+                    index.create(connection, checkfirst=True)
+                first = connection.execute(_oldest_first()).first()
+                # An older backup gets the same id.
+                made = secrets.token_hex(16) if first is None else digest(f"{first.name} {first.opened}")[:32]
+                event = {"event": "made", "subject": made, "value": f"schema {version}" if version else ""}
+                connection.execute(every.records.insert(), {"at": now(), **event})
+                new = every.ledger.update() if version else every.ledger.insert()
+                connection.execute(new, {"schema_version": SCHEMA_VERSION})
         except LedgerError:
             if copy is not None:
                 copy.unlink(missing_ok=True)
@@ -511,61 +519,34 @@ class Ledger:
         """Make a backup of the file beside it."""
         file = cast("Path", self.file)
         kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
-        try:
-            with forks.turn(), copied(file, file) as copy:
-                copy.replace(kept)
-                sync(file.parent)
-        except (sqlite3.Error, OSError, forks.TornError) as error:
-            raise LedgerError(f"The ledger {self.where} cannot be copied: {error}.", ELSEWHERE) from error
+        with forks.turn(), copied(file, file) as copy:
+            copy.replace(kept)
+            sync(file.parent)
         return kept
 
-    def _record(self, connection: Connection, event: str, subject: str, value: str) -> None:
-        table, row = tables().records, {"event": event, "subject": subject, "value": value}
-        same = table.select().where(*(table.c[name] == each for name, each in row.items()))
-        if connection.execute(same).first() is None:
-            connection.execute(statements.add("records"), {"at": now(), **row})
-
-    def _version(self) -> int | None:
+    def _version(self) -> int:
+        """Read the version of its tables; 0 where there are none."""
         with self.transaction() as connection:
-            if not connection.dialect.has_table(connection, "ledger"):
-                return None
-            version = connection.execute(tables().ledger.select()).scalar_one()
+            return self._version_in(connection)
+
+    def _version_in(self, connection: Connection) -> int:
+        if not connection.dialect.has_table(connection, "ledger"):
+            return 0
+        version = connection.execute(tables().ledger.select()).scalar_one()
         with self.decoding():
             version = int(version)
-        if version not in {*_OLDER, SCHEMA_VERSION}:
+        if not 1 <= version <= SCHEMA_VERSION:
             raise LedgerError(
                 f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
                 "Upgrade dfprivacy, or choose another ledger.",
             )
         return version
 
-    def _account(self, row: Row[Any]) -> Account:
-        with self.decoding():
-            accountant = read_accountant(row.accountant)
-            epsilon, delta = read_fraction(row.epsilon), read_fraction(row.delta)
-            terms = accountant.epsilon, accountant.delta, accountant.accounting
-            if terms != (epsilon, delta, row.accounting):
-                raise ValueError
-            neighbors, whose, key = read_relation(row.neighbors)
-            return Account(
-                name=read_text(row.name),
-                epsilon=epsilon,
-                delta=delta,
-                accounting=accountant.accounting,
-                neighbors=neighbors,
-                public=read_public(row.public),
-                opened=read_moment(row.opened),
-                accountant=accountant,
-                ledger=self,
-                whose=whose,
-                key=key,
-            )
 
-
-def _refuse_copy(process: int) -> None:
-    """Refuse to go on with a transaction of the process that this one was forked from."""
-    if os.getpid() != process:
-        raise forks.TornError
+def _oldest_first() -> Select[Any]:
+    """Select the accounts in the order in which they were opened."""
+    table = tables().accounts
+    return table.select().order_by(table.c.opened, table.c.name)
 
 
 def _bare(sql: str) -> str:
@@ -620,5 +601,5 @@ def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     return file
 
 
-_OLDER = {1: 0, 2: 1, 3: 3}  # how many of the later tables each older schema has
+_SINCE = {"measurements": 2, "askers": 3, "shares": 3, "records": 4}  # the schema that first had each
 _in_memory: dict[str, Ledger] = {}

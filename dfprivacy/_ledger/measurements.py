@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dfprivacy._ledger.records import read_moment, read_text
+from dfprivacy._ledger.tables import read_moment, read_text
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from sqlalchemy import Row
 
-__all__ = ["MOST", "KeptMeasurement", "Measurement", "digest", "read_kept", "read_steps", "written"]
+__all__ = ["MOST", "KeptMeasurement", "Measurement", "digest", "read_steps", "written"]
 
 MOST = 2**20
 """Coordinates of a measurement that is kept, at most: 8 MB in one row, which whoever charges waits for."""
@@ -78,6 +79,15 @@ class KeptMeasurement:
     grid: int
     call: str = ""
 
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Read a row; an ordinary error for what is never written."""
+        scale = float.fromhex(row.scale)
+        if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
+            raise ValueError
+        at = read_moment(row.at).isoformat()
+        return cls(int(row.id), at, row.noise, scale, int(row.grid), read_text(row.call))
+
     @property
     def scale(self) -> float:
         """Scale of its noise in the units of what was measured."""
@@ -107,15 +117,6 @@ def written(measurement: Measurement) -> dict[str, Any]:
         "private": int(measurement.private),
         "steps": measurement.steps.astype(_STEP).tobytes(),
     }
-
-
-def read_kept(noise: Any, number: Any, at: Any, scale: Any, grid: Any, call: Any) -> KeptMeasurement:
-    """Read what is known of a measurement; an ordinary error for what is never written."""
-    steps_scale = float.fromhex(scale)
-    if not (math.isfinite(steps_scale) and steps_scale > 0 and steps_scale.hex() == scale):
-        raise ValueError
-    moment = read_moment(read_text(at)).isoformat()
-    return KeptMeasurement(int(number), moment, noise, steps_scale, int(grid), read_text(call))
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:

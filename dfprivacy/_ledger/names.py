@@ -1,4 +1,4 @@
-"""When two names of data sets are one name to whoever reads them.
+"""Names of data sets and of analysts, and when two of them are one name to whoever reads them.
 
 A data set gets its budget once, by its name, so a name that only looks other than a known one would be a second
 budget. Names are compared by a key: compatibility forms (NFKC), upper and lower case, spaces and dashes are one,
@@ -8,15 +8,16 @@ and so are the Cyrillic and Greek letters that look like Latin ones. What is sto
 from __future__ import annotations
 
 import functools
+import getpass
+import os
 import unicodedata
-from collections import defaultdict
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from dfprivacy.errors import ArgumentError
 
-__all__ = ["has_invisible", "look_alikes", "name_key"]
+__all__ = ["LENGTH", "checked_name", "has_invisible", "name_key", "who_asks"]
 
+LENGTH = 200
+VARIABLE = "DFPRIVACY_ANALYST"
 # Lower case, for keys are: a letter stands here if either of its cases looks like the Latin one.
 _LATIN = str.maketrans(
     "авекмнорстухѕіјһԁԛԝѵү" + "αβεζηικμνορτυχ" + "ıℓ",
@@ -40,7 +41,7 @@ def name_key(name: str) -> str:
     Parameters
     ----------
     name : str
-        A data set's name.
+        A data set's name, or an analyst's.
 
     Returns
     -------
@@ -54,21 +55,28 @@ def name_key(name: str) -> str:
     >>> name_key("clinic-1") == name_key("clinic-2")
     False
     """
-    seen = "".join("-" if unicodedata.category(c) == "Pd" or c == "−" else c for c in _folded(name))
+    for _ in range(2):  # twice, for each step can make work for the other
+        name = unicodedata.normalize("NFKC", name).casefold()
+    folded = unicodedata.normalize("NFKC", name)
+    seen = "".join("-" if unicodedata.category(c) == "Pd" or c == "−" else c for c in folded)
     visible = "".join(c for c in seen if c not in _INVISIBLE and unicodedata.category(c) != "Cf")
     return " ".join(visible.translate(_LATIN).split())
 
 
-def look_alikes(names: Iterable[str]) -> list[list[str]]:
-    """Return the names that look like others, in groups, each in the order given."""
-    groups = defaultdict(list)
-    for name in names:
-        groups[name_key(name)].append(name)
-    return [group for group in groups.values() if len(group) > 1]
+def checked_name(name: object) -> str:
+    """Return an analyst's name, or raise an `ArgumentError`."""
+    if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible(name):
+        raise ArgumentError(
+            "The analyst's name is not a short line of text.", f"Use 1 to {LENGTH} printable characters."
+        )
+    return name.strip()
 
 
-def _folded(name: str) -> str:
-    """Fold case among compatibility forms: twice, for each step can make work for the other."""
-    for _ in range(2):
-        name = unicodedata.normalize("NFKC", name).casefold()
-    return unicodedata.normalize("NFKC", name)
+def who_asks() -> str:
+    """Return who asks: whom ``DFPRIVACY_ANALYST`` names, or else the operating system's user."""
+    if named := os.environ.get(VARIABLE, "").strip():
+        return checked_name(named)
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name, as in some containers
+        return "unknown"

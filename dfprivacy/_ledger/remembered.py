@@ -84,6 +84,8 @@ def newest(execute: Callable[[str], Any]) -> Seen:
 
 def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
     """Return whether a ledger is another one than was seen, or misses a charge or a share that it had then."""
+    if not seen.ledger:  # dfprivacy before schema 4 wrote it
+        return False
     call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
     row = execute(f"SELECT {_ID}, {call}, {_SHARES}").fetchone()
     return bool(row[0] != seen.ledger or (seen.charge > 0 and row[1] != seen.call) or row[2] < seen.shares)
@@ -128,14 +130,11 @@ class Memory:
         if self.path is None or self._ledger is None or not seen:
             return False
         try:
-            # One write at the end of the file: lines of several processes do not mix.
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                if os.fstat(file).st_size == 0 and self._ledger.exists():
+            with self.path.open("ab", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size == 0 and self._ledger.exists():
                     self.path.chmod(self._ledger.stat().st_mode & 0o666)
-                os.write(file, b"".join(each.line() for each in seen))
-            finally:
-                os.close(file)
+                # One write at the end of the file: lines of several processes do not mix.
+                file.write(b"".join(each.line() for each in seen))
         except OSError:
             return False
         return True

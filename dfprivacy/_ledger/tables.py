@@ -1,17 +1,49 @@
-"""The tables of a ledger. Numbers are exact text (``p/q``), times are ISO 8601 text in UTC."""
+"""The tables of a ledger, and how their rows are read: strictly, for a damaged row must not pass for another one.
+
+Numbers are exact text (``p/q``), times are ISO 8601 text in UTC. Every reader raises an ordinary error
+(`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy never writes; `Ledger.decoding` says so to
+people.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from sqlalchemy import Column, MetaData, Table
+from dfprivacy._ledger.names import LENGTH
+from dfprivacy._privacy.filters import Accountant, Spent
 
-__all__ = ["NAME_LENGTH", "SCHEMA_VERSION", "Tables", "tables"]
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from sqlalchemy import Column, Dialect, MetaData, Table
+
+__all__ = [
+    "KEY_BYTES",
+    "SCHEMA_VERSION",
+    "Tables",
+    "definitions",
+    "now",
+    "read_accountant",
+    "read_fraction",
+    "read_moment",
+    "read_public",
+    "read_relation",
+    "read_spent",
+    "read_text",
+    "relation_of",
+    "tables",
+    "written_moment",
+    "written_relation",
+]
 
 SCHEMA_VERSION = 4  # 1 had no measurements, 2 nothing about analysts, and 3 no records
-NAME_LENGTH = 200
+KEY_BYTES = 32
+_RELATIONS = ("replace_one", "add_remove")
+_FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
+_SUMS = {"basic": 2, "gdp": 1, "rdp": 1, "mix": 2}
 
 
 class Tables(NamedTuple):
@@ -28,26 +60,27 @@ class Tables(NamedTuple):
 
 @functools.cache
 def tables() -> Tables:
-    """Return the tables. Numbers are exact text (``p/q``), times are ISO 8601 text in UTC."""
+    """Return the tables."""
     from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
     def text(*names: str) -> list[Column[str]]:
         return [Column(name, Text, nullable=False) for name in names]
 
+    def of_account() -> list[Column[Any]]:
+        account = Column("account", String(LENGTH), ForeignKey("accounts.name"), nullable=False)
+        return [Column("id", Integer, primary_key=True), account]
+
     def event() -> list[Column[Any]]:
-        account = Column("account", String(NAME_LENGTH), ForeignKey("accounts.name"), nullable=False)
-        return [Column("id", Integer, primary_key=True), account, *text("call", "at", "mechanism")]
+        return [*of_account(), *text("call", "at", "mechanism")]
 
     metadata = MetaData()
-    name = Column("name", String(NAME_LENGTH), primary_key=True)
+    name = Column("name", String(LENGTH), primary_key=True)
     terms = text("epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened")
     question = [Column("question", Text), Column("question_sha256", String(64))]
     description = [Column("description_sha256", String(64), nullable=False), *text("description", "noise", "scale")]
     numbers = [Column(name, Integer, nullable=False) for name in ("grid", "private")]
     steps = Column("steps", LargeBinary, nullable=False)
-    number = Column("id", Integer, primary_key=True)
-    whose = Column("account", String(NAME_LENGTH), ForeignKey("accounts.name"), nullable=False)
-    by_account, charged, of_account, answered, by_question, by_description, by_call, by_analyst = (
+    by_account, charged, of_all, answered, by_question, by_description, by_call, by_analyst = (
         Index("charges_of", "account"),
         Index("charges_for", "account", "call"),
         Index("answers_of", "account"),
@@ -62,11 +95,115 @@ def tables() -> Tables:
         Table("ledger", metadata, Column("schema_version", Integer, nullable=False)),
         Table("accounts", metadata, name, *terms, *text("spent")),
         Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account, charged),
-        Table("answers", metadata, *event(), *question, *text("release"), by_question, of_account, answered),
+        Table("answers", metadata, *event(), *question, *text("release"), by_question, of_all, answered),
         Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
         Table("askers", metadata, *event(), *text("analyst"), Column("request", Text), by_call),
-        Table("shares", metadata, number, whose, *text("analyst", "opened", "accountant", "spent"), by_analyst),
+        Table("shares", metadata, *of_account(), *text("analyst", "opened", "accountant", "spent"), by_analyst),
         Table(
             "records", metadata, Column("id", Integer, primary_key=True), *text("at", "event", "subject", "value")
         ),
     )
+
+
+def definitions(dialect: Dialect) -> list[str]:
+    """Return what makes all tables and their indices."""
+    from sqlalchemy.schema import CreateIndex, CreateTable
+
+    every = tables().metadata.sorted_tables
+    made = [CreateTable(table) for table in every], [CreateIndex(each) for table in every for each in table.indexes]
+    return [str(each.compile(dialect=dialect)) for kind in made for each in kind]
+
+
+def now() -> str:
+    """Return this moment as the ledger writes it."""
+    return written_moment(datetime.now(UTC))
+
+
+def written_moment(moment: datetime) -> str:
+    """Write a moment in UTC; texts of moments are in the order of the moments."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def read_moment(value: object) -> datetime:
+    """Read a moment in UTC."""
+    moment = datetime.fromisoformat(read_text(value))
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment
+
+
+def read_text(value: object, *choices: str) -> str:
+    """Read text, one of `choices` if there are any."""
+    if not isinstance(value, str) or (choices and value not in choices):
+        raise ValueError
+    return value
+
+
+def read_fraction(value: object) -> Fraction:
+    """Read a number that is at least 0, in the form ``p/q``."""
+    if not _FRACTION.fullmatch(read_text(value)):
+        raise ValueError
+    return Fraction(str(value))
+
+
+def read_public(value: str) -> tuple[str, ...]:
+    """Read what else was declared public."""
+    names = json.loads(value)
+    if not isinstance(names, list):
+        raise TypeError
+    return tuple(read_text(name) for name in names)
+
+
+def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
+    """Write a neighbouring relation in words."""
+    if whose is None:
+        return neighbors
+    column, max_rows, missing = whose
+    return f"{neighbors} of all rows of one {column!r}, {max_rows} at most, unit_missing={missing!r}"
+
+
+def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
+    """Write a neighbouring relation: whose all rows may differ, how many count, what of those that name nobody.
+
+    An older dfprivacy, which would take a person's rows for different people's, cannot read it.
+    """
+    if whose is None:
+        return neighbors
+    column, max_rows, missing = whose
+    return json.dumps(
+        {"neighbors": neighbors, "unit": column, "max_rows": max_rows, "unit_missing": missing, "key": key}
+    )
+
+
+def read_relation(value: object) -> tuple[str, tuple[str, int, str] | None, str]:
+    """Read what `written_relation` wrote."""
+    written = read_text(value)
+    if written in _RELATIONS:
+        return written, None, ""
+    plain = json.loads(written)
+    whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
+    key = read_text(plain["key"])
+    if type(whose[1]) is not int or whose[1] < 1 or len(plain) != 5 or len(bytes.fromhex(key)) < KEY_BYTES:  # noqa: PLR2004
+        raise ValueError
+    return read_text(plain["neighbors"], *_RELATIONS), whose, key
+
+
+def read_accountant(value: str) -> Accountant:
+    """Read the filters of an account."""
+    plain = json.loads(value)
+    accountant = Accountant.from_dict(plain)
+    sums = {member.name: len(member.caps) for member in accountant.members}
+    complete = sums and sums.items() <= _SUMS.items() and len(sums) == len(accountant.members)
+    if not complete or accountant.to_dict() != plain or min(min(member.caps) for member in accountant.members) < 0:
+        raise ValueError
+    return accountant
+
+
+def read_spent(value: str, accountant: Accountant) -> Spent:
+    """Read what was spent: a sum for each cap of the account."""
+    plain = json.loads(value)
+    spent = Spent.from_list(plain)
+    same = spent.to_list() == plain and len(spent.counts) == len(accountant.nothing.counts)
+    if not same or any(count is not None and count < 0 for count in spent.counts):
+        raise ValueError
+    return spent

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.joint import JointAccount
+    from dfprivacy._ledger.accounts import Account, JointAccount
     from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
     from dfprivacy._measure.steps import Part
 

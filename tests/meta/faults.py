@@ -24,7 +24,7 @@ import numpy as np
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
 from dfprivacy._call import question
-from dfprivacy._ledger.joint import JointAccount
+from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import description, discovery
 from dfprivacy._measure.evaluate import Table

@@ -17,7 +17,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.records import read_relation, written_relation
+from dfprivacy._ledger.tables import read_relation, written_relation
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import unregister
 from dfprivacy._table.declare import read_schema
