@@ -47,8 +47,6 @@ class Batch:
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
-    _gaps: dict[Column, bool] = field(default_factory=dict)
-    _at: tuple[NDArray[np.intp] | None, list[NDArray[np.bool_]]] = (None, [])
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
         """Return some rows, in this order, read-only: nobody can change what others see of them."""
@@ -77,8 +75,7 @@ class Batch:
         """Numbers of a column within its bounds, shape (size,). Not to be written to."""
         values = self._cleaned.get(column)
         if values is None:
-            values, self._gaps[column] = column.cleaned(self.raw[number(column)])  # type: ignore[arg-type]
-            self._cleaned[column] = values
+            values = self._cleaned[column] = column.clean(self.raw[number(column)])  # type: ignore[arg-type]
         return values
 
     def standardized(
@@ -124,19 +121,6 @@ class Batch:
             codes = self._encoded[column] = column.encode(self.raw[category(column)])
         return codes
 
-    def among(self, column: Column, code: int) -> NDArray[np.bool_]:
-        """Return which rows are in one category of a column, shape (size,). Not to be written to."""
-        if column in self._encoded:
-            matches: NDArray[np.bool_] = self._encoded[column] == code
-            return matches
-        return column.among(self.raw[category(column)], code)
-
-    def at_each(self, place: NDArray[np.intp], bins: int) -> list[NDArray[np.bool_]]:
-        """Return for each of some places which rows are there; free if the same array was asked for last."""
-        if self._at[0] is not place or len(self._at[1]) != bins:
-            self._at = place, [place == each for each in range(bins)]
-        return self._at[1]
-
     def missing(self, column: Column) -> NDArray[np.bool_]:
         """Return in which rows the value of a column is missing, whatever it counts as.
 
@@ -159,24 +143,6 @@ class Batch:
                 else column.missing(self.raw[described(column)])
             )
         return self._missing[column]
-
-    def has_missing(self, column: Column) -> bool:
-        """Return whether the value of a column is missing in any row; for nothing, if `values` looked at it before.
-
-        Parameters
-        ----------
-        column : Column
-            As for `missing`.
-
-        Returns
-        -------
-        bool
-            Whether `missing` has a row.
-        """
-        gaps = self._gaps.get(column)
-        if gaps is None:
-            gaps = self._gaps[column] = bool(self.missing(column).any())
-        return gaps
 
 
 def number(column: Column) -> Read:
