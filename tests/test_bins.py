@@ -12,7 +12,7 @@ import pytest
 
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features import Bins, Given, Moments, OneHot
+from dfprivacy.features import Bins, Given, Moments
 from dfprivacy.schema import Column
 
 X = Column("x", bounds=(0.0, 100.0), fill=50.0)
@@ -137,7 +137,6 @@ def test_a_tally_is_summed_with_the_features():
     assert [[-1, 1], [1, 1], [0, -0.5], [1, 1]] == features.rows(batch).tolist()
     assert [4, 4 * 2.5] == features.total(batch, None, 2).tolist()
     assert [[-4, 4], [4, 2]] == features.totals(batch, place, 2, 2).tolist()
-    assert [[-4, 4], [4, 2]] == (OneHot(BY) * features)._sums(batch, place, 2, 2).tolist()
 
 
 def test_a_tally_that_counts_nothing():

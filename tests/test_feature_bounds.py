@@ -29,7 +29,7 @@ from dfprivacy.features import (
     gaussian_frequencies,
     spread,
 )
-from dfprivacy.features.upward import root
+from dfprivacy.features.base import root
 from dfprivacy.schema import Column
 
 NOBODY: frozenset[str] = frozenset()

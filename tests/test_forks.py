@@ -175,7 +175,7 @@ import os, sys, threading
 from functools import cached_property
 from dfprivacy._plugins import loader as plugins
 from dfprivacy._call import question
-from dfprivacy.features.threads import _blas
+from dfprivacy._measure.tasks import _blas
 
 def hold(lock, held, done):
     with lock:

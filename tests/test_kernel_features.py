@@ -12,6 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import dfprivacy as dp
+from dfprivacy._measure.tasks import side_by_side
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.features import (
@@ -26,7 +27,6 @@ from dfprivacy.features import (
     gaussian_frequencies,
     spread,
 )
-from dfprivacy.features.threads import side_by_side
 from dfprivacy.schema import Column
 
 A = Column("a", bounds=(0.0, 200.0), fill=100.0)

@@ -77,16 +77,6 @@ def test_what_is_filled_is_what_is_missing():
     assert (batch.values(X) != batch.values(other)).tolist() == batch.missing(X).tolist()
 
 
-@pytest.mark.parametrize("values", [[1.0, math.nan], [math.nan], [1.0, 2.0], [math.inf, -math.inf], []])
-def test_what_is_missing_is_the_same_after_a_look_at_the_values(values):
-    """Values are cleaned in arrays of their own."""
-    before, after = (Batch(len(values), {described(X): np.array(values)}) for _ in range(2))
-    after.values(X)
-
-    for batch in (before, after):
-        np.testing.assert_array_equal(np.isnan(values), batch.missing(X))
-
-
 def test_what_is_none_of_the_categories_is_missing():
     """Unknown and missing values are missing; bytes, whole numbers of another type, numbers as text are not."""
     values = ["a", b"b", 3.0, np.int8(3), "3", "zzz", None, math.nan, b"\xff", dt.date(2020, 1, 1)]

@@ -385,32 +385,6 @@ def test_numbers_among_categories(raw, categories, expected):
     np.testing.assert_array_equal(before, raw)
 
 
-AMONG = [
-    np.array([0, 1, 2, -1], dtype=np.int8),
-    np.array([0, 1, 255], dtype=np.uint8),
-    np.array([2**53, 2**53 + 1, 1], dtype=np.int64),
-    np.array([2**64 - 1, 1], dtype=np.uint64),
-    np.array([True, False]),
-    np.array([0.0, -0.0, 0.5, 1.0, math.nan, math.inf]),
-    np.array([0.1, 1], dtype=np.float32),
-    np.array([], dtype=np.int64),
-    Dictionary(np.array([0, 1, 2, -1]), ["1", 1, True]),
-]
-
-
-@pytest.mark.parametrize("raw", AMONG, ids=range(len(AMONG)))
-@pytest.mark.parametrize(
-    "categories", [(0, 1), (1, 0.5), (True, False), ("1", 1), (1, -1, 300, 2**53, 2**64), (0.1, 2)]
-)
-@pytest.mark.parametrize("other", [False, True])
-def test_one_category_is_that_of_all_codes(raw, categories, other):
-    """Asking of one category gives what all codes say, for every type of value."""
-    column = Column("x", categories=(*categories, "other") if other else categories, other=other)
-
-    for code in range(len(column.categories)):
-        assert column.among(raw, code).tolist() == (column.encode(raw) == code).tolist()
-
-
 def test_any_value_among_categories():
     """Values of a dictionary are told apart by kind: text, number, and all else."""
     values = ["1", b"1", 1, 1.0, True, Decimal(1), Fraction(1), np.int8(1), np.bool_(True), 1 + 0j, None, math.nan]

@@ -42,8 +42,7 @@ from dfprivacy.features import (
     gaussian_frequencies,
     spread,
 )
-from dfprivacy.features.base import enforced
-from dfprivacy.features.integers import integers
+from dfprivacy.features.base import enforced, integers
 from dfprivacy.release import Release
 from dfprivacy.statistics import OfSums, Statistic
 from dfprivacy.testing import seeded_noise

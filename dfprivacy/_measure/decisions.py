@@ -23,7 +23,7 @@ from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import BoundedRange, Pure
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features.integers import integers
+from dfprivacy.features.base import integers
 from dfprivacy.schema import as_probability
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.statistics import OfPermutations, Statistic
 

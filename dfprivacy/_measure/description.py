@@ -33,7 +33,7 @@ import numpy as np
 
 from dfprivacy._table.conditions import IsIn
 from dfprivacy.features import Count, Given, OneHot, RowFeatures, Stack
-from dfprivacy.features.frozen import FROZEN
+from dfprivacy.features.base import FROZEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

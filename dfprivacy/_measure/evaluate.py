@@ -27,8 +27,7 @@ from dfprivacy._table.keys import held, key_read, ordered, surveyed
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
 from dfprivacy.features import Count, RowFeatures
-from dfprivacy.features.integers import integers
-from dfprivacy.features.upward import UP, root
+from dfprivacy.features.base import UP, integers, root
 from dfprivacy.progress import progress
 from dfprivacy.schema import Column, Schema
 from dfprivacy.schema.values import plain
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Frame, Read
     from dfprivacy._table.keys import Key
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.local import RowLabels
     from dfprivacy.statistics import Statistic
 

@@ -14,7 +14,7 @@ from dfprivacy._privacy.samplers import HIDDEN
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import PluginWarning
 from dfprivacy.features import RowFeatures
-from dfprivacy.features.integers import integers
+from dfprivacy.features.base import integers
 from dfprivacy.release import DiscoveredKeys, NoisyValue, SurveyedColumn
 from dfprivacy.schema.values import released as plain
 from dfprivacy.statistics import Statistic
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.query import Query
     from dfprivacy._table.keys import Key
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.release import MeasurementRecord
 
 __all__ = ["clamped", "discovered", "measurement", "moved", "placed", "released", "shown", "surveyed"]

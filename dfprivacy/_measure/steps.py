@@ -28,7 +28,7 @@ from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import LedgerError, PluginError
 from dfprivacy.features import OneHot, RowFeatures
-from dfprivacy.features.apart import Apart
+from dfprivacy.features.stack import Apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.paying import CallBudget
     from dfprivacy._measure.pricing import Price
     from dfprivacy._privacy.losses import PrivacyLoss
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.release import MeasurementRecord, Reveal
     from dfprivacy.statistics import Statistic
 

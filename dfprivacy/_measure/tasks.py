@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from dfprivacy._table.batch import BATCH_ROWS, batches
-from dfprivacy.features.threads import side_by_side
+from dfprivacy._forks import Lock
+from dfprivacy._table.batch import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -20,13 +24,13 @@ if TYPE_CHECKING:
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Read, Rows
     from dfprivacy.features import RowFeatures
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
-__all__ = ["Selected", "SumTask", "Task"]
+__all__ = ["Selected", "SumTask", "Task", "side_by_side"]
 
 T = TypeVar("T")
-V = TypeVar("V")
+S = TypeVar("S")
 Selected: TypeAlias = "Iterator[tuple[Batch, NDArray[np.bool_] | None]]"
 _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
@@ -63,29 +67,69 @@ class Task(Generic[T]):
             yield batch, mask
 
 
-class CountedCells:
-    """Counts of rows by cell: places are gathered until they are twice as many as the cells."""
+class _OneThreadBlas:
+    """BLAS on one thread while any loop runs: many small products are slower on more, and fight over cores."""
 
-    def __init__(self, cells: int) -> None:
-        self._counts = np.zeros(cells, dtype=np.int64)
-        self._gathered: list[NDArray[np.intp]] = []
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller = ThreadpoolController().select(user_api="blas")
+        self._threads = 1
+        self._limit: Any = None
 
-    def add(self, places: NDArray[np.intp]) -> None:
-        """Count rows in the cells of these numbers; numbers beyond are in none."""
-        self._gathered.append(places)
-        if len(self._gathered) * BATCH_ROWS >= 2 * len(self._counts):
-            self._count()
+    def __enter__(self) -> int:
+        """Return the number of threads that BLAS was allowed."""
+        with self._lock:
+            if not self._inside:
+                self._threads = max([1, *(library["num_threads"] for library in self._controller.info())])
+                self._limit = self._controller.limit(limits=1)
+            self._inside += 1
+            return self._threads
 
-    def total(self) -> NDArray[np.int64]:
-        """Return the counts."""
-        self._count()
-        return self._counts
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
 
-    def _count(self) -> None:
-        if self._gathered:
-            places = self._gathered[0] if len(self._gathered) == 1 else np.concatenate(self._gathered)
-            self._counts += np.bincount(places, minlength=len(self._counts))[: len(self._counts)]
-            self._gathered.clear()
+
+@cache
+def _blas() -> _OneThreadBlas:
+    return _OneThreadBlas()
+
+
+def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Work through some items, as many at a time as BLAS may use threads.
+
+    Parameters
+    ----------
+    work : callable
+        Given an item, its result. It runs in threads of its own, with NumPy's warnings off.
+    items : iterable
+        Read in this thread, and no more of them than threads and one ahead.
+
+    Yields
+    ------
+    object
+        The results, in order.
+    """
+
+    def alone(item: S) -> T:
+        with np.errstate(all="ignore"):  # each thread has a state of its own
+            return work(item)
+
+    with _blas() as threads:
+        if threads == 1:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            started: deque[Any] = deque()
+            for item in items:
+                started.append(pool.submit(alone, item))
+                if len(started) > threads:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
 
 
 @dataclass(frozen=True)
@@ -98,9 +142,6 @@ class SumTask:
     def __call__(self, read: Selected) -> Integers:
         """Read the rows, and add them up."""
         summands = self.features.summands
-        # Where there are more coordinates than rows in a batch, most of a sum would be zeros.
-        if summands > BATCH_ROWS and (counted := self.features.counted) is not None:
-            return self._counted(counted, read)
         total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(summands, dtype=np.int64)
 
@@ -108,7 +149,8 @@ class SumTask:
             total[:] = map(operator.add, total or [0] * summands, pending.tolist())
             pending[:] = 0
 
-        for count, of_batch in enumerate(self._each(self._of_batch, read), start=1):
+        many = side_by_side if self.features.threaded else map
+        for count, of_batch in enumerate(many(self._of_batch, read), start=1):
             pending += of_batch
             if count % _FLUSH == 0:
                 flush()
@@ -119,18 +161,4 @@ class SumTask:
 
     def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
         """Return the sums of a batch."""
-        return self.features.total(*selected, self.k).astype(np.int64)
-
-    def _counted(self, counted: Sequence[NDArray[np.intp]], read: Selected) -> NDArray[np.int64]:
-        """Count the rows at each coordinate of each set."""
-        sets = [CountedCells(len(at)) for at in counted]
-        for places in self._each(lambda selected: self.features.cells(*selected), read):
-            for cells, of_batch in zip(sets, places, strict=True):
-                cells.add(of_batch)
-        total = np.zeros(self.features.summands, dtype=np.int64)
-        for at, cells in zip(counted, sets, strict=True):
-            total[at] = cells.total()
-        return total
-
-    def _each(self, work: Callable[[tuple[Batch, NDArray[np.bool_] | None]], V], read: Selected) -> Iterator[V]:
-        return (side_by_side if self.features.threaded else map)(work, read)
+        return self.features.total(*selected, self.k).astype(np.int64, copy=False)

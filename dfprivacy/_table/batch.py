@@ -121,13 +121,6 @@ class Batch:
             codes = self._encoded[column] = column.encode(self.raw[category(column)])
         return codes
 
-    def among(self, column: Column, code: int) -> NDArray[np.bool_]:
-        """Return which rows are in one category of a column, shape (size,). Not to be written to."""
-        if column in self._encoded:
-            matches: NDArray[np.bool_] = self._encoded[column] == code
-            return matches
-        return column.among(self.raw[category(column)], code)
-
     def missing(self, column: Column) -> NDArray[np.bool_]:
         """Return in which rows the value of a column is missing, whatever it counts as.
 

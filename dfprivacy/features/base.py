@@ -7,17 +7,16 @@ import copy
 import math
 import sys
 import warnings
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
 from dfprivacy._table.batch import Batch, described, of_each
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
-from dfprivacy.features.frozen import HOUSE, Frozen, refuse_change
-from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,31 +24,94 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.frames import Raw, Read
-    from dfprivacy.features.integers import Integers
     from dfprivacy.schema import Column
 
 __all__ = [
-    "FEW",
+    "FROZEN",
     "UNIT_SLACK",
+    "UP",
+    "Composed",
+    "Frozen",
+    "Integers",
     "Norm",
     "RowFeatures",
     "Selective",
-    "added",
-    "added_by_place",
     "common_unit",
     "enforced",
+    "integers",
+    "refuse_change",
+    "root",
+    "together",
 ]
 
 Norm = float  # 1, 2 or infinity
+Integers: TypeAlias = "list[int] | NDArray[np.int64]"
+"""Whole numbers that have no end: 64 bits each in an array where all fit, else Python's in a list."""
+UP = 1 + 2.0**-50
+"""Above the rounding of eight operations, itself included: no rounding may lower a sensitivity."""
+FROZEN = "_frozen"
+"""The attribute of an object that cannot be changed any more."""
+_HOUSE = "dfprivacy.features."
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
     *("reads", "dimension", "summands", "support"),
-    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "counted", "cells", "image", "stacked"),
+    *("portable", "threaded", "sensitivity", "steps", "total", "totals", "image", "stacked"),
 }
 _PIECE = 1 << 17  # numbers at a time, which fit the cache
 _SHORT = 16  # numbers of a row up to which its norm is added up column by column
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
-FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
+_FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
+
+
+def root(x: float | Fraction) -> float:
+    """Square root, rounded up: the least float whose square is at least x, or the next.
+
+    Examples
+    --------
+    >>> root(9), root(3) > math.sqrt(3)
+    (3.0, True)
+    """
+    root = math.sqrt(x)
+    return root if Fraction(root) ** 2 >= x else math.nextafter(root, math.inf)
+
+
+def integers(values: Integers) -> list[int]:
+    """Return whole numbers as Python's, with which arithmetic never wraps around."""
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def together(parts: Sequence[Integers]) -> Integers:
+    """Put whole numbers one after the other."""
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if arrays and len(arrays) == len(parts):
+        return np.concatenate(arrays)
+    return list(chain.from_iterable(map(integers, parts)))
+
+
+class Frozen(ABCMeta):
+    """Class of objects that are frozen, arrays included, when they are made, if their class is bundled."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        """Make an object, and freeze it. Its arrays are copies, which are not shared with the caller."""
+        made = super().__call__(*args, **named)
+        if cls.__module__.startswith(_HOUSE):
+            attributes = vars(made)
+            for name, value in attributes.items():
+                if isinstance(value, np.ndarray) and value.flags.writeable:
+                    attributes[name] = value = value.copy()  # noqa: PLW2901
+                    value.flags.writeable = False
+            attributes[FROZEN] = True
+        return made
+
+
+def refuse_change(self: object, name: str, value: object) -> None:
+    """Set an attribute of an object that is being made; of one that is made, raise a `PluginError`."""
+    if FROZEN in vars(self):
+        raise PluginError(
+            f"{name!r} of a {type(self).__name__} is fixed: what is proved holds for what it was made of.",
+            "Make another one.",
+        )
+    object.__setattr__(self, name, value)
 
 
 class RowFeatures(metaclass=Frozen):
@@ -156,21 +218,16 @@ class RowFeatures(metaclass=Frozen):
         return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Exact sum of a batch in whole steps, shape (summands,). Whole numbers: order cannot matter."""
-        return added(self.steps(batch, k), mask)
+        """Exact sum of the rows of a batch that a mask selects, in whole steps, shape (summands,)."""
+        total: NDArray[np.float64] = self.totals(batch, None if mask is None else (~mask).astype(np.intp), 1, k)[0]
+        return total
 
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
-        return added_by_place(self.steps(batch, k), place, bins)
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere.
 
-    @property
-    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
-        """Sets of coordinates, of each of which a row counts as 1 in one at most; None where rows do not."""
-        return None
-
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Return the place of each row's coordinate in each of these sets, beyond its end for none."""
-        raise NotImplementedError
+        Without places, all rows are at the first one. Whole numbers are added: their order cannot matter.
+        """
+        return _added(self.steps(batch, k), place, bins)
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
@@ -188,10 +245,10 @@ class RowFeatures(metaclass=Frozen):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if cls.__module__.startswith(HOUSE):
+        if cls.__module__.startswith(_HOUSE):
             return
         above = [base for base in cls.__mro__ if base not in {RowFeatures, object}]
-        bundled = [base.__name__ for base in above if base.__module__.startswith(HOUSE)]
+        bundled = [base.__name__ for base in above if base.__module__.startswith(_HOUSE)]
         if bundled:
             raise PluginError(
                 f"{cls.__name__} extends {bundled[0]}, whose numbers are proved for its own rows only.",
@@ -212,15 +269,12 @@ class RowFeatures(metaclass=Frozen):
             )
 
 
-def added(steps: NDArray[np.float64], mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
-    """Add up the rows that a mask selects, all if there is none."""
-    total: NDArray[np.float64] = steps.sum(axis=0) if mask is None else mask.astype(np.float64) @ steps
-    return total
-
-
-def added_by_place(steps: NDArray[np.float64], place: NDArray[np.intp], bins: int) -> NDArray[np.float64]:
-    """Add up the rows at each place below `bins`."""
-    if bins < FEW:
+def _added(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bins: int) -> NDArray[np.float64]:
+    """Add up the rows at each place below `bins`; all, if there are no places."""
+    if place is None:
+        every: NDArray[np.float64] = steps.sum(axis=0, keepdims=True)
+        return every
+    if bins < _FEW:
         hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
         return hot @ steps
     total = np.empty((bins, steps.shape[1]))
@@ -312,7 +366,7 @@ def enforced(features: RowFeatures) -> RowFeatures:
     if not isinstance(features, RowFeatures):
         raise PluginError(f"A {type(features).__name__} is no row feature.", "Pass one from dfprivacy.features.")
     kind = type(features)
-    own = kind.__module__.startswith(HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
     return features if own else _Enforced(features)
 
 
@@ -434,13 +488,54 @@ def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
 
 
 class Selective(RowFeatures):
-    """Row features whose `total` looks at the selected rows only, for it takes long."""
+    """Row features that take long: of the rows that count alone, and of so many at a time as fit the cache."""
+
+    threaded = True
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands)."""
+        height, total = max(16, _PIECE // self.summands), np.zeros((bins, self.summands))
+        for at in range(bins):
+            rows = np.arange(batch.size) if place is None else np.flatnonzero(place == at)
+            for start in range(0, len(rows), height):
+                total[at] += self.steps(batch.take(rows[start : start + height]), k).sum(axis=0)
+        return total
+
+
+class Composed(RowFeatures):
+    """Features made of others, which see the rows."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> Sequence[RowFeatures]:
+        """The others."""
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        """How the columns are read."""
+        return [read for each in self.inner for read in each.reads]
+
+    @property
+    def summands(self) -> int:
+        """Number of coordinates that are added up."""
+        return sum(each.summands for each in self.inner)
+
+    @property
+    def support(self) -> int:
+        """Most coordinates that one row can make different from zero."""
+        return sum(each.support for each in self.inner)
+
+    @property
+    def unit(self) -> float | None:
+        """The unit of all the others, if each has one."""
+        return common_unit(each.unit for each in self.inner)
+
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits."""
+        return all(each.portable for each in self.inner)
 
     @property
     def threaded(self) -> bool:
         """Whether several batches are worked through side by side."""
-        return True
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere."""
-        return np.array([self.total(batch, place == each, k) for each in range(bins)])
+        return any(each.threaded for each in self.inner)

@@ -9,8 +9,7 @@ import numpy as np
 
 from dfprivacy._table.batch import number
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.upward import root
+from dfprivacy.features.base import Norm, RowFeatures, root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +43,9 @@ class Beyond(RowFeatures):
     sixteenth, and 16 times that in each of the numbers of rows tells how many values were limited.
     """
 
+    portable = True
+    support = 1
+
     def __init__(self, column: Column, *, weight: float = 1.0) -> None:
         if not 0 < weight < math.inf or math.frexp(weight)[0] != 0.5:  # noqa: PLR2004 - of a power of two
             raise ArgumentError(f"weight={weight!r} is no power of two.", "For example 1/16.")
@@ -57,46 +59,21 @@ class Beyond(RowFeatures):
         return [number(self.columns[0])]
 
     @property
-    def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
-        return 1
-
-    @property
     def unit(self) -> float | None:
         """One row."""
         return self._weight
 
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return True
-
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._steps(batch, self._weight)
+        return self._vectors(batch, self._weight)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
-        return self._steps(batch, self._step(k))
+        return self._vectors(batch, float(np.rint(math.ldexp(self._weight, k))))
 
-    def _steps(self, batch: Batch, step: float) -> NDArray[np.float64]:
-        return np.column_stack(batch.beyond(self.columns[0])).astype(np.float64) * step
-
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps: rows are counted, not added up."""
-        sides = batch.beyond(self.columns[0])
-        rows = [float(np.count_nonzero(each if mask is None else each & mask)) for each in sides]
-        return np.array(rows) * self._step(k)
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Return the same for the rows at each place below `bins`, shape (bins, 2)."""
-        sides = batch.beyond(self.columns[0])
-        counts = [np.bincount(place[each], minlength=bins + 1)[:bins] for each in sides]
-        return np.column_stack(counts).astype(np.float64) * self._step(k)
-
-    def _step(self, k: int) -> float:
-        """Return what a row counts in whole steps."""
-        return float(np.rint(math.ldexp(self._weight, k)))
+    def _vectors(self, batch: Batch, one: float) -> NDArray[np.float64]:
+        vectors: NDArray[np.float64] = np.multiply(batch.beyond(self.columns[0]), one).T
+        return vectors
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
         """Largest norm of a vector."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from dfprivacy._table.batch import number
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, common_unit
-from dfprivacy.features.integers import integers
-from dfprivacy.features.upward import root
+from dfprivacy.features.base import Norm, RowFeatures, common_unit, root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Bins"]
@@ -61,6 +59,7 @@ class Bins(RowFeatures):
     """
 
     weights: NDArray[np.float64]
+    portable = True
 
     def __init__(
         self,
@@ -143,61 +142,34 @@ class Bins(RowFeatures):
             places[gone] = self.bins
         return places
 
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return True
-
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return np.array([self.image(row, 0) for row in self.steps(batch, 0)], dtype=np.float64)
+        return np.array([self.image(row, 0) for row in self.steps(batch, 0).astype(np.int64)], dtype=np.float64)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
         """Return which interval each row is in, without weights and in whole rows."""
         return np.eye(self.summands)[self.places(batch)]
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return how many rows are in each interval."""
-        places = self.places(batch)
-        places = places if mask is None else places[mask]
-        return np.bincount(places, minlength=self.summands).astype(np.float64)
-
-    @property
-    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
-        """All coordinates are one set."""
-        return (np.arange(self.summands),)
-
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Return the interval in which each row counts."""
-        places = self.places(batch)
-        return [places if mask is None else np.where(mask, places, self.summands)]
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        both = place * self.summands
-        both += self.places(batch)
-        counts = np.bincount(both, minlength=(bins + 1) * self.summands)[: bins * self.summands]
-        return counts.astype(np.float64).reshape(bins, self.summands)
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[Any]:  # noqa: ARG002
+        """Return how many rows at each place below `bins` are in each interval, shape (bins, summands)."""
+        both = self.places(batch) if place is None else place * self.summands + self.places(batch)
+        return np.bincount(both, minlength=bins * self.summands)[: bins * self.summands].reshape(
+            bins, self.summands
+        )
 
     def image(self, total: Integers, k: int) -> Integers:
         """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
-        weight = sum(self.each)
-        rows = np.asarray(total)
-        fit = rows.dtype.kind in "if" and 0 <= k < _BITS and rows.min(initial=0) >= 0
-        if fit and rows.sum(dtype=np.float64) * weight < math.ldexp(0.5, _BITS - k):  # whose error is below 1 in 2
-            rows = rows.astype(np.int64)
-            runs = [
-                rows[: self.bins].reshape(-1, width).sum(axis=1) * each
-                for width, each in zip(self.widths, self.each, strict=True)
-            ]
-            small = np.concatenate([*runs, rows[self.bins :] * weight]) << k
-            return small if isinstance(total, np.ndarray) else integers(small)
-        counts = np.array([int(each) for each in total], dtype=object)  # Python's integers, which have no end
-        totals: list[int] = []
-        for width, times in zip(self.widths, self.each, strict=True):
-            totals += [each * times for each in counts[: self.bins].reshape(-1, width).sum(axis=1)]
-        totals += [each * weight for each in counts[self.bins :]]
-        return [each << k if k >= 0 else round(each / 2**-k) for each in totals]
+        rows = sum(self.each) * (float(total.sum()) if isinstance(total, np.ndarray) else math.inf)
+        small = 0 <= k < _BITS and rows < math.ldexp(0.5, _BITS - k)  # the error of the product is below 1 in 2
+        counts = np.array(total, dtype=np.int64 if small else object)
+        runs = [
+            counts[: self.bins].reshape(-1, width).sum(axis=1) * times
+            for width, times in zip(self.widths, self.each, strict=True)
+        ]
+        weighted = np.concatenate([*runs, counts[self.bins :] * sum(self.each)])
+        if small:
+            return weighted << k
+        return [each << k if k >= 0 else round(each / 2**-k) for each in weighted]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

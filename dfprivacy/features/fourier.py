@@ -11,8 +11,7 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, Selective
-from dfprivacy.features.quasi import sobol
-from dfprivacy.features.threads import RoundedSum, add_up
+from dfprivacy.features.product_kernel import sobol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy.features.threads import Piece
     from dfprivacy.schema import Column
 
 __all__ = ["Fourier", "gaussian_frequencies"]
@@ -105,9 +103,9 @@ class Fourier(Selective):
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
 
-    def _angles(self, y: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
+    def _angles(self, y: NDArray[np.float64]) -> NDArray[np.float32]:
         """Angles in [-π, π] of standardized rows."""
-        turns = np.matmul(np.rint(y * 2.0**_GRID) / 2.0**_GRID, self._turns.T, out=out)
+        turns: NDArray[np.float64] = np.rint(y * 2.0**_GRID) / 2.0**_GRID @ self._turns.T
         turns -= np.rint(turns)
         turns *= 2 * np.pi
         return turns.astype(np.float32)
@@ -129,23 +127,6 @@ class Fourier(Selective):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
         return np.rint(self.rows(batch) * 2.0**k)
-
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Compute the exact sum of a batch as whole multiples of the grid's step, block by block."""
-        y = self._standardized(batch)
-        y = y if mask is None else y[mask]
-
-        rounded_sum = RoundedSum(k)
-
-        def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            angles = self._angles(y[slice(*piece)], room)
-            sums = [
-                rounded_sum(np.multiply(f(angles), self._weight, out=room, dtype=np.float64))
-                for f in (np.cos, np.sin)
-            ]
-            return np.concatenate(sums)
-
-        return add_up(len(y), self.shape[1], part, sums=self.dimension).astype(np.float64)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 
+from dfprivacy._privacy.conversions import above
 from dfprivacy._table.batch import described
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
-from dfprivacy.features.integers import integers
+from dfprivacy.features.base import UP, Composed, Norm, RowFeatures, common_unit, enforced, integers
 from dfprivacy.features.moments import Count
-from dfprivacy.features.upward import UP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Given"]
 
 
 @final
-class Given(RowFeatures):
+class Given(Composed):
     """Features of the rows in which some columns have a value; zero for any other row.
 
     A row with a missing value then contributes nothing and is not counted, where else it would count with its fill
@@ -87,6 +88,11 @@ class Given(RowFeatures):
             self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
 
     @property
+    def inner(self) -> Sequence[RowFeatures]:
+        """Features that are summed."""
+        return (self.of,)
+
+    @property
     def reads(self) -> Sequence[Read]:
         """How the columns are read."""
         return [*(described(column) for column in self.given), *self.of.reads]
@@ -94,12 +100,12 @@ class Given(RowFeatures):
     @property
     def summands(self) -> int:
         """Number of coordinates that are added up."""
-        return self.of.summands + (self.tally is not None)
+        return super().summands + (self.tally is not None)
 
     @property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
-        return self.of.support + (self.tally is not None)
+        return super().support + (self.tally is not None)
 
     @property
     def unit(self) -> float | None:
@@ -113,28 +119,8 @@ class Given(RowFeatures):
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
         """Return which rows of a batch have all the values."""
-        return ~self._gone(batch)
-
-    def _is_complete(self, batch: Batch) -> bool:
-        """Return whether all rows of a batch have all the values."""
-        return not self._gone(batch).any()
-
-    def _gone(self, batch: Batch) -> NDArray[np.bool_]:
-        first, *others = self.given
-        gone = batch.missing(first)
-        for column in others:
-            gone = gone | batch.missing(column)
-        return gone
-
-    @property
-    def threaded(self) -> bool:
-        """Whether several batches are worked through side by side."""
-        return self.of.threaded
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return self.of.portable
+        complete: NDArray[np.bool_] = ~reduce(operator.or_, [batch.missing(column) for column in self.given])
+        return complete
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -155,43 +141,16 @@ class Given(RowFeatures):
         """Return the tally of a row in whole steps."""
         return None if self.tally is None else (_steps(self.tally[0], k), _steps(self.tally[1], k))
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps."""
-        rows = batch.size if mask is None else np.count_nonzero(mask)
-        if not self._is_complete(batch):  # most often nothing is missing, and no row need be picked
-            complete = self.complete(batch)
-            mask = complete if mask is None else mask & complete
-        total = self.of.total(batch, mask, k)
-        if (tally := self._tallied(k)) is None:
-            return total
-        left = batch.size if mask is None else np.count_nonzero(mask)
-        return np.append(total, left * tally[0] + (rows - left) * tally[1])
-
-    @property
-    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
-        """The sets of what complete rows are counted in, if no others are."""
-        return self.of.counted if self.tally is None else None
-
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Return the place of each complete row in each set."""
-        cells = self.of.cells(batch, mask)
-        if self._is_complete(batch):
-            return cells
-        gone = self._gone(batch)
-        return [np.where(gone, self.summands, each) for each in cells]
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        complete = self._is_complete(batch)
-        inside = place if complete else np.where(self._gone(batch), bins, place)
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the complete rows at each place below `bins`, shape (bins, summands)."""
+        inside, complete = place, self.complete(batch)
+        if not complete.all():  # most often nothing is missing, and no row need be picked
+            inside = np.where(complete, 0 if place is None else place, bins)
         totals = self.of.totals(batch, inside, bins, k)
         if (tally := self._tallied(k)) is None:
             return totals
-        if complete and not tally[0]:  # nothing is counted, as is most often so
-            return np.column_stack([totals, np.zeros(bins)])
-        rows = np.bincount(place, minlength=bins + 1)[:bins]
-        left = rows if complete else np.bincount(inside, minlength=bins + 1)[:bins]
-        return np.column_stack([totals, left * tally[0] + (rows - left) * tally[1]])
+        rows, left = (Count().totals(batch, each, bins, 0) for each in (place, inside))
+        return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums."""
@@ -209,7 +168,7 @@ class Given(RowFeatures):
         within = self.of.diameter(norm, public)
         if all(column.name in public for column in self.given):
             return within
-        apart = 0.0 if self.tally is None else _upward(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
+        apart = 0.0 if self.tally is None else above(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
         return max(within, _both(self.of.radius(norm), apart, norm))
 
     def describe(self) -> str:
@@ -228,11 +187,5 @@ def _both(length: float, one: float, norm: Norm) -> float:
     if not one or norm == math.inf:
         return max(length, one)
     if norm == 1:
-        return _upward(Fraction(length) + Fraction(one))
+        return above(Fraction(length) + Fraction(one))
     return math.hypot(length, one) * UP
-
-
-def _upward(exact: Fraction) -> float:
-    """Round a number up, if it is no float."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

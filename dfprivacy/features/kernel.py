@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, Selective
-from dfprivacy.features.integers import integers
-from dfprivacy.features.threads import RoundedSum, add_up
-from dfprivacy.features.upward import UP, root
+from dfprivacy.features.base import UP, Norm, Selective, integers, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.features.product_kernel import ProductKernel
-    from dfprivacy.features.threads import Piece
 
 __all__ = ["Kernel", "Nystrom"]
 
@@ -82,8 +78,8 @@ class Kernel(Selective):
         """Vectors of public rows, shape (rows, M)."""
         return self._values(self.kernel.left(rows.T))
 
-    def _values(self, left: NDArray[np.float64], out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        exponents = np.matmul(left, self._right, out=out)
+    def _values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
+        exponents: NDArray[np.float64] = left @ self._right
         return np.exp(exponents, out=exponents)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -95,17 +91,6 @@ class Kernel(Selective):
         steps = self.rows(batch)
         steps *= 2.0**k
         return np.rint(steps, out=steps)
-
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Compute the exact sum of a batch as whole multiples of the grid's step, block by block."""
-        left = self.kernel.left(self.kernel.columns_of(batch, mask))
-
-        rounded_sum = RoundedSum(k)
-
-        def part(piece: Piece, room: NDArray[np.float64]) -> NDArray[np.int64]:
-            return rounded_sum(self._values(left[slice(*piece)], room))
-
-        return add_up(len(left), self.dimension, part).astype(np.float64)
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -223,10 +208,6 @@ class Nystrom(Selective):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the kernel values of a batch in steps of their own grid; `image` maps their sums."""
         return self._kernel.steps(batch, _STEP)
-
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sum of the kernel values of a batch in steps of their own grid."""
-        return self._kernel.total(batch, mask, _STEP)
 
     def image(self, total: Integers, k: int) -> Integers:
         """Return A times the exact sums, rounded to whole steps."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import FEW, Norm, RowFeatures, added, added_by_place
-from dfprivacy.features.upward import UP, root
+from dfprivacy.features.base import UP, Norm, RowFeatures, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,30 +25,17 @@ class Count(RowFeatures):
 
     columns = ()
     shape = (1,)
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return True
+    portable = True
+    unit = 1.0
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         return np.ones((batch.size, 1))
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps."""
-        rows = batch.size if mask is None else np.count_nonzero(mask)
-        return np.array([rows * np.rint(2.0**k)])
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the same for the rows at each place below `bins`, shape (bins, 1)."""
-        rows = np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64)
-        return rows[:, None] * float(np.rint(2.0**k))
-
-    @property
-    def unit(self) -> float | None:
-        """One row."""
-        return 1.0
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return how many rows are at each place below `bins`, in whole steps, shape (bins, 1)."""
+        rows = [batch.size] if place is None else np.bincount(place, minlength=bins + 1)[:bins]
+        return np.multiply(rows, np.rint(2.0**k))[:, None]
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
         """Largest norm of a vector."""
@@ -99,6 +85,8 @@ class Moments(RowFeatures):
     no value: ``Given(x, of=Moments(x, count="beside"))`` has the L1 diameter 2, that of y alone.
     """
 
+    portable = True
+
     def __init__(
         self, column: Column, *, degree: int = 2, count: bool | Literal["beside"] = False, centred: bool = False
     ) -> None:
@@ -121,17 +109,8 @@ class Moments(RowFeatures):
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
         """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
+        # In few passes: a power of two changes no bit of a quotient or a product, so it may be multiplied by early.
         vectors = np.empty((self.dimension, batch.size))
-        self._fill(vectors, batch, unit)
-        if self.count == "beside":
-            vectors[2] = unit
-        return vectors
-
-    def _fill(self, vectors: NDArray[np.float64], batch: Batch, unit: float) -> None:
-        """Write the coordinates that are not 1 in every row, in as few passes over them as will do.
-
-        A power of two changes no bit of a quotient or a product, so it may be multiplied by early or late.
-        """
         first = batch.standardized(self.columns[0], unit, out=vectors[0])
         if self.degree == 1 and self.count:
             np.subtract(unit, first, out=vectors[1])
@@ -142,17 +121,14 @@ class Moments(RowFeatures):
             if self.count == "beside":
                 square *= -0.5 / unit
                 square += unit / 2
-                return
+                vectors[2] = unit
+                return vectors
             square *= (2 if self.centred else 0.5) / unit
             if self.count:
                 np.subtract(unit, 2 * square, out=vectors[1])
             if self.centred:
                 square -= unit
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return True
+        return vectors
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
@@ -161,27 +137,6 @@ class Moments(RowFeatures):
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
         steps = self.coordinates(batch, 2.0**k)
-        return np.rint(steps, out=steps).T
-
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps; rows are counted, not added up."""
-        if self.count != "beside":
-            return super().total(batch, mask, k)
-        rows = batch.size if mask is None else np.count_nonzero(mask)
-        return np.append(added(self._changing_steps(batch, k), mask), rows * np.rint(2.0**k))
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Return the same for the rows at each place below `bins`, shape (bins, d)."""
-        if self.count != "beside" or bins < FEW:
-            return super().totals(batch, place, bins, k)
-        total = np.empty((bins, self.dimension))
-        total[:, :-1] = added_by_place(self._changing_steps(batch, k), place, bins)
-        total[:, -1] = np.bincount(place, minlength=bins + 1)[:bins] * np.rint(2.0**k)
-        return total
-
-    def _changing_steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        steps = np.empty((self.dimension - 1, batch.size))
-        self._fill(steps, batch, 2.0**k)
         return np.rint(steps, out=steps).T
 
     def radius(self, norm: Norm) -> float:

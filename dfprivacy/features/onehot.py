@@ -11,9 +11,8 @@ import numpy as np
 
 from dfprivacy._table.batch import category
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, enforced
-from dfprivacy.features.integers import together
-from dfprivacy.features.upward import UP, root
+from dfprivacy.features.base import UP, Composed, Norm, RowFeatures, enforced, root, together
+from dfprivacy.features.moments import Count
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
@@ -23,16 +22,14 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
 
 __all__ = ["OneHot"]
 
-_FEW = 4  # places up to which it is faster to compare than to sort rows into bins
-
 
 @final
-class OneHot(RowFeatures):
-    r"""One-hot categories: the sum counts rows by category. A product with other features sums them by category.
+class OneHot(Composed):
+    r"""One-hot categories: the sum counts rows by category. Times other features: their sums by category.
 
     Parameters
     ----------
@@ -99,100 +96,51 @@ class OneHot(RowFeatures):
         raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
 
     @property
-    def reads(self) -> Sequence[Read]:
-        """How the columns are read."""
-        return [category(self.by), *(self.of.reads if self.of else ())]
+    def _of(self) -> RowFeatures:
+        """Features that are summed by category: rows, if none are given."""
+        return Count() if self.of is None else self.of
 
     @property
-    def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
-        return self.of.support if self.of else 1
+    def inner(self) -> Sequence[RowFeatures]:
+        """Features that are summed by category."""
+        return (self._of,)
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        """How the columns are read."""
+        return [category(self.by), *self._of.reads]
 
     @property
     def summands(self) -> int:
         """Number of coordinates that are added up."""
-        return len(self.groups) * (self.of.summands if self.of else 1)
-
-    @property
-    def unit(self) -> float | None:
-        """One row, or the unit of what is summed by category."""
-        return self.of.unit if self.of else 1.0
+        return len(self.groups) * self._of.summands
 
     @property
     def stacked(self) -> tuple[RowFeatures, ...]:
         """The features whose sums lie one after the other along the last axis."""
-        return self.of.stacked if self.of else ()
-
-    @property
-    def threaded(self) -> bool:
-        """Whether several batches are worked through side by side."""
-        return self.of is not None and self.of.threaded
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return self.of is None or self.of.portable
+        return self._of.stacked
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
-        if self.of is None:
-            return hot
-        inner = self.of.rows(batch).reshape(batch.size, 1, self.of.dimension)
-        product: NDArray[np.float64] = (hot[:, :, None] * inner).reshape(batch.size, self.dimension)
-        return product
+        return self._by_category(batch, self._of.rows(batch).reshape(batch.size, self._of.dimension))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        hot = np.eye(len(self.groups) + 1)[self._place[batch.codes(self.by)], :-1]
-        inner = self.of.steps(batch, k) if self.of else np.full((batch.size, 1), math.ldexp(1.0, k))
-        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(batch.size, self.summands)
+        return self._by_category(batch, self._of.steps(batch, k))
+
+    def _by_category(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
+        hot = np.eye(len(self.groups) + 1)[self._places(batch), :-1]
+        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(
+            batch.size, hot.shape[1] * inner.shape[1]
+        )
         return product
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of a batch in whole steps, without building the product."""
-        if self._single:
-            inside = batch.among(self.by, int(self._codes[0]))
-            number = np.count_nonzero(inside if mask is None else inside & mask)
-            return np.array([math.ldexp(number, k)])
-        place = self._places(batch)
-        if mask is not None:
-            place = np.where(mask, place, len(self.groups))
-        return self._sums(batch, place, len(self.groups), k).ravel()
-
-    @property
-    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
-        """The sets of what is counted by category, if rows count so in that."""
-        if self.of is None or (counted := self.of.counted) is None:
-            return None
-        starts = self.of.summands * np.arange(len(self.groups))
-        return tuple((starts[:, None] + within).ravel() for within in counted)
-
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Return the place of each row in each set."""
-        if self.of is None:
-            raise NotImplementedError
-        own, starts, cells = self._places(batch), {}, []  # a row of no category begins at the end
-        for within, counted in zip(self.of.cells(batch, mask), self.of.counted or (), strict=True):
-            width = len(counted)
-            if width not in starts:
-                starts[width] = own * width
-            places = starts[width] + within
-            if batch.size and within.max() >= width:
-                places[within >= width] = len(self.groups) * width
-            cells.append(places)
-        return cells
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
-        groups = len(self.groups)
-        if self._single and bins <= _FEW:
-            inside = np.ascontiguousarray(batch.among(self.by, int(self._codes[0])))
-            numbers = [np.count_nonzero(inside & (place == each)) for each in range(bins)]
-            return np.ldexp(np.array(numbers, dtype=np.float64), k)[:, None]
-        own = self._places(batch)
-        both = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
-        return self._sums(batch, both, bins * groups, k).reshape(bins, self.summands)
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums at each place below `bins`, shape (bins, summands), without the product."""
+        groups, own = len(self.groups), self._places(batch)
+        if place is not None:
+            own = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
+        return self._of.totals(batch, own, bins * groups, k).reshape(bins, self.summands)
 
     def _places(self, batch: Batch) -> NDArray[np.intp]:
         """Return the place of each row's category, their number for any other. Not to be written to."""
@@ -204,16 +152,6 @@ class OneHot(RowFeatures):
         """Whether all categories are kept, in the order of their codes."""
         return np.array_equal(self._place, np.arange(len(self._place)))
 
-    @property
-    def _single(self) -> bool:
-        """Whether one category is counted, which takes no codes of the others."""
-        return self.of is None and len(self.groups) == 1
-
-    def _sums(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        if self.of is not None:
-            return self.of.totals(batch, place, bins, k)
-        return np.bincount(place, minlength=bins + 1)[:bins].astype(np.float64) * math.ldexp(1.0, k)
-
     def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, category by category."""
         if self.of is None:
@@ -223,11 +161,11 @@ class OneHot(RowFeatures):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        return self.of.radius(norm) if self.of else 1.0
+        return self._of.radius(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
-        within = self.of.diameter(norm, public) if self.of else 0.0
+        within = self._of.diameter(norm, public)
         if self.by.name in public:
             return within
         radius = self.radius(norm)  # from a category to none, or to another

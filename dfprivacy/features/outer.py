@@ -9,9 +9,7 @@ import numpy as np
 
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures
-from dfprivacy.features.integers import integers
-from dfprivacy.features.upward import UP, root
+from dfprivacy.features.base import UP, Norm, RowFeatures, integers, root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
 __all__ = ["Outer"]
@@ -83,6 +81,7 @@ class Outer(RowFeatures):
     """
 
     weights: NDArray[np.float64]
+    portable = True
 
     def __init__(
         self,
@@ -155,11 +154,6 @@ class Outer(RowFeatures):
             squares += each * each
         y *= radius / np.sqrt(np.maximum(squares, radius * radius, out=squares), out=squares)
 
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return True
-
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         steps = self.steps(batch, 0)
@@ -174,13 +168,10 @@ class Outer(RowFeatures):
         i, j = self._upper
         return (points[i] * points[j]).T
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sum of a batch without weights, in whole units of 2 to the minus 38."""
-        points = self.points(batch)
-        return self._products(points if mask is None else points[:, mask])
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the same for the rows at each place below `bins`, shape (bins, d); others count nowhere."""
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sums at each place below `bins` without weights, in units of 2 to the minus 38."""
+        if place is None:
+            return self._products(self.points(batch))[None]
         small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
         points = self.points(batch).take(np.argsort(small, kind="stable"), axis=1)
         ends = np.cumsum(np.bincount(place, minlength=bins)[:bins])

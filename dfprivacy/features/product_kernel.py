@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from dfprivacy._privacy.conversions import above
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.frozen import Frozen, refuse_change
-from dfprivacy.features.quasi import sobol
-from dfprivacy.features.upward import UP
+from dfprivacy.features.base import UP, Frozen, refuse_change
 from dfprivacy.schema import as_number
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
-__all__ = ["ProductKernel", "spread"]
+__all__ = ["ProductKernel", "sobol", "spread"]
 
 _FLOAT_BITS = 53
 _ROWS_BITS, _POINTS_BITS, _POINTS_BITS_MIN = 40, 14, 8  # of a lengthscale, to which numbers are rounded
@@ -314,6 +312,29 @@ def _of(parameter: float | Mapping[str, float], column: Column, argument: str) -
             f"{argument} says nothing of column {column.name!r}.", "Give one value for each column."
         )
     return parameter[column.name]
+
+
+@lru_cache(maxsize=8)
+def sobol(dimension: int, n: int) -> NDArray[np.float64]:
+    """Return the first points of the Sobol sequence, unscrambled: as many as the next power of two after n.
+
+    Parameters
+    ----------
+    dimension : int
+        That of the cube.
+    n : int
+        Number of points that are needed, at least 1.
+
+    Returns
+    -------
+    ndarray of shape (points, dimension)
+        Points in [0, 1), of which the first is 0. Nobody writes to it.
+    """
+    from scipy.stats import qmc  # SciPy takes longer to import than all of dfprivacy
+
+    points: NDArray[np.float64] = qmc.Sobol(dimension, scramble=False).random_base2(math.ceil(math.log2(n)))
+    points.setflags(write=False)
+    return points
 
 
 def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dfprivacy._table.batch import category
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, RowFeatures, common_unit, enforced
-from dfprivacy.features.integers import together
-from dfprivacy.features.upward import UP
+from dfprivacy.features.base import UP, Composed, Norm, RowFeatures, enforced, together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.frames import Read
-    from dfprivacy.features.integers import Integers
+    from dfprivacy.features.base import Integers
+    from dfprivacy.schema import Column
 
-__all__ = ["Stack"]
+__all__ = ["Apart", "Stack"]
 
 
 @final
-class Stack(RowFeatures):
+class Stack(Composed):
     r"""Several features in one pass, with one vector of noise: their vectors, one after the other.
 
     The `~dfprivacy.NoisyValue` of their sum has one of each feature's shape among its ``parts``.
@@ -60,39 +59,11 @@ class Stack(RowFeatures):
         self.weights = np.concatenate([np.broadcast_to(each.weights, each.shape).ravel() for each in self.features])
 
     @property
-    def reads(self) -> Sequence[Read]:
-        """How the columns are read."""
-        return [read for each in self.features for read in each.reads]
-
-    @property
-    def summands(self) -> int:
-        """Number of coordinates that are added up."""
-        return sum(each.summands for each in self.features)
-
-    @property
-    def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
-        return sum(each.support for each in self.features)
-
-    @property
-    def unit(self) -> float | None:
-        """The unit of all parts, if each has one."""
-        return common_unit(each.unit for each in self.features)
-
-    @property
-    def stacked(self) -> tuple[RowFeatures, ...]:
+    def inner(self) -> tuple[RowFeatures, ...]:
         """The features whose sums lie one after the other."""
         return self.features
 
-    @property
-    def threaded(self) -> bool:
-        """Whether several batches are worked through side by side."""
-        return all(each.threaded for each in self.features)
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return all(each.portable for each in self.features)
+    stacked = inner
 
     def rows(self, batch: Batch) -> NDArray[Any]:
         """Return the vectors of a batch."""
@@ -102,34 +73,13 @@ class Stack(RowFeatures):
         """Return the vectors of a batch in whole steps, those of each part clipped as they would be alone."""
         return np.hstack([each.steps(batch, k) for each in self.features])
 
-    def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of a batch in whole steps."""
-        return np.concatenate([each.total(batch, mask, k) for each in self.features])
-
-    @property
-    def counted(self) -> tuple[NDArray[np.intp], ...] | None:
-        """The sets of all parts, if all have such."""
-        starts = accumulate((each.summands for each in self.features), initial=0)
-        sets: list[NDArray[np.intp]] = []
-        for each, start in zip(self.features, starts, strict=False):
-            if (counted := each.counted) is None:
-                return None
-            sets += [start + own for own in counted]
-        return tuple(sets)
-
-    def cells(self, batch: Batch, mask: NDArray[np.bool_] | None) -> list[NDArray[np.intp]]:
-        """Return the place of each row in each set."""
-        return [places for each in self.features for places in each.cells(batch, mask)]
-
-    def totals(self, batch: Batch, place: NDArray[np.intp], bins: int, k: int) -> NDArray[np.float64]:
-        """Return the same for the rows at each place below `bins`, shape (bins, summands)."""
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the rows at each place below `bins`, shape (bins, summands)."""
         return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
 
     def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, part by part."""
-        ends = pairwise(accumulate((each.summands for each in self.features), initial=0))
-        parts = zip(self.features, ends, strict=True)
-        return together([each.image(total[start:end], k) for each, (start, end) in parts])
+        return _images(total, [(each, k) for each in self.features])
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
@@ -150,3 +100,54 @@ def _length(lengths: list[float], norm: Norm) -> float:
     if norm == math.inf or len(moved) <= 1:
         return max(moved, default=0.0)
     return sum(moved) * UP ** len(moved) if norm == 1 else math.nextafter(math.hypot(*moved) * UP, math.inf)
+
+
+@final
+class Apart(Composed):
+    """Of the rows of each group the sum of features of its own, on a grid of its own; for steps of a call alone."""
+
+    def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
+        self.each = each
+        self._by = tuple(by)
+        self.columns = tuple(dict.fromkeys([*by, *(column for of in self.inner for column in of.columns)]))
+        self.shape = (sum(of.dimension for of in self.inner),)
+
+    @property
+    def inner(self) -> tuple[RowFeatures, ...]:
+        """The features of all groups."""
+        return tuple(of for of, _ in self.each.values())
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        """How the columns are read."""
+        return tuple(dict.fromkeys([*map(category, self._by), *super().reads]))
+
+    def rows(self, batch: Batch) -> NDArray[Any]:
+        """Not for rows one by one."""
+        raise NotImplementedError
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector: each group is priced by itself."""
+        raise NotImplementedError
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sums of the rows at the first place, each on its own grid."""
+        group = np.zeros(batch.size, dtype=np.intp) if place is None else np.where(place == 0, 0, -1)
+        for column in self._by:
+            codes, categories = batch.codes(column), len(column.categories or ())
+            group = np.where((group >= 0) & (codes < categories), group * categories + codes, -1)
+        rows = {at: batch.take(np.flatnonzero(group == at)) for at in self.each}
+        return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.each.items()])[None]
+
+    def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
+        """Return the released coordinates of the exact sums."""
+        return _images(total, self.each.values())
+
+
+def _images(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
+    """Return the released coordinates of sums that lie one after the other, each on its own grid."""
+    images, start = [], 0
+    for of, k in parts:
+        images.append(of.image(total[start : start + of.summands], k))
+        start += of.summands
+    return together(images)

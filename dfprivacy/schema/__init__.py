@@ -235,8 +235,7 @@ class Column:
         """
         low, high = self._bounds
         values = np.asarray(raw, dtype=np.float64).clip(low, high)
-        if np.isnan(values.min(initial=low)):
-            values[np.isnan(values)] = self.fill
+        values[np.isnan(values)] = self.fill
         if low <= 0 <= high:
             values += 0.0  # -0.0 becomes 0.0: a column of integers has none
         return values
@@ -258,27 +257,6 @@ class Column:
             return np.isnan(np.asarray(raw, dtype=np.float64))
         gone: NDArray[np.bool_] = self._encoded(raw) == len(self.categories or ())
         return gone
-
-    def among(self, raw: Raw, code: int) -> NDArray[np.bool_]:
-        """Return which raw values are in one category; the same as, and faster than, asking `encode`.
-
-        Parameters
-        ----------
-        raw : ndarray or Dictionary
-            As for `encode`.
-        code : int
-            The code of the category.
-
-        Returns
-        -------
-        ndarray of bool
-            May be `raw` itself.
-        """
-        value = (self.categories or ())[code]
-        if isinstance(raw, np.ndarray) and not self.other and not isinstance(value, str):
-            return _equal(raw, plain_number(value))
-        matches: NDArray[np.bool_] = self.encode(raw) == code
-        return matches
 
     def encode(self, raw: Raw) -> Codes:
         """Codes of raw values among the categories.
@@ -480,18 +458,6 @@ def codes_of(categories: tuple[Category, ...]) -> CodeBook:
     times = Counter(read.values())
     alone = {number: code for code, number in read.items() if times[number] == 1 and math.isfinite(number)}
     return CodeBook(texts, alone | said)
-
-
-def _equal(values: NDArray[Any], number: float) -> NDArray[np.bool_]:
-    """Compare as float64 does, without making float64 of booleans and integers."""
-    if values.dtype.kind == "b":
-        return values if number == 1 else ~values if number == 0 else np.zeros(len(values), dtype=np.bool_)
-    if values.dtype.kind in "iu" and number.is_integer() and abs(number) < _FLOAT_EXACT:
-        limits = np.iinfo(values.dtype)
-        if not limits.min <= number <= limits.max:
-            return np.zeros(len(values), dtype=np.bool_)
-        return np.asarray(values == values.dtype.type(int(number)))
-    return np.asarray(np.asarray(values, dtype=np.float64) == number)
 
 
 @lru_cache(maxsize=1024)
