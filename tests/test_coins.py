@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dfprivacy._privacy import coins
+from dfprivacy._privacy import draws as coins
 
 BITS = 32
 

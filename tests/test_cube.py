@@ -16,7 +16,7 @@ from scipy import stats
 from dfprivacy import mechanism, protect
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._privacy.cube import cube_noise
+from dfprivacy._privacy.draws import cube_noise
 from dfprivacy._privacy.losses import Cube, loss_from_dict
 from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy._table.declare import read_schema

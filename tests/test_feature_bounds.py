@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dfprivacy._privacy.grid import grid_exponent
+from dfprivacy._privacy.calibrate import grid_exponent
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import (

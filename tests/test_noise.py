@@ -16,10 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
+from dfprivacy._privacy.calibrate import ROWS_MAX, SUM_MAX, gaussian_scale, grid_exponent, laplace_scale
 from dfprivacy._privacy.conversions import gaussian_delta, gaussian_unit_scale
 from dfprivacy._privacy.filters import exact
-from dfprivacy._privacy.grid import ROWS_MAX, SUM_MAX, grid_exponent
 from dfprivacy._privacy.losses import Gaussian, Laplace
 from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler, _measurement, sampler, use
 from dfprivacy.errors import ArgumentError

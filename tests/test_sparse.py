@@ -16,8 +16,8 @@ from scipy import stats
 from dfprivacy import ArgumentError
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.draws import binomial
 from dfprivacy._privacy.samplers import OpenDPSampler
-from dfprivacy._privacy.sparse import binomial
 from dfprivacy.testing import Seeded
 
 WORDS = 5  # of 32 bits, in a first draw

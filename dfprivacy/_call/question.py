@@ -28,7 +28,7 @@ from dfprivacy._measure.kept import Kept
 from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
-from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.conversions import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
 from dfprivacy.release import Exact, Groups, Privacy, Release, Value

@@ -196,7 +196,7 @@ class Ledger:
             "delta": (account.delta, delta),
             "accounting": (account.accounting, accountant.accounting),
             "neighbors": (account.relation, relation_of(neighbors, whose)),
-            "public": ([*account.public], [*public]),
+            "public": (json.dumps(account.public), json.dumps(public)),
         }
         differ = [f"{term} = {one}, not {two}" for term, (one, two) in terms.items() if one != two]
         if differ:

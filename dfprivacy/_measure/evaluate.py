@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._measure.query import copied
 from dfprivacy._measure.tasks import Selected, SumTask, Task
-from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._privacy.samplers import HIDDEN
 from dfprivacy._table.keys import ordered
 from dfprivacy.errors import PluginWarning

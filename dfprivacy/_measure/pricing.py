@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy._measure.evaluate import L2
 from dfprivacy._privacy import calibrate
-from dfprivacy._privacy.grid import ROWS_MAX, cube_exponent, exact_exponent, grid_exponent
+from dfprivacy._privacy.calibrate import ROWS_MAX, cube_exponent, exact_exponent, grid_exponent
 from dfprivacy._privacy.losses import Cube, Gaussian, Laplace
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError

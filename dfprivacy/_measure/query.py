@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from dfprivacy._privacy.grid import exact_exponent
+from dfprivacy._privacy.calibrate import exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import PluginError
 from dfprivacy.features import Given, OneHot, RowFeatures, Stack

@@ -27,8 +27,8 @@ from dfprivacy._measure.pricing import (
 from dfprivacy._measure.query import Query
 from dfprivacy._measure.steps import Asked
 from dfprivacy._privacy import calibrate
+from dfprivacy._privacy.calibrate import exact_exponent
 from dfprivacy._privacy.filters import exact
-from dfprivacy._privacy.grid import exact_exponent
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError

@@ -11,14 +11,21 @@ References
 .. [3] Canonne, Kamath and Steinke (2020). The discrete Gaussian for differential privacy. arXiv:2004.00010.
 .. [4] Mironov (2017). Rényi differential privacy. arXiv:1702.07476.
 .. [5] Harrison and Manurangsi (2026). Concentrated privacy of the Laplace mechanism. arXiv:2510.25746.
+.. [6] Balle, Barthe and Gaboardi (2018). Privacy amplification by subsampling: tight analyses via couplings and
+   divergences. NeurIPS.
 """
 
 from __future__ import annotations
 
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import erfc, exp, inf, log, log1p, nextafter, sqrt
 from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "EPSILON_MAX",
@@ -34,6 +41,7 @@ __all__ = [
     "laplace_renyi",
     "log_delta_zcdp",
     "mu_budget",
+    "on_sample",
     "pure_mu",
     "pure_renyi",
     "renyi_budget",
@@ -51,6 +59,9 @@ _ROUNDING = 2.0**-50  # eight times the unit roundoff: no formula below has more
 _UNDERFLOW = 2.0**-1070  # some of the smallest floats
 _SQRT2 = sqrt(2.0)
 _NORMAL = NormalDist()
+_DIGITS = 80
+_PLACES = Decimal(1).scaleb(-24)  # what is left of the result
+_ERROR = Decimal(1).scaleb(-60)  # far above what rounding does to a number below 2e6
 
 
 def below(x: Fraction) -> float:
@@ -62,6 +73,13 @@ def below(x: Fraction) -> float:
 def above(x: Fraction) -> float:
     """Return the smallest float that is at least `x`."""
     return -below(-x)
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float, *, ratio: bool = False) -> tuple[float, float]:
+    """Halve an interval, of which the lower end holds, until its ends are neighbouring floats."""
+    while low < (middle := sqrt(low * high) if ratio else (low + high) / 2) < high:
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -94,12 +112,7 @@ def mu_budget(epsilon: float, delta: float) -> float:
     high = 2 * low
     while delta_gauss(epsilon, high) <= delta:
         low, high = high, 2 * high
-    while low < (middle := sqrt(low * high)) < high:
-        if delta_gauss(epsilon, middle) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    return _last(lambda mu: delta_gauss(epsilon, mu) <= delta, low, high, ratio=True)[0]
 
 
 def gaussian_unit_scale(epsilon: float, delta: float) -> float:
@@ -114,13 +127,8 @@ def gaussian_unit_scale(epsilon: float, delta: float) -> float:
 
 def _best_order(rho: float, epsilon: float) -> float:
     """Order at which `rho`-zCDP gives its smallest delta at `epsilon`: the root of a rising derivative."""
-    low, high = 1 + 1e-12, max(4.0, (epsilon + 1) / rho + 10)
-    while low < (middle := (low + high) / 2) < high:
-        if (2 * middle - 1) * rho - epsilon + log1p(-1 / middle) <= 0:
-            low = middle
-        else:
-            high = middle
-    return high
+    most = max(4.0, (epsilon + 1) / rho + 10)
+    return _last(lambda a: (2 * a - 1) * rho - epsilon + log1p(-1 / a) <= 0, 1 + 1e-12, most)[1]
 
 
 def log_delta_zcdp(rho: float, epsilon: float) -> float:
@@ -132,13 +140,7 @@ def log_delta_zcdp(rho: float, epsilon: float) -> float:
 @lru_cache(maxsize=256)
 def rho_budget(epsilon: float, delta: float) -> float:
     """Largest `rho` (rounded down) whose `rho`-zCDP implies (`epsilon`, `delta`)-DP."""
-    low, high = 0.0, epsilon + 1
-    while low < (middle := (low + high) / 2) < high:
-        if log_delta_zcdp(middle, epsilon) + 1e-10 <= log(delta):
-            low = middle
-        else:
-            high = middle
-    return low
+    return _last(lambda rho: log_delta_zcdp(rho, epsilon) + 1e-10 <= log(delta), 0.0, epsilon + 1)[0]
 
 
 @lru_cache(maxsize=256)
@@ -229,3 +231,41 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
     variance = Fraction(scale) ** 2 - Fraction(1, 11)
     mu = nextafter(sqrt(above(squared_sensitivity / variance)), inf)
     return Fraction(delta_gauss(below(epsilon), mu)) + rounding_delta(dimension, scale, epsilon)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# Samples
+# ---------------------------------------------------------------------------------------------------------
+
+
+def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
+    r"""Return the largest epsilon on a sample that costs no more than another one on the table.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        What the table pays, from 0 to 10⁶.
+    share : Fraction
+        The probability q that a sample holds any one person, above 0 and at most 1.
+
+    Returns
+    -------
+    Fraction
+        The solution of log(1 + q (exp(·) - 1)) = epsilon, rounded down to 24 decimals.
+
+    Notes
+    -----
+    A mechanism that is (e, d)-private is :math:`(\log(1 + q (\exp e - 1)), q d)`-private on a secret sample [6]_;
+    docs/explanation/sampling.md has the proof.
+
+    Examples
+    --------
+    >>> float(on_sample(Fraction(1), Fraction(1, 10)))
+    2.90047...
+    """
+    context = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    price = context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
+    more = context.subtract(context.exp(price), Decimal(1))
+    many = context.divide(context.multiply(more, Decimal(share.denominator)), Decimal(share.numerator))
+    within = context.subtract(context.ln(context.add(Decimal(1), many)), _ERROR)
+    return max(Fraction(0), Fraction(within.quantize(_PLACES, context=context)))

@@ -31,11 +31,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from dfprivacy._privacy.coins import heads
-from dfprivacy._privacy.cube import cube_noise
-from dfprivacy._privacy.grid import SUM_MAX
+from dfprivacy._privacy.calibrate import SUM_MAX
+from dfprivacy._privacy.draws import cube_noise, heads, zeros_that_reach
 from dfprivacy._privacy.response import check as check_labels
-from dfprivacy._privacy.sparse import zeros_that_reach
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:

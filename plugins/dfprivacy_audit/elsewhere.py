@@ -20,7 +20,7 @@ import numpy as np
 from dfprivacy._call.target import Target
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.conversions import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.errors import DPError, LedgerError

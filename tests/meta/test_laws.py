@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dfprivacy._privacy import draws as sparse
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy import sparse
 from dfprivacy._privacy.calibrate import sparse_threshold
 from dfprivacy.local import Arc
 from dfprivacy_audit.sampler import _PARTS, _pvalue, _smallest

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.conversions import on_sample
 from dfprivacy._table import sample
 
 PRICES = ["1e-9", "1/100", "1/3", "1", "10", "500", "1000000"]

@@ -19,7 +19,7 @@ from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import tables
 from dfprivacy._plugins.loader import unregister
-from dfprivacy._privacy.amplification import on_sample
+from dfprivacy._privacy.conversions import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.view import PrivateFrame

@@ -1,19 +1,34 @@
-r"""Laplace noise on a vector that is nearly all zeros: the coordinates that reach a threshold, and no others.
+r"""Exact draws, made of uniform whole numbers and discrete Laplace noise: coins, noise of the cube, sparse noise.
 
-With noise on every one of d coordinates, each zero reaches a threshold T with the same small probability
+**Coins.** A coin is heads if a uniform number U between 0 and 1 is below exp(-x). Of U, 32 binary digits are
+drawn; where these and float64 arithmetic decide, they decide as any number of digits and exact arithmetic would.
+Where they do not, about once in 2^30 coins, digits are drawn and arithmetic made finer until they do. So the
+probability is exp(-x), exactly.
+
+**Noise of the cube** is the K-norm mechanism for vectors of which every coordinate moves by the same amount at
+most: P(x) is proportional to exp(-max|x_i| / b) on whole numbers. A vector whose coordinates all move by s at most
+is released at epsilon = s/b, with a standard deviation of b √((d+1)(d+2)/3) a coordinate; independent Laplace
+noise would need b √2 d [1]_.
+
+**Sparse noise** is Laplace noise on a vector that is nearly all zeros: the coordinates that reach a threshold, and
+no others. With noise on every one of d coordinates, each zero reaches a threshold T with the same small
+probability
 
 .. math:: p = P(X \ge T) = q^T / (1 + q), \qquad q = e^{-1/b}.
 
-So their number is drawn first, from its binomial law, then which they are, and then by how much they reach it [1]_.
-The law of what comes out is that of noise on all d, to the last digit, and the work is that of the others.
+So their number is drawn first, from its binomial law, then which they are, and then by how much they reach it
+[2]_. The law of what comes out is that of noise on all d, to the last digit, and the work is that of the others.
 
 References
 ----------
-.. [1] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data. ICDT.
+.. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+.. [2] Cormode, Procopiuc, Srivastava and Tran (2012). Differentially private summaries for sparse data. ICDT.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -26,15 +41,135 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from numpy.typing import NDArray
+
     from dfprivacy._privacy.samplers import Sampler
 
-__all__ = ["binomial", "zeros_that_reach"]
+__all__ = ["binomial", "compared", "cube_noise", "heads", "zeros_that_reach"]
 
+_BITS = 32
+_MARGIN = 2.0 ** (1 - _BITS)  # twice what U may be above its digits so far; float64's exp(-x) is off by far less
+_MORE = 64
 _DIGITS = 40  # at first; a draw that these do not decide, one of 10^20, gets twice as many
 _WORD = 32  # random bits at a time
 _LARGEST = 2**63 - 1
 _ONE = Decimal(1)
 _Bounds: TypeAlias = tuple[Decimal, Decimal]
+
+
+def heads(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
+    """Throw a coin for each gap: heads with probability exp(-gap / scale).
+
+    Parameters
+    ----------
+    gaps : ndarray of uint64 of shape (n,)
+        Whole numbers.
+    scale : float
+        Finite and above 0.
+
+    Returns
+    -------
+    ndarray of bool of shape (n,)
+        Whether each is heads.
+
+    Examples
+    --------
+    >>> heads(np.zeros(3, dtype=np.uint64), 2.5).tolist()
+    [True, True, True]
+    """
+    return compared(np.frombuffer(os.urandom(_BITS // 8 * gaps.size), dtype=np.uint32), gaps, scale)
+
+
+def compared(
+    digits: NDArray[np.uint32],
+    gaps: NDArray[np.uint64],
+    scale: float,
+    more: Callable[[int], int] = secrets.randbits,
+) -> NDArray[np.bool_]:
+    """Return whether numbers are below exp(-gap / scale), given their first 32 binary digits.
+
+    Parameters
+    ----------
+    digits : ndarray of uint32 of shape (n,)
+        The digits of each number.
+    gaps, scale
+        As for `heads`.
+    more : callable
+        Given how many, the next digits of a number.
+
+    Returns
+    -------
+    ndarray of bool of shape (n,)
+        Whether each is below.
+    """
+    shares = digits * 2.0**-_BITS  # exactly, and U is less than 2^-32 above
+    chances = np.exp(gaps / -scale)
+    below: NDArray[np.bool_] = shares < chances
+    for at in np.flatnonzero(abs(shares - chances) <= _MARGIN):
+        below[at] = _is_below(int(digits[at]), Fraction(int(gaps[at])) / Fraction(scale), more)
+    return below
+
+
+def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
+    """Return whether a number is below exp(-x), with as many digits as that takes."""
+    bits = _BITS
+    while x:
+        if digits and x >= bits:  # it is 2^-bits at least, and exp(-x) is less
+            return False
+        if x < bits:
+            low, high = _exponential(x, bits)
+            if Fraction(digits + 1, 1 << bits) <= low:
+                return True
+            if Fraction(digits, 1 << bits) >= high:
+                return False
+        digits, bits = digits << _MORE | more(_MORE), bits + _MORE
+    return True  # as any number below 1
+
+
+def _exponential(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Bound exp(-x) from both sides, for x from 0 to `bits`, by less than 2^-bits of it.
+
+    Decimal rounds quotients and exponentials correctly. With p digits, x is off by x 10^(1-p) at most, which moves
+    exp(-x) by a part of less than 2x 10^(1-p), and it is rounded by a part of 10^(1-p).
+    """
+    digits = bits // 3 + 30
+    context = Context(prec=digits)
+    middle = Fraction(context.exp(context.divide(Decimal(-x.numerator), Decimal(x.denominator))))
+    error = (2 * x + 1) / 10 ** (digits - 1)
+    return middle * (1 - error), middle * (1 + error)
+
+
+def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int64]:
+    r"""Draw one vector of the noise of the cube, exactly.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates d.
+    scale : float
+        b, in grid steps.
+    sampler : Sampler
+        What draws Laplace noise and uniform whole numbers.
+
+    Returns
+    -------
+    ndarray of int64, shape (d,)
+        The noise.
+
+    Notes
+    -----
+    With q = exp(-1/b), let r have probabilities proportional to (2r+1)^d q^r, and x be uniform among the (2r+1)^d
+    points with max|x_i| ≤ r. Then P(x) is proportional to the sum of q^r over r ≥ max|x_i|: to q^max|x_i|.
+
+    A sum of d+1 geometric variables has probabilities proportional to C(r+d, d) q^r. It is accepted as r with
+    probability Π (2r+1) / (2r+2i) over i = 1, …, d, a product of fractions below 1, which leaves (2r+1)^d q^r. A
+    Laplace variable z is made geometric as z if z ≥ 0, else -z-1: both of probability proportional to q^k.
+    """
+    while True:
+        drawn = sampler.laplace(np.zeros(dimension + 1, dtype=np.int64), scale)
+        r = sum(np.where(drawn >= 0, drawn, -drawn - 1).tolist())  # of Python's integers, which have no end
+        if all(sampler.below(2 * (r + i)) < 2 * r + 1 for i in range(1, dimension + 1)):
+            return np.array([sampler.below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
 
 
 def zeros_that_reach(
