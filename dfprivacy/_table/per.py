@@ -175,7 +175,7 @@ class PerFrame(Over):
 
 @dataclass(frozen=True)
 class People:
-    """What is made of the rows of some people: hashes that put them in order, and their columns.
+    """The work on the rows of some people: hashes that put them in order, and their columns.
 
     Attributes
     ----------

@@ -223,10 +223,8 @@ class RowFeatures(metaclass=Frozen):
         return total
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands); others count nowhere.
-
-        Without places, all rows are at the first one. Whole numbers are added: their order cannot matter.
-        """
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands); without places, of all rows."""
+        # Whole numbers are added: their order cannot matter. Rows at other places count nowhere.
         return _added(self.steps(batch, k), place, bins)
 
     @property
