@@ -223,7 +223,7 @@ class RowFeatures(metaclass=Frozen):
         return total
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands); without places, of all rows."""
+        """Exact sums of the rows at each place below `bins`, shape (bins, summands); of all without places."""
         # Whole numbers are added: their order cannot matter. Rows at other places count nowhere.
         return _added(self.steps(batch, k), place, bins)
 
