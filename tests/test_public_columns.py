@@ -186,15 +186,15 @@ def test_a_private_column_is_refused_by_name(keys, said):
 @pytest.mark.parametrize("name", ["age", "nothing"])
 def test_a_mechanism_cannot_ask_for_a_private_column(name):
     """Nor for one that it has made up."""
-    with pytest.raises(dp.ArgumentError, match="is private here"):
+    with pytest.raises(dp.ArgumentError, match="are private here"):
         protect().listed(name=name, epsilon=1)
 
 
 def test_who_is_in_a_private_part_is_private():
     """A public column of rows that a private condition selects would tell who they are."""
-    with pytest.raises(dp.ArgumentError, match="is private here"):
+    with pytest.raises(dp.ArgumentError, match="are private here"):
         protect().where(age=(20, 40)).listed("id", epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="is private here"):
+    with pytest.raises(dp.ArgumentError, match="are private here"):
         protect(public=["id"], name="private arms").group_by("arm").listed("id", epsilon=1)
 
 
