@@ -164,7 +164,7 @@ def test_another_view_pays_for_its_message():
 
     assert bob.dcor_with_own(alice.dcor_message("x", epsilon=3), "y", permutations=9, seed=1) == found
     assert (3, 0) == (alice.budget.spent, bob.budget.spent)
-    with pytest.raises(dp.ArgumentError, match="what it is to be asked"):
+    with pytest.raises(dp.ArgumentError, match="without its question, asked="):
         bob.dcor_with_own(alice, "y", asked={"columns": "x"})
     with pytest.raises(dp.BudgetExceeded):
         bob.dcor_with_own(alice, "y", asked={"columns": "x", "epsilon": 1000})

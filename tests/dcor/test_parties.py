@@ -70,8 +70,8 @@ def test_a_view_that_cannot_pay_costs_nobody():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({}, "what it is to be asked"),
-        ({"asked": {"columns": "x"}}, "what it is to be asked"),
+        ({}, "without its question, asked="),
+        ({"asked": {"columns": "x"}}, "without its question, asked="),
         ({"asked": {**ASKED, "protocol": "paper"}}, "names a protocol"),
         ({"asked": {**ASKED, "keys": list(range(20))}}, "Only one"),
         ({"asked": {**ASKED, "keys": list(range(20))}, "keys": list(range(1, 21))}, "do not match one to one"),
@@ -112,7 +112,7 @@ def test_an_explanation_asks_no_other_view():
     said = bob.explain("dcor_with", message, "y", epsilon=1)
 
     assert 1 == len(said.measurements)
-    with pytest.raises(dp.ArgumentError, match="explanation makes none"):
+    with pytest.raises(dp.ArgumentError, match="an explanation charges nothing"):
         bob.explain("dcor_with", alice, "y", asked=ASKED, epsilon=1)
     assert (1, 0) == (alice.budget.spent, bob.budget.spent)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -235,6 +235,7 @@ scales = st.floats(1e-3, 1e6)
 
 
 @settings(max_examples=60, deadline=None)
+@example(total=0.0, squares=0.5625, size=2, b=0.001, null=0.0)
 @given(total=finite, squares=finite, size=st.integers(2, 10**9), b=scales, null=st.floats(-1, 1))
 def test_any_release_gives_a_probability_and_an_interval_in_order(total, squares, size, b, null):
     """However absurd the noise made the release, p is in [0, 1] and the interval is in order."""
