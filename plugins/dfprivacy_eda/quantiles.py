@@ -302,7 +302,9 @@ class Quantiles(Release):
         for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
             sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
             rows.append((f"{q:.4g}", self._value(at) + beyond(value, self.bounds), sides))
-        return Grid(("q", self.column, f"{100 * self.confidence:.4g}% CI"), rows)
+        heads = ("q", self.column, f"{100 * self.confidence:.4g}% CI")
+        told = 2 if self.low is None else 3  # where no value has an interval, no column is headed so
+        return Grid(heads[:told], [row[:told] for row in rows])
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("intervals", "each on its own")] if self.low is not None else []
