@@ -46,7 +46,9 @@ _PRICE = {
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
 
-_FIT = "The second half takes what was measured, and leaves the defaults of what both take to the first."
+_FIT = (
+    "Let its first parameter be what was measured, and give a parameter of both functions its default in the first."
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class MethodSignature:
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
                 if unknown
                 else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
-                "Take those of columns= and tables= from the function, which has no epsilon, delta and fresh.",
+                "In columns= and tables=, name parameters of the function; it has no epsilon, delta and fresh.",
             )
         if self.own is not None:
             self._take(self.own)
@@ -110,7 +112,7 @@ class MethodSignature:
         self._check_defaults(parameters)
 
     def _take(self, own: MethodSignature) -> None:
-        """Check the form for the owner, and let it be of the same distribution."""
+        """Check the function that a data owner calls, and record that the same package brought it."""
         if "view" in self.columns.values():
             raise PluginError(
                 f"Mechanism {self.name!r} takes a second view, which has an owner of its own.",
@@ -294,7 +296,7 @@ class MethodSignature:
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
-        """The defaults that were checked."""
+        """Default values of parameters that were checked already, by name."""
         return {}
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -396,15 +398,17 @@ def _union(
         return first
     second = list(inspect.signature(conclusion).parameters.values())
     if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
-        raise PluginError(f"The second half of mechanism {name!r} takes nothing measured.", _FIT)
+        raise PluginError(f"The second function of mechanism {name!r} takes nothing measured.", _FIT)
     known = {one.name: one for one in first}
     both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
     try:
         inspect.Signature(both)
     except ValueError as error:
-        raise PluginError(f"The two halves of mechanism {name!r} do not fit: {error}.", _FIT) from None
+        raise PluginError(f"The two functions of mechanism {name!r} do not fit: {error}.", _FIT) from None
     for one in second:
         default = known[one.name].default if one.name in known else one.default
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
-            raise PluginError(f"The halves of mechanism {name!r} have two defaults for {one.name!r}.", _FIT)
+            raise PluginError(
+                f"The two functions of mechanism {name!r} have different defaults for {one.name!r}.", _FIT
+            )
     return both

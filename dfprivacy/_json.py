@@ -138,7 +138,10 @@ def from_outside(plain: Mapping[str, Any]) -> Release:
     try:
         repr(made)
     except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
-        raise ArgumentError(f"A {type(made).__name__} has other fields.", "Ask for it again.") from None
+        raise ArgumentError(
+            f"The fields are not those of a {type(made).__name__}.",
+            "Ask the question again, and save its answer with to_json().",
+        ) from None
     return made
 
 

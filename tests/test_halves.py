@@ -122,9 +122,9 @@ def test_a_mechanism_is_both_halves_when_called():
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
-        (lambda curator, a=1: 0, lambda measured, a=2: 0, "two defaults for 'a'"),
-        (lambda curator, a: 0, lambda measured, a=2: 0, "two defaults for 'a'"),
-        (lambda curator, a=1: 0, lambda measured, a=True: 0, "two defaults for 'a'"),
+        (lambda curator, a=1: 0, lambda measured, a=2: 0, "different defaults for 'a'"),
+        (lambda curator, a: 0, lambda measured, a=2: 0, "different defaults for 'a'"),
+        (lambda curator, a=1: 0, lambda measured, a=True: 0, "different defaults for 'a'"),
         (lambda curator, a=1: 0, lambda: 0, "takes nothing measured"),
         (lambda curator, a=1: 0, lambda *, a: 0, "takes nothing measured"),
         (lambda curator, a=1: 0, lambda measured, b: 0, "do not fit: non-default argument"),

@@ -542,8 +542,8 @@ def _own_shifts(release: Release) -> list[tuple[Release, float]]:
         return _shifts(*vars(release)["_made_of"])
     if release._sampling is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
-            f"How far the sampling of rows moves {_words(release)} is not known.",
-            "Take the estimates of tests, or leave out covers=: then the interval is for the table's own number.",
+            f"The sampling error of {_words(release)} is not known.",
+            "Combine the answers of tests, or leave out covers=: the interval then covers this table's number.",
         )
     return [(release, release._sampling)]  # noqa: SLF001 - as above
 

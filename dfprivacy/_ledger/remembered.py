@@ -92,7 +92,7 @@ def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
 
 
 class Memory:
-    """The last known state of the ledger in one place.
+    """The last known state of the ledger at one path, by which a restored old copy is noticed.
 
     Parameters
     ----------

@@ -325,4 +325,6 @@ class Holder(Curator):
         return self._table.gathered(columns, limited=False)
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
-        raise PluginError("For the owner alone nothing private is measured.", "Compute it from rows().")
+        raise PluginError(
+            "An answer for the data owner alone makes no private measurement.", "Compute it from rows()."
+        )

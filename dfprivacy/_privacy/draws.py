@@ -140,7 +140,7 @@ def _exponential(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int64]:
-    r"""Draw one vector of the noise of the cube, exactly.
+    r"""Draw one vector of noise whose probability falls with its largest coordinate ("of the cube"), exactly.
 
     Parameters
     ----------

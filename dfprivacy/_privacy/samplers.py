@@ -88,7 +88,7 @@ class Sampler(Protocol):
         """Draw a message for each label independently, each place with the weight that the arc gives it."""
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add noise of the cube to a vector: P(x) proportional to exp(-max abs(x_i) / scale)."""
+        """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
 
     def below(self, n: int) -> int:
         """Draw one of 0, ..., n-1, all equally likely."""
@@ -184,7 +184,7 @@ class FromLaplace:
         return revealed(values.shape, choose, lambda more: noisy[more])
 
     def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add noise of the cube to a vector."""
+        """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
         check(values, scale)
         return values + cube_noise(values.size, scale, self).reshape(values.shape)
 

@@ -165,7 +165,7 @@ class RowFeatures(metaclass=Frozen):
 
     @property
     def summands(self) -> int:
-        """Number of coordinates that are added up; `image` makes the d released ones of their sums."""
+        """Number of coordinates that are summed over rows; `image` maps their sums to the d released ones."""
         return self.dimension
 
     @property
@@ -515,7 +515,7 @@ class Composed(RowFeatures):
 
     @property
     def summands(self) -> int:
-        """Number of coordinates that are added up."""
+        """Number of coordinates that are summed over rows."""
         return sum(each.summands for each in self.inner)
 
     @property

@@ -89,7 +89,7 @@ class Given(Composed):
 
     @property
     def inner(self) -> Sequence[RowFeatures]:
-        """Features that are summed."""
+        """Features that this one is made of."""
         return (self.of,)
 
     @property

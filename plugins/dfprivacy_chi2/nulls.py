@@ -132,7 +132,7 @@ def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple
 
 
 def norm(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
-    """Return the null hypothesis of the norm; a constant X, p = 0, has the norm 1.
+    """Return the laws of the norm under independence; if X is constant (its rate is 0), the norm is 1.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class Numbers:
 
     @property
     def complete(self) -> float:
-        """Share of complete rows, at least two scales of its noise and four rows."""
+        """Share of complete rows, at least twice the scale of its noise and at least 4/n."""
         return share_of(self.values[5], self.scales[5], self.rows)
 
     @property

@@ -221,7 +221,7 @@ class Lines:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The metric of the points."""
+        """The coordinates of the points, one array each."""
         return [line.values for line in self.lines]
 
     def ordered(self, order: NDArray[np.intp]) -> Lines:
@@ -254,7 +254,7 @@ class Labels:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The metric of the points."""
+        """The coordinates of the points, one array each."""
         return [self.codes]
 
     def ordered(self, order: NDArray[np.intp]) -> Labels:
@@ -282,7 +282,7 @@ class Points:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The metric of the points."""
+        """The coordinates of the points, one array each."""
         return list(self.points.T)
 
     def ordered(self, order: NDArray[np.intp]) -> Points:

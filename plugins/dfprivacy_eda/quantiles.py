@@ -363,7 +363,7 @@ def quantile_asked(column: Column, q: Any, *, step: float | None, **_: Any) -> N
 
 
 def median_asked(column: Column, *, step: float | None, **_: Any) -> None:
-    """Check the step before anything is paid."""
+    """Check the `step` of a median before anything is charged."""
     layout(column, step, math.inf)
 
 

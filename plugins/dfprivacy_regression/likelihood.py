@@ -98,7 +98,10 @@ class Information:
     def of(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
-        """Read it from sums with noise of a variance; `rows` is the largest sum of all rows, and its variance."""
+        """Return the information from noisy sums.
+
+        The noise of each has the given variance; `rows` is the number of rows in their unit, and its variance.
+        """
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
         for value, (i, j, signed) in zip(sums, pairs(design), strict=True):

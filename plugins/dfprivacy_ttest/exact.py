@@ -327,7 +327,10 @@ def _check(test: str, n: int, n2: int | None, alternative: str) -> None:
         raise ArgumentError(f"n2={n2} does not go with {test!r}.", "Give n2 to 'pooled-t', and only to it.")
     smallest = 1 if test == "one-sample-z" else 2
     if n < smallest or (n2 is not None and n2 < smallest):
-        raise ArgumentError(f"The sample is smaller than {smallest}.", "Give the sample sizes n and n2.")
+        raise ArgumentError(
+            f"n={n} is too small." if n < smallest else f"n2={n2} is too small.",
+            f"Give sizes of {smallest} or more.",
+        )
 
 
 def _check_numbers(epsilon: float, shift: float, sigma: float, alpha: float) -> None:

@@ -138,7 +138,7 @@ def test_smallest_and_largest_samples():
         ({"alternative": "both"}, "no alternative"),
         ({"n2": 10}, "does not go with"),
         ({"test": "pooled-t"}, "does not go with"),
-        ({"n": 1}, "smaller than 2"),
+        ({"n": 1}, "n=1 is too small"),
         ({"epsilon": 0.0}, "must be positive"),
         ({"sigma": float("inf")}, "must be positive"),
         ({"alpha": 1.0}, "out of range"),
