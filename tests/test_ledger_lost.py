@@ -383,6 +383,20 @@ def test_foreign_objects_are_refused(path, foreign):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
+def test_what_is_remembered_of_a_lost_ledger_is_for_its_owner_alone(path):
+    """Whoever can write the file beside a ledger could say that losses were accepted."""
+    beside = path.with_name(f"{path.name}.remembered")
+    before = os.umask(0)
+    try:
+        assert remembered.Memory(path).note(remembered.Seen("a ledger", charge=1))
+    finally:
+        os.umask(before)
+
+    assert not path.exists()
+    assert 0o600 == beside.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX's")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o660])
 def test_files_keep_their_mode(path, tmp_path, mode):
     """A ledger holds keys: it is made for its owner alone, and no copy is open to more people than it is."""

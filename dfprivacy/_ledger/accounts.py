@@ -245,8 +245,9 @@ class Account:
     def check(self, most: int | None = None) -> None:
         """Hold what was spent against all charges, or so many of the newest; a `LedgerError` if it is less."""
         with self.ledger.transaction() as connection:
-            made = self._charges(connection, most)  # first: meanwhile more can be spent, never less
-            spent, shares = self._spent(connection), self._shares(connection)
+            shared = bool(self._shares(connection))
+            made = self._charges(connection, most, askers=shared)  # first: meanwhile more can be spent, never less
+            spent, shares = self._spent(connection), self._shares(connection) if shared else {}
         with self.ledger.decoding():
             robbed = [
                 f" by {share.analyst!r}"
@@ -522,14 +523,16 @@ class Account:
         with self.ledger.decoding():
             return read_spent(row.spent, self.accountant)
 
-    def _charges(self, connection: Connection, most: int | None = None) -> Counter[tuple[str, str]]:
+    def _charges(
+        self, connection: Connection, most: int | None = None, *, askers: bool = True
+    ) -> Counter[tuple[str, str]]:
         """Count all charges, or so many of the newest, by their loss and the key of the name of who asked."""
-        charges, askers = tables().charges, tables().askers
+        charges = tables().charges
         query = _newest_first(self.of(charges), charges, most).with_only_columns(charges.c.loss, charges.c.call)
         rows, asked = connection.execute(query).all(), {}
-        if self.ledger.keeps_analysts:
+        if askers and self.ledger.keeps_analysts:
             calls = None if most is None else query.with_only_columns(charges.c.call)
-            asked = {row.call: row.analyst for row in connection.execute(self.of(askers, calls))}
+            asked = {row.call: row.analyst for row in connection.execute(self.of(tables().askers, calls))}
         with self.ledger.decoding():
             return Counter((row.loss, name_key(read_text(asked.get(row.call, "")))) for row in rows)
 

@@ -287,6 +287,8 @@ class Ledger:
         """Write a record, unless the same is there."""
         table, row = tables().records, {"event": event, "subject": subject, "value": value}
         same = table.select().where(*(table.c[name] == each for name, each in row.items()))
+        if self.read(same, Record.read):  # most often it is there, and needs no writers' lock
+            return
         with self.transaction(write=True) as connection:
             if connection.execute(same).first() is None:
                 connection.execute(table.insert(), {"at": now(), **row})

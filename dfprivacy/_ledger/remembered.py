@@ -130,7 +130,7 @@ class Memory:
         if self.path is None or self._ledger is None or not seen:
             return False
         try:
-            with self.path.open("ab", buffering=0) as file:
+            with open(self.path, "ab", buffering=0, opener=_for_its_owner) as file:
                 if os.fstat(file.fileno()).st_size == 0 and self._ledger.exists():
                     self.path.chmod(self._ledger.stat().st_mode & 0o666)
                 # One write at the end of the file: lines of several processes do not mix.
@@ -173,6 +173,11 @@ class Memory:
             new.write_bytes(b"".join(each.line() for each in [*self.forgotten, *self._known.values()]))
             new.chmod(self.path.stat().st_mode)
             new.replace(self.path)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    """Open a file, made for nobody else: whoever can write it could say that losses were accepted."""
+    return os.open(path, flags, 0o600)
 
 
 def memory_of(place: Path | str) -> Memory:
