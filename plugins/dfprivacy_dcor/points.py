@@ -329,7 +329,12 @@ def squared_covariance(x: Rows, y: Rows) -> float:
         )
     if not isinstance(x, Labels):
         return squared_covariance(y, x)
-    n, hot = x.size, np.eye(x.count, dtype=np.int64)[x.codes]
+    n = x.size
+    if isinstance(y, Labels):  # one table, whatever the number of categories
+        table = np.bincount(x.codes * y.count + y.codes, minlength=x.count * y.count).reshape(x.count, y.count)
+        excess = (n * table - np.outer(table.sum(axis=1), table.sum(axis=0))) / n**2
+        return math.fsum((excess * excess).ravel())
+    hot = np.eye(x.count, dtype=np.int64)[x.codes]
     return features_covariance(n * hot - hot.sum(axis=0), y) / (2 * n**2)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import tracemalloc
 from fractions import Fraction
 from pathlib import Path
 
@@ -87,6 +88,20 @@ def test_a_normaliser_from_the_data_breaks_every_sensitivity():
 
     assert [0.25, 0.000391698] == pytest.approx([before, after], rel=1e-6)
     assert (12 * 100 - 11) / 99**2 < before - after
+
+
+def test_many_categories_are_one_table():
+    """Of categories no array of rows by categories is made: their table is enough."""
+    rng = np.random.default_rng(12)
+    x, y = (Labels(rng.integers(0, 500, 20_000), 500) for _ in range(2))
+
+    tracemalloc.start()
+    numbers = five_numbers(x, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert numbers[0] ** 2 == pytest.approx(squared_covariance(y, x), rel=1e-12)
+    assert peak < 20_000 * 500  # bytes; one array of them would take eight times as many
 
 
 def test_of_two_samples_it_is_the_energy_distance():
