@@ -121,7 +121,7 @@ def test_what_does_not_work_says_what_does(view, ask, said):
 
 
 @pytest.mark.parametrize(
-    "line", ["31,45", "age,45", "age,age", ",", "1e5,x", "nan,x", "2026-01-31,x", "True,x", ""]
+    "line", ["31,45", "age,45", "age,age", ",", "1e5,x", "nan,x", "-nan,x", "1_000,x", "2026-01-31,x", "True,x", ""]
 )
 def test_a_file_without_a_header_is_refused(tmp_path, line):
     """Its first line may be a row, so it is not shown."""

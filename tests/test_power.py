@@ -105,6 +105,22 @@ def test_other_methods_take_a_function():
     assert found.shares[0][1] == 1.0
 
 
+def test_made_up_rows_have_public_keys():
+    """A method that lists the values of a public column may do so of made-up rows."""
+    found = dp.power(
+        ("dcor_message", "x", {"keys": "id"}),
+        n=[40],
+        epsilon=1,
+        runs=2,
+        bounds={"x": (0, 1)},
+        public=["id"],
+        assume=lambda rng, rows: {"x": rng.uniform(size=rows), "id": np.arange(rows)},
+        finder=lambda message: message.rows == 40,
+    )
+
+    assert found.shares == ((1.0,),)
+
+
 def test_nothing_is_read_or_charged():
     """A view's power knows what is declared of it, and neither its rows nor its budget."""
     df = pd.DataFrame({"x": [0.0] * 60, "g": ["a", "b"] * 30})  # of which a pickled view carries nothing

@@ -87,12 +87,16 @@ class BoundedFrame(Over):
 
     def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
         """Do some work, which reads these columns, with all rows of some people at a time, wherever they are."""
-        held = _Work(tuple(reads), self._chosen_by, lambda rows, _: work(rows))
+
+        def every(rows: BoundedRows, _: Callable[[int], None]) -> T:
+            return work(rows)
+
         if self.elsewhere:
-            yield from self.fold(reads, held.work, lambda _: None, portable=True)
+            yield from self.fold(reads, every, lambda _: None, portable=True)
         elif self.settled:
             yield work(self._settled)
         else:
+            held = _Work(tuple(reads), self._chosen_by, every)
             for part in self._parts:
                 yield held(part, lambda _: None)
 

@@ -133,10 +133,9 @@ class ProductKernel(metaclass=Frozen):
     def _levels(self, i: int) -> int:
         return len(self.columns[i].categories or ())
 
-    def columns_of(self, batch: Batch, mask: NDArray[np.bool_] | None = None) -> list[NDArray[Any]]:
-        """Numbers and codes of the rows of a batch that a mask selects, one array for each column."""
-        columns = [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
-        return columns if mask is None else [column[mask] for column in columns]
+    def columns_of(self, batch: Batch) -> list[NDArray[Any]]:
+        """Numbers and codes of the rows of a batch, one array for each column."""
+        return [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
 
     def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
         """Left vectors of rows that are given by their columns, shape (rows, width)."""

@@ -166,6 +166,10 @@ class MadeUpFrame(Frame):
         """Column names in order."""
         return tuple(self._columns)
 
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """All rows of some columns as lists."""
+        return {name: self._columns[name].tolist() for name in names}  # type: ignore[union-attr]
+
     def rows(self) -> int:
         """Count the rows."""
         return len(next(iter(self._columns.values())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,10 @@ def _header(file: Path) -> list[tuple[str, str]]:
 
 
 def _is_value(name: str) -> bool:
-    return not math.isnan(read_number(name)) or name.lower() in {"nan", "inf", "-inf"}
+    with suppress(ValueError):
+        float(name)
+        return True
+    return not math.isnan(read_number(name))  # a date, a truth value
 
 
 def _parquet_types(file: Path) -> list[tuple[str, str]]:
