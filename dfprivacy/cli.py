@@ -123,9 +123,13 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     answer.add_argument("--yes", action="store_true", help="answer all without asking back")
     answer.set_defaults(run=_answer)
 
-    for command in entry_points(group=_COMMANDS):  # of plugins, of which only the one that is asked is loaded
-        if not words or words[0] in {command.name, "-h", "--help"}:
-            command.load()(commands)
+    if not words or words[0] not in commands.choices:  # of plugins, where one may be meant
+        for command in entry_points(group=_COMMANDS):
+            try:
+                command.load()(commands)
+            except Exception as error:  # noqa: BLE001 - of somebody else
+                reason = f"{type(error).__name__}: {error}"
+                _print(f"The command {command.name!r} was left out: {reason}", file=sys.stderr)
     return parser
 
 

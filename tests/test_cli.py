@@ -49,6 +49,23 @@ def test_plugins_as_text(capsys):
     assert f"ttest            dfprivacy {metadata.version('dfprivacy')}: loaded: ttest, ztest" in out.splitlines()
 
 
+def test_a_command_that_cannot_be_loaded_is_left_out(capsys, tmp_path, monkeypatch):
+    """A command of a broken package is named, and all others work."""
+    metadata_of = tmp_path / "broken-1.0.dist-info"
+    metadata_of.mkdir()
+    (metadata_of / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (metadata_of / "entry_points.txt").write_text("[dfprivacy.commands]\nmend = broken_commands:add\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+
+    out, err = capsys.readouterr()
+    assert 0 == ended.value.code
+    assert "audit" in out
+    assert "The command 'mend' was left out: ModuleNotFoundError" in err
+
+
 def test_plugins_as_json(capsys):
     """The same as JSON, with the time it took and what is wrong."""
     code, out, err = run(capsys, "plugins", "--json")

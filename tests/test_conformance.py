@@ -457,6 +457,31 @@ def test_the_command_fails(capsys, registered):
     assert "  FAILED    is_documented: the docstring does not say what privacy it guarantees" in out.splitlines()
 
 
+def test_the_command_shows_what_a_terminal_would_obey(capsys):
+    """Text of a plugin may hold no character that changes what stands on the screen already."""
+
+    class Rude:
+        def __repr__(self):
+            return "\x1b[2K"
+
+    class Rudely:
+        @dp.hookimpl
+        def dfprivacy_register_mechanisms(self, register):
+            register(total)
+
+        @dp.hookimpl
+        def dfprivacy_conformance_cases(self, mechanism, case):
+            return [case(arguments={"column": "x", "other": Rude()}, bounds={"x": (-1.0, 1.0)}, epsilon=1)]
+
+    dp.register(Rudely())
+    main(["audit", "total"])
+    unregister("Rudely")
+
+    out, _ = capsys.readouterr()
+    assert "\\x1b[2K" in out
+    assert "\x1b" not in out
+
+
 def test_the_command_knows_its_methods(capsys):
     """A method that is not installed is an error."""
     code = main(["audit", "nothing"])

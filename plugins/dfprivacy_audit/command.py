@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dfprivacy._visible import visible
 from dfprivacy.progress import progress
-from dfprivacy_audit import report
 
 if TYPE_CHECKING:
     import argparse
@@ -27,13 +27,16 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from dfprivacy_audit import report  # slow to import, and the help names the command
+
     start = time.perf_counter()
     checks, outcomes = report.all_checks(options.name, options.samples), []
     with progress(len(checks), "checking", " checks") as bar:
         for check in checks:
             outcomes.append(check.run())
             bar.update()
-    sys.stdout.write(report.as_table(outcomes, time.perf_counter() - start) + "\n")
+    table = report.as_table(outcomes, time.perf_counter() - start)
+    sys.stdout.write(visible(table, lines=True) + "\n")
     if options.output:
         Path(options.output).write_text(report.as_json(outcomes) + "\n", encoding="utf-8")
     return int(any(outcome.status == "failed" for outcome in outcomes))
