@@ -21,7 +21,7 @@ from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame, adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
 from dfprivacy.schema import Discover
-from dfprivacy.schema.files import read_file
+from dfprivacy.schema.files import USUAL, read_file
 from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["power", "protect", "view_of"]
 
-_USUAL: Mapping[str, Any] = {"delta": 0, "neighbors": "replace_one", "unit_missing": "omit", "public": ()}
+_USUAL: Mapping[str, Any] = {"delta": 0, "public": (), **USUAL}
 
 
 @trimmed

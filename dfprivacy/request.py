@@ -44,7 +44,7 @@ from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release
-from dfprivacy.schema.files import read_file
+from dfprivacy.schema.files import USUAL, read_file
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
@@ -222,15 +222,15 @@ def request(schema: Path) -> Request:
     """
     file = read_file(schema)
     name = _named(file)
-    said = file.arguments()
-    neighbors, default = said.get("neighbors", "replace_one"), said.get("default_epsilon")
-    whose = read_unit(said.get("unit"), said.get("max_rows"), said.get("unit_missing", "omit"))
+    said = {**USUAL, **file.arguments()}
+    default = said.get("default_epsilon")
+    whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
     ids = whose and whose.column
     rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
     with file.erring():
-        size = read_size(said.get("size"), neighbors)
-        about = {argument: said[argument] for argument in ("bounds", "categories", "public", "missing")}
-        known = read_schema(MadeUpFrame(rows), **about, neighbors=neighbors, unit=whose, size=size)
+        size = read_size(said.get("size"), said["neighbors"])
+        about = {each: said[each] for each in ("bounds", "categories", "public", "missing", "neighbors")}
+        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
     # An account that nobody is charged: prices are read as those of the real one are.
     account = Ledger(place(MEMORY), MEMORY).open_account(
         name,

@@ -24,7 +24,7 @@ from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.schema import FoundPair, Words, toml
 from dfprivacy.schema.values import plain_number
 
-__all__ = ["SchemaFile", "read_file", "read_whole", "skeleton"]
+__all__ = ["USUAL", "SchemaFile", "read_file", "read_whole", "skeleton"]
 
 # What the file may say of the data set, and of what kind each is.
 TERMS: dict[str, tuple[type, ...]] = {
@@ -85,7 +85,7 @@ class SchemaFile:
     def digest(self) -> str:
         """Digest of terms and columns, but for prices and words."""
         whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
-        whose |= {term: self.terms.get(term, usual) for term, usual in _USUAL.items()}
+        whose |= {term: self.terms.get(term, usual) for term, usual in USUAL.items()}
         lines = toml.table(whose)
         for name, facts in self.columns.items():
             deciding = {
@@ -177,7 +177,8 @@ class SchemaFile:
             )
 
 
-_USUAL = {"neighbors": "replace_one", "unit_missing": "omit"}
+USUAL: Mapping[str, Any] = {"neighbors": "replace_one", "unit_missing": "omit"}
+"""Terms of a table that nobody declares."""
 
 
 def read_file(path: str | os.PathLike[str]) -> SchemaFile:
