@@ -140,7 +140,7 @@ def from_outside(plain: Mapping[str, Any]) -> Release:
     except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
         raise ArgumentError(
             f"The fields are not those of a {type(made).__name__}.",
-            "Ask the question again, and save its answer with to_json().",
+            "Ask for the answer again, and read it with the same version of the plugin.",
         ) from None
     return made
 

@@ -157,7 +157,7 @@ class Decisions(Paying):
         if not 1 <= most <= statistic.dimension:
             raise ArgumentError(
                 f"most={most} is not from 1 to {statistic.dimension}, the number of values.",
-                "Report one of them to all.",
+                f"Use a whole number from 1 to {statistic.dimension}.",
             )
         what = f"which of {statistic.describe()} reach their thresholds"
         plan = self._plan_decision(statistic, share, what, "sparse vector")

@@ -118,7 +118,7 @@ class Steps:
     Parameters
     ----------
     budget : CallBudget
-        The account, or the two accounts, that pay.
+        The budget of the call.
     kept : Kept, optional
         What the ledger keeps.
     whole : Table, optional

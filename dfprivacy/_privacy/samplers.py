@@ -377,7 +377,7 @@ def sampler() -> Sampler:
 
 @contextmanager
 def use(replacement: Sampler) -> Iterator[Sampler]:
-    """Put another sampler in force, in this context only. For `dfprivacy.testing` alone."""
+    """Put another sampler in force, in this context only. For `dfprivacy.testing` and the audit alone."""
     token = _SAMPLER.set(replacement)
     try:
         yield replacement

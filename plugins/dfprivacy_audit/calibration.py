@@ -80,7 +80,7 @@ class _MadeUp:
 
     @property
     def null(self) -> dict[str, float]:
-        """Function that makes rows of the null hypothesis."""
+        """Arguments with which the maker makes rows of the null hypothesis."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}

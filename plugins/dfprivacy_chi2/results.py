@@ -129,7 +129,7 @@ class Chi2(Release):
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
     def _sentence(self) -> str:
-        """Return whether there is an association, which way, and how large it is."""
+        """Write whether there is an association, which way, and how large it is."""
         x, by = self._noun(self.x), self._noun(self.by)
         associated = f"{x} {'is' if self.rejected else 'is not shown to be'} associated with {by}"
         if self.estimate is None or self.low is None or self.high is None:

@@ -63,7 +63,7 @@ def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, count
 
 
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Return whether some columns depend on others."""
+    """Write whether some columns depend on others."""
     found = "is associated with" if rejected else "is not shown to be associated with"
     return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
 
@@ -141,7 +141,7 @@ class DistanceCorrelation(_FromNumbers):
         return numbers.interval(self.confidence if confidence_level is None else confidence_level)
 
     def _sentence(self) -> str:
-        """Return whether the columns depend on each other, and how much."""
+        """Write whether the columns depend on each other, and how much."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
         return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._sure(self.pvalue)}."
 
@@ -213,7 +213,7 @@ class HSIC(_FromNumbers):
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
     def _sentence(self) -> str:
-        """Return whether the columns depend on each other, and how much."""
+        """Write whether the columns depend on each other, and how much."""
         told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._sure(self.pvalue)}"
         if not self.y:
             return f"Of {self._noun(*self.x)} with themselves, {told}."

@@ -80,7 +80,7 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
 
     Returns
     -------
-    tuple of Asked
+    tuple of Aggregation
         In the order asked.
 
     Raises
@@ -117,7 +117,7 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
 
 
 def _of_column(given: object) -> bool:
-    """Return statistics of the column that a name is of from a pair of column and statistic."""
+    """Return whether statistics of the column of that name are given, not a pair of column and statistic."""
     several = given if isinstance(given, list) else [given]
     return bool(several) and all(isinstance(each, str) and _statistic(each) for each in several)
 
@@ -152,7 +152,7 @@ def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -
 
     Parameters
     ----------
-    aggregations : sequence of Asked
+    aggregations : sequence of Aggregation
         The aggregations.
     columns : sequence of Column
         All columns that have bounds or categories.

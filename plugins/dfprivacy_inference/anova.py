@@ -113,7 +113,7 @@ class Anova(Release):
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
     def _sentence(self) -> str:
-        """Return whether the means differ, and between which they lie."""
+        """Write whether the means differ, and between which they lie."""
         unit = self._unit(self.column)
 
         def told(at: int) -> str:

@@ -217,7 +217,7 @@ class KruskalWallis(_Test):
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
-        """Return whether the groups differ; there is no estimate."""
+        """Write whether the groups differ; there is no estimate."""
         found = "differs" if self.rejected else "is not shown to differ"
         what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
         return f"{what} ({pvalue(self.pvalue)}); how much is not estimated."

@@ -80,7 +80,7 @@ class Scales:
     beside: float
 
     def times(self, sigma: float) -> Scales:
-        """Return the bounds of other noise."""
+        """Return the standard deviations for other noise."""
         return Scales(*(sigma * part for part in astuple(self)))
 
     def of_second(self, J: int) -> Array:

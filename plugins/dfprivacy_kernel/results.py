@@ -228,7 +228,7 @@ class KernelTest(Release):
     )
 
     def _sentence(self) -> str:
-        """Return whether the samples differ, and how far they are apart."""
+        """Write whether the samples differ, and how far they are apart."""
         differ, be = ("differs", "is") if len(self.columns) == 1 else ("differ", "are")
         found = differ if self.rejected else f"{be} not shown to differ"
         where = f"{self._noun(self.by)} = " if self.by else ""
