@@ -420,11 +420,11 @@ def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers
         high = np.rint(steps * 2.0**-_HALF)
         halves = np.hstack([high, steps - high * 2.0**_HALF])
         products += (halves.T @ halves).astype(np.int64)  # of a matrix with itself: BLAS does half the work
-    whole = products.astype(object)
-    crossed = whole[:width, width:]
-    return total.astype(object), (
-        (whole[:width, :width] << 2 * _HALF) + ((crossed + crossed.T) << _HALF) + whole[width:, width:]
+    crossed = products[:width, width:]
+    squares = (products[:width, :width].astype(object) << 2 * _HALF) + (
+        (crossed + crossed.T).astype(object) << _HALF
     )
+    return total.astype(object), squares + products[width:, width:]
 
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
