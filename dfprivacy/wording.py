@@ -248,15 +248,7 @@ def of_sample(text: str) -> str:
     >>> of_sample("95% CI 3 to 4 for this table; privacy noise only, no sampling error")
     '95% CI 3 to 4 for this sample; privacy noise only, no sampling error'
     """
-    for rows, sample in (
-        ("this table", "this sample"),
-        ("these tables", "this sample"),
-        ("the table's", "the sample's"),
-        ("for the table", "for the sample"),
-        ("of the table", "of the sample"),
-    ):
-        text = text.replace(rows, sample)
-    return text
+    return text.replace("this table", "this sample").replace("these tables", "this sample")
 
 
 def sure(
