@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,25 @@ def test_a_number_that_was_changed_by_hand_is_put_right():
 
         assert number in text
         assert text == report.rendered(text.replace(number, number.replace(answer, "1.234 ms")))
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_finds_what_it_imports(path):
+    """A script that nobody runs for weeks follows the names of what it measures."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    wanted = [
+        (importlib.import_module(each.module), alias.name)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("dfprivacy")
+        for alias in each.names
+    ]
+
+    lost = [
+        f"{module.__name__}.{name}"
+        for module, name in wanted
+        if not (hasattr(module, name) or (hasattr(module, "__path__") and find_spec(f"{module.__name__}.{name}")))
+    ]
+    assert lost == []
 
 
 @pytest.mark.parametrize("name", sorted(report.shown()))

@@ -30,7 +30,7 @@ from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE
 from dfprivacy_chi2.inference import SignedDifference
 from dfprivacy_chi2.laws import by_binomials
-from dfprivacy_chi2.nulls import Omitted
+from dfprivacy_chi2.nulls import MissingRowsNull
 from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, tight_sensitivity, unit_circle_norm
 
 ALPHA = 0.05
@@ -315,7 +315,8 @@ def thresholds(circle: bool, level: float, scales: tuple[float, ...]) -> Draw:
     """Return critical values on a grid of public shares."""
     shares = np.linspace(0.05, 0.6, 56)
     laws = [
-        nulls.norm(SIZE, SIZE, TAU_MANY, float(p)) if circle else Omitted(SIZE, min(float(p), 0.5)) for p in shares
+        nulls.norm(SIZE, SIZE, TAU_MANY, float(p)) if circle else MissingRowsNull(SIZE, min(float(p), 0.5))
+        for p in shares
     ]
     return shares, np.array([law.critical_value(level, *scales) for law in laws])
 

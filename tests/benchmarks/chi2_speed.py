@@ -30,7 +30,7 @@ from results import recorded
 import dfprivacy as dp
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.inference import SignedDifference
-from dfprivacy_chi2.nulls import Omitted
+from dfprivacy_chi2.nulls import MissingRowsNull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ def critical_values() -> dict[str, float]:
         "`chi2_unitcircle`, invariant margin": lambda: nulls.Null(
             (nulls.norm_given_margin(half, half, tau, 3 * half // 5),)
         ).critical_value(0.05, scale),
-        "`chi2_many`, both noises": lambda: Omitted(half).critical_value(5e-6, scale, 2 * scale),
+        "`chi2_many`, both noises": lambda: MissingRowsNull(half).critical_value(5e-6, scale, 2 * scale),
         "`chi2_unitcircle`, public rate: five laws": lambda: nulls.norm(half, half, tau, 0.3).critical_value(
             0.05, scale
         ),

@@ -40,7 +40,7 @@ from results import recorded
 from dfprivacy import Column
 from dfprivacy.release import NoisyValue
 from dfprivacy_eda.quantiles import choose_alone
-from dfprivacy_eda.tree import Grown, Layout, layout
+from dfprivacy_eda.tree import CountTree, Layout, layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,13 +83,13 @@ def by_tree(
     exact = np.concatenate([leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes])
     scales = np.repeat([2 * sum(plan.weights) / (epsilon * weight) for weight in plan.weights], plan.sizes)
     noisy = NoisyValue(exact + rng.laplace(scale=scales), scales, None)  # type: ignore[arg-type]
-    grown = Grown.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
+    grown = CountTree.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
     return [grown.tree.quantiles(each) for each in q]
 
 
 def asked_by(n: int, epsilon: float) -> Any:
     """What the choice of a way looks at: public numbers of a table of n rows."""
-    said = {"size": n, "typical_size": n, "epsilon": epsilon, "neighbors": "replace_one"}
+    said = {"size": n, "typical_size": n, "epsilon": epsilon, "neighbors": "replace_one", "decides": True}
     return SimpleNamespace(**said, once=lambda make, *of: make(*of))
 
 

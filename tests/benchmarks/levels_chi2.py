@@ -27,7 +27,7 @@ from scipy.special import bdtrc
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, TAU
 from dfprivacy_chi2.inference import NoisyTable, SignedDifference
-from dfprivacy_chi2.nulls import Omitted
+from dfprivacy_chi2.nulls import MissingRowsNull
 from dfprivacy_chi2.tables import tight_sensitivity, unit_circle_norm
 
 CUTS = {
@@ -87,7 +87,7 @@ def of_many(design: Design, rng, seconds: float):
         scale / (smaller * design.epsilon) for scale in (1 + 2 ** (2 / 3), 2 / (1 - 1 / (1 + 2 ** (2 / 3))))
     )
     noisy = np.abs(apart) + sum(rng.laplace(0, scale, MOST) for scale in scales)
-    null = Omitted(smaller)
+    null = MissingRowsNull(smaller)
     return np.array([(noisy > null.critical_value(alpha, *scales)).sum() for alpha in LEVELS]), MOST, 0
 
 

@@ -28,7 +28,7 @@ from scipy.special import chdtri
 from dfprivacy_chi2 import nulls, power, type_ii_bound
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import by_binomials, by_margin
-from dfprivacy_chi2.nulls import Omitted
+from dfprivacy_chi2.nulls import MissingRowsNull
 from dfprivacy_chi2.tables import (
     chi2_sensitivity,
     chi2_statistic,
@@ -193,7 +193,7 @@ def false_rejections(rng, base, scores, unit, tau, epsilon) -> list[float]:
         chosen = selected(rng, found[statistic], epsilon)
         scale = unit[statistic] * 2 * CAUSAL / epsilon
         noisy = found[statistic][places, chosen] * unit[statistic] + rng.laplace(0, scale, chosen.shape)
-        null = Omitted(ROWS) if statistic == "difference" else nulls.norm(ROWS, ROWS, tau, None)
+        null = MissingRowsNull(ROWS) if statistic == "difference" else nulls.norm(ROWS, ROWS, tau, None)
         rates.append(float((noisy > null.critical_value(level, scale)).any(axis=1).mean()))
     return rates
 
