@@ -291,7 +291,7 @@ class Products:
         """The standard deviation of the noise in each sum."""
         return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
-    @property
+    @cached_property
     def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
         """Of each column the shares beyond its bounds, and notes on them."""
         clipped, notes = limits(self.beyond, self.columns, self.rows)
@@ -447,7 +447,7 @@ def corr(
     their bounds to [-1, 1], the sums of y_i, 2y_i²-1 and y_i y_j have noise of the cube [1]_: one row moves each by
     2 at most, by 1 where rows come and go. The number of complete rows is one coordinate more where it is private.
     The rows beyond the bounds of each column are counted before, with a thirty-second of ε and the same noise: one
-    row moves each of these numbers by 1 at most. The two add up to ε. `cov` follows from the same release.
+    row moves each of these numbers by 1 at most. All add up to ε. `cov` follows from the same release.
 
     **Statistics.** Intervals are for the table's own numbers: quantiles of draws of the noise, whose law is
     public. Each cell is estimated for itself; the nearest matrix that some data have is ``nearest``.

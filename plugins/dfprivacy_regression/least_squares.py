@@ -103,7 +103,7 @@ class Known:
         moments = _assumed(design, rows, len(start)) if planned else start + taken @ values
         return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured, beyond)
 
-    @property
+    @cached_property
     def limits(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
         """By column the shares of the rows beyond its bounds, and notes on them."""
         columns = self.design.limited

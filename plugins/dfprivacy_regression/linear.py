@@ -326,7 +326,8 @@ def _away(known: Known, fit: Estimate, outside: float) -> float:
     length = np.sqrt((error**2).sum(axis=1) / np.maximum(centred[:, -1, -1], _LEAST))
     length[~possible] = math.inf
     order = np.argsort(length)
-    return float(length[order][np.searchsorted(np.cumsum(weights[order]), 1 - outside)])
+    at = np.searchsorted(np.cumsum(weights[order]), 1 - outside)
+    return float(length[order][min(at, DRAWS - 1)])  # rounded, the weights may add up to less than that
 
 
 def _explained(M: Numbers, b: Numbers) -> Numbers:
