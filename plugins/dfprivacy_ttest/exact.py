@@ -213,7 +213,7 @@ def over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[f
         x, width = _quadrature(np.sqrt(np.concatenate([np.sort(below, axis=1), gamma + reach[1:]], axis=1)))
         density = b * x * np.exp(-b * np.abs(x * x - gamma))
         total += float(part * (mass @ (f(x) * density * width).sum(axis=1)))
-        positive += float(part * (1 - (1 + b / k) ** -k / 2))
+        positive += float(part * (mass @ (density * width).sum(axis=1)))  # whose error is that of the total
     return min(total / positive, 1.0)
 
 
