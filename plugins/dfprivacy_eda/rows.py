@@ -71,7 +71,7 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 @count.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the first number."""
+    """Return the number of rows with a value."""
     return concluded("count", measured, confidence)
 
 
@@ -124,7 +124,7 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 @missing.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the second number."""
+    """Return the number of rows without one."""
     return concluded("missing", measured, confidence)
 
 
