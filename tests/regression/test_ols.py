@@ -102,6 +102,16 @@ def test_other_conclusions_are_free(protect):
     assert wide.low["a"] < fit.low["a"] < fit.high["a"] < wide.high["a"]
 
 
+@pytest.mark.parametrize("below", [2**-51, 2**-53])
+def test_a_confidence_beside_1_is_concluded_from(protect, below):
+    """Rounded weights of draws may add up to less than it, and what was measured is paid for by then."""
+    for seed in range(8):
+        fit = protect(table(seed=seed)).ols("y ~ a + b", confidence=1 - below, epsilon=1)
+
+        assert fit.low["a"] <= fit.params["a"] <= fit.high["a"]
+        assert 0 <= fit.rsquared_low <= fit.rsquared_high <= 1
+
+
 def test_correlations_have_paid_for_the_first_stage(protect):
     view = protect()
     view.corr(["a", "b", "y"], epsilon=1)
