@@ -23,6 +23,7 @@ __all__ = [
     "sure",
     "whose",
     "with_error",
+    "with_unit",
 ]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
@@ -83,6 +84,17 @@ def beyond(value: float, bounds: tuple[float, float] | None) -> str:
     return " or less" if value <= low + near else " or more" if value >= high - near else ""
 
 
+def with_unit(text: str, unit: str) -> str:
+    """Write a unit after a number, where there is one; a percent sign follows without a blank.
+
+    Examples
+    --------
+    >>> with_unit("45.0", "years"), with_unit("45.0", "%"), with_unit("45.0", "")
+    ('45.0 years', '45.0%', '45.0')
+    """
+    return f"{text}{unit}" if unit in {"", "%"} else f"{text} {unit}"
+
+
 def between(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
     """Write an interval, with digits by its width; one of a quantile with the bounds, beyond which it may reach.
 
@@ -95,7 +107,7 @@ def between(low: float, high: float, unit: str = "", bounds: tuple[float, float]
     >>> between(40.0, 47.3, "%")
     '40.0 to 47.3%'
     """
-    width, units = (high - low) / 4, f" {unit}" if unit not in {"", "%"} else unit
+    width, units = (high - low) / 4, with_unit("", unit)
     if math.isinf(width):
         one = f"{number(low)}{units} or more" if math.isinf(high) else f"{number(high)}{units} or less"
         return "any number" if math.isinf(low) and math.isinf(high) else one

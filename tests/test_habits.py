@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 
 import pandas as pd
@@ -162,3 +163,25 @@ class _Visits(dp.Release):
 def test_a_number_of_something_else_is_not_limited_to_the_rows():
     """A third party's field may have any name: only numbers of rows that its class declares are."""
     assert _Visits(count=1500.0).of_at_most(1000) == _Visits(count=1500.0)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda view: view.mean("fat", epsilon=1),
+        lambda view: view.quantile("fat", [0.25, 0.75], covers="table", epsilon=1),
+        lambda view: view.ttest("fat", popmean=20, epsilon=1),
+        lambda view: view.describe(epsilon=1),
+    ],
+)
+def test_a_percent_sign_follows_its_number(tmp_path, ask):
+    """It stands beside the number in a sentence as in an interval, without a blank."""
+    (tmp_path / "body.toml").write_text(
+        'name = "body"\nepsilon = 9\n[columns.fat]\nbounds = [0, 50]\nunits = "%"\n', encoding="utf-8"
+    )
+    view = dp.protect(pd.DataFrame({"fat": [22.0, 31.5, 18.0, 27.0] * 100}), "body", schema=tmp_path / "body.toml")
+
+    said = str(ask(view))
+
+    assert re.search(r"\d%", said)
+    assert " %" not in said

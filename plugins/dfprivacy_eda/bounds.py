@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
 from dfprivacy.plotting import axes
 from dfprivacy.schema import FoundPair
-from dfprivacy.wording import number
+from dfprivacy.wording import number, with_unit
 from dfprivacy_eda.plots import SURE, legend
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class FoundBounds(Release):
         low, high = self.low[at], self.high[at]
         if low is None or high is None:
             return "not found"
-        ends = f"{number(low)} to {number(high)} {self._unit(self.columns[at])}".rstrip()
+        ends = with_unit(f"{number(low)} to {number(high)}", self._unit(self.columns[at]))
         rows = self.beyond[at] if self.beyond else None
         return ends if rows is None else f"{ends}, with at most {rows:,.0f} rows beyond"
 

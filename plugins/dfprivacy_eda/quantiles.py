@@ -18,7 +18,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, ink
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
-from dfprivacy.wording import between, beyond, number, sure, whose
+from dfprivacy.wording import between, beyond, number, sure, whose, with_unit
 from dfprivacy_eda.plots import BAR, SURE, interval_of, legend
 from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tree import (
@@ -291,7 +291,7 @@ class Quantiles(Release):
         told = []
         for at in sorted({0, last // 2, last}):
             low, high = self._intervals[at]
-            value = f"{self._value(at)} {unit}".rstrip() + beyond(self.values[at], self.bounds)
+            value = with_unit(self._value(at), unit) + beyond(self.values[at], self.bounds)
             how = sure(low, high, self.confidence, bounds=self.bounds)
             told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
         intervals = "" if self.low is None else f" The intervals are for {of}."

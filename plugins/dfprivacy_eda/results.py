@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.plotting import axes, below, forest, ink
-from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose
+from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_unit
 from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums, within
 from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
 
@@ -155,7 +155,7 @@ class ColumnStatistic(Release):
         if self._exact and low is not None and low == high:
             how = ", exact: it follows from public columns"
         error = self.noise_standard_error if low is None or high is None else (high - low) / 4
-        told = f"{number(self.value, error)} {unit}".rstrip() + beyond(self.value, ends)
+        told = with_unit(number(self.value, error), unit) + beyond(self.value, ends)
         what = said(self, self.statistic, self.column) + limited(self.covers, self.bounds)
         return f"The {what} is {told}{how}."
 
@@ -366,7 +366,7 @@ class Statistics(Release):
         """Describe a number with its unit, and how sure it is."""
         error = None if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = unit_of(self, one.statistic, one.column)
-        value = f"{number(one.value, error)} {unit}".rstrip() + beyond(one.value, one.ends)
+        value = with_unit(number(one.value, error), unit) + beyond(one.value, one.ends)
         return f"{what} is {value}{sure(one.low, one.high, self.confidence, unit=unit, bounds=one.ends, **how)}"
 
     def _notes(self) -> Sequence[str]:

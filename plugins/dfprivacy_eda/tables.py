@@ -15,7 +15,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import number, sure
+from dfprivacy.wording import number, sure, with_unit
 from dfprivacy_eda.plots import BAR, SURE, interval_of, legend, squares
 from dfprivacy_eda.sums import project
 from dfprivacy_eda.wording import left_out
@@ -281,7 +281,7 @@ class Histogram(_OfColumn):
         return self._framed(low=self.edges[:-1].tolist(), high=self.edges[1:].tolist())
 
     def _cell(self, at: int) -> str:
-        return f"{super()._cell(at)} {self._unit(self.column)}".rstrip()
+        return with_unit(super()._cell(at), self._unit(self.column))
 
     def _keys(self) -> dict[str, list[Any]]:
         return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}

@@ -14,7 +14,7 @@ from dfprivacy.arguments import checked
 from dfprivacy.inference.clipped import limits
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
-from dfprivacy.wording import listed, with_error
+from dfprivacy.wording import listed, with_error, with_unit
 from dfprivacy_gmm.estimates import FEW, Sampling, estimates, moved, repaired
 from dfprivacy_gmm.sums import Sums, left_out
 
@@ -207,7 +207,7 @@ class JointMoments(Release):
         column, unit = self.columns[0], self._unit(self.columns[0])
         by = "" if self.by is None else f"{self._noun(self.by)} = "
         told = [
-            f"{with_error(float(mean), float(error))} {unit}".rstrip() + (f" for {by}{group}" if by else "")
+            with_unit(with_error(float(mean), float(error)), unit) + (f" for {by}{group}" if by else "")
             for group, mean, error in zip(self.groups, self.means[:, 0], self.mean_errors[:, 0], strict=True)
         ]
         about = f"Of {self._noun(*self.columns)} together: " if len(self.columns) > 1 else ""

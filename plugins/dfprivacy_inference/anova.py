@@ -17,7 +17,7 @@ from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
 from dfprivacy.schema import UNDECLARED, chosen_groups
-from dfprivacy.wording import noise_share, number, pvalue, sure
+from dfprivacy.wording import noise_share, number, pvalue, sure, with_unit
 from dfprivacy_inference.asking import check_apart
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Anova(Release):
         def told(at: int) -> str:
             error, part = self.standard_errors[at], self._part(at)
             how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
-            return f"{number(self.means[at], error)} {unit}".rstrip() + f" for {self.groups[at]}{how}"
+            return f"{with_unit(number(self.means[at], error), unit)} for {self.groups[at]}{how}"
 
         least, most = (self.means.index(end) for end in (min(self.means), max(self.means)))
         found = "differs" if self.rejected else "is not shown to differ"

@@ -11,7 +11,7 @@ import numpy as np
 from dfprivacy import ArgumentError, ConfidenceInterval, NanPolicy, Release
 from dfprivacy.estimates import Estimate
 from dfprivacy.plotting import axes, below, ink, wrapped
-from dfprivacy.wording import number, pvalue, sure
+from dfprivacy.wording import number, pvalue, sure, with_unit
 from dfprivacy_inference.groups import Shapes, TwoGroups
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Wilcoxon(_Test):
         apart = "" if self.other is None else f" less {self._noun(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
-        against = f"{self.popmean:g} {self._unit(self.column)}".rstrip()
+        against = with_unit(f"{self.popmean:g}", self._unit(self.column))
         cases = "pairs of rows" if self.method == "rank" else "rows"
         share = f"In {number(100 * self.effect, 100 * _ROUGH)}% of {cases} {two}{self._noun(self.column)}{apart}"
         shown = f"{found}shown to be {_SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"

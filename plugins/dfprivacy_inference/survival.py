@@ -14,7 +14,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import listed, number
+from dfprivacy.wording import listed, number, with_unit
 from dfprivacy_inference.asking import check_apart, public_sizes
 from dfprivacy_inference.curves import Curve, LifeTable, check_times, edges_of
 
@@ -99,8 +99,8 @@ class SurvivalCurves(Release):
             median, *ends = (self._reached(each, error) for each in (value, low, high))
             interval = " to ".join(dict.fromkeys(ends))
             told.append(
-                f"{median} {unit}".rstrip()
-                + f" for {name} ({100 * self.confidence:.4g}% CI {f'{interval} {unit}'.rstrip()})"
+                with_unit(median, unit)
+                + f" for {name} ({100 * self.confidence:.4g}% CI {with_unit(interval, unit)})"
             )
         by = "" if self.by is None else f" by {self._noun(self.by)}"
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."

@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
-from dfprivacy.wording import covered, noise_share, number, sure
+from dfprivacy.wording import covered, noise_share, number, sure, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -188,7 +188,7 @@ class Regression(Release):
         per = f" per {self._unit(name)}" if self._unit(name) else ""
         what = self._worded(name) if name.startswith("C(") else self._noun(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
-        told = f"{number(self.params[name], error)} {unit}".rstrip() + per * (not name.startswith("C("))
+        told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _part(self, name: str) -> float | None:

@@ -13,7 +13,7 @@ from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes
 from dfprivacy.plotting import axes, below, ink
-from dfprivacy.wording import limited, number, sure
+from dfprivacy.wording import limited, number, sure, with_unit
 from dfprivacy_ttest.parameters import Method, Queries, parameter, textbook
 
 if TYPE_CHECKING:
@@ -166,14 +166,14 @@ class TTest(Estimate):
         what = f"mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
-            said = f"{number(self.estimate, error)} {unit}".rstrip()
+            said = with_unit(number(self.estimate, error), unit)
             return f"The {what} is {said}, {found}shown to be {_SIDES[self.alternative]} {self.popmean:g}{how}."
         first, second = (f"{self._noun(self.by)} = {group}" for group in self.groups)
-        apart = f"{number(abs(self.estimate), error)} {unit}".rstrip()
+        apart = with_unit(number(abs(self.estimate), error), unit)
         if self.rejected:
             more = "lower" if self.estimate < 0 else "higher"
             return f"The {what} is {apart} {more} for {first} than for {second}{how}."
-        told = f"{number(self.estimate, error)} {unit}".rstrip()
+        told = with_unit(number(self.estimate, error), unit)
         side = _SIDES[self.alternative]
         return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
 
