@@ -124,10 +124,10 @@ def test_groups_are_refused(offer):
         (lambda holder, column, by: None, "with NoneType"),
         (lambda holder, column, by: Silent(1), "with Silent, which is no Exact whose repr says"),
         (lambda holder, column, by: [0, 1][int(holder.rows(column).values(column)[0])], "with IndexError"),
-        (lambda holder, column, by: holder.sum(dp.features.Moments(column)), "nothing private is measured"),
+        (lambda holder, column, by: holder.sum(dp.features.Moments(column)), "makes no private measurement"),
         (
             lambda holder, column, by: holder.select(dp.features.OneHot(by)),
-            "failed in average_own|nothing private",
+            "failed in average_own|makes no private measurement",
         ),
     ],
 )
