@@ -128,6 +128,8 @@ def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) 
         conclusion = (conclude_apart if variant is None else conclude_printed)(evidence)
         sizes = tuple(each.size for each in evidence)
         count_noise = math.hypot(*(each.count_noise for each in evidence)) / math.sqrt(len(evidence))
+    if groups.rows is not None:
+        sizes = tuple(min(size, float(rows)) for size, rows in zip(sizes, groups.rows, strict=False))
     return {
         **conclusion.fields(comparison.alpha),
         "variant": variant,

@@ -83,6 +83,19 @@ def test_where_nothing_is_missing_the_result_does_not_speak_of_it():
     assert test.missing < 3 * test.missing_standard_error
 
 
+@pytest.mark.parametrize("method", ["mmd", "moments"])
+def test_no_group_is_said_to_have_more_rows_than_it_has(method):
+    """Where rows are public, sizes are at most these and the number of missing rows is at least 0."""
+    with seeded_noise(13):
+        tests = [
+            protect(WHOLE).kernel_two_sample(["x"], by="arm", epsilon=0.5, delta=1e-6, method=method, **FEW)
+            for _ in range(8)
+        ]
+
+    assert all(max(test.sizes) <= ROWS / 2 for test in tests)
+    assert all(test.missing >= 0 for test in tests)
+
+
 def test_to_leave_rows_out_costs_the_default_little():
     """With public groups of equal size, the noise of the separation is hardly above that of all rows."""
     with seeded_noise(5):
