@@ -123,11 +123,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 _NUMBER = re.compile(
-    r"\b\d{4}-\d\d-\d\dT[\d:]+|-?\b\d+(,\d{3})*(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b|\b(?:True|False)\b"
+    r"\b\d{4}-\d\d-\d\dT[\d:]+|(?:< |-)?\b\d+(,\d{3})*(\.\d+)?(e[-+]?\d+)?\b|-?\binf\b|\b(?:True|False)\b"
 )
 
 
 _CLAMPED = re.compile(r"\n\s+note\s+Noise took[^\n]*")
+
+_COVERS = re.compile(r"(?P<before>\n\s+)(?P<line>covers  [^\n]*)")  # notes that depend on the noise stand beside it
 
 _SENTENCE = re.compile(r"\A(\S+ \S+ \S+).*?(?=^[A-Z]\w+: |^\*\*[A-Z])", re.DOTALL | re.MULTILINE)
 
@@ -138,7 +140,8 @@ class _Examples(DocTestStringParser):
     def _parse_example(self, *where: Any) -> tuple[str, dict[int, bool], str, str | None]:
         source, options, want, message = super()._parse_example(*where)  # type: ignore[misc]
         if "# random" in source:
-            want = _NUMBER.sub("...", _CLAMPED.sub("...", _SENTENCE.sub(r"\1 ...\n", want)))
+            want = _COVERS.sub(r"...\g<before>\g<line>...", _SENTENCE.sub(r"\1 ...\n", want))
+            want = _NUMBER.sub("...", _CLAMPED.sub("...", want))
         return source, options, want, message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +12,7 @@ from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, csv_of, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import clearly_some, covered, number, of_sample, only_limited, sure
+from dfprivacy.wording import clearly_some, covered, number, of_sample, only_limited, pvalue, sure
 
 if TYPE_CHECKING:
     import os
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "Displayed", "one_row", "tabled", "within"]
+__all__ = ["NOTES", "Displayed", "one_row", "tabled", "within", "written"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
+_COUNTS = ("n", "rows", "missing")
+_ROWS = 10.0  # an error that makes no part of a row significant
+_ESTIMATES = ("estimate", "value", "low", "high", "effect")
 _NAMES = ("term", "column", "name", "statistic")  # columns of a table that say what an estimate is of
 
 
@@ -44,6 +48,7 @@ class Displayed:
         def _assumes_rows(self) -> bool: ...
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
+    _row_counts: ClassVar[tuple[str, ...]] = ()  # the fields that are numbers of rows
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
 
     @property
@@ -129,9 +134,8 @@ class Displayed:
         missing = clearly_some(getattr(self, "missing", None), getattr(self, "missing_standard_error", None))
         untold = {"covers"} if missing else {"covers", "missing", "missing_standard_error"}
         values = ((name, getattr(self, name)) for name in names if name not in untold)
-        return [
-            (name, _text(value)) for name, value in values if not isinstance(value, tuple | str | None) or value
-        ]
+        told = [(name, value) for name, value in values if not isinstance(value, tuple | str | None) or value]
+        return [(name, written(name, value, self.result, self._row_counts)) for name, value in told]
 
     def _said(self) -> list[tuple[str, str]]:
         """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
@@ -308,7 +312,10 @@ def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
     names = [name for name in every if any(row.get(name) is not None for row in rows)]
     if len({row.get("covers") for row in rows}) == 1:
         names = [name for name in names if name != "covers"]
-    cells = [["" if (cell := row.get(name)) is None else _text(cell) for name in names] for row in rows]
+    counts = release._row_counts  # noqa: SLF001 - of our own kind
+    cells = [
+        ["" if row.get(name) is None else written(name, row[name], row, counts) for name in names] for row in rows
+    ]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
     return Grid([ends.get(name, name) for name in names], cells)
@@ -317,6 +324,33 @@ def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
 def _of(columns: Mapping[str, Any]) -> list[Any]:
     """Return the fields that columns are made of: no None, True or False, which many fields are."""
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
+
+
+def written(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
+    """Write a field with the digits that its error makes significant, an error with two, a number of rows whole.
+
+    Examples
+    --------
+    >>> row = {"estimate": 3.14159, "standard_error": 0.0213, "pvalue": 1e-9, "n": 10817.7}
+    >>> [written(name, value, row) for name, value in row.items()]
+    ['3.142', '0.021', '< 0.001', '10,818']
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        several = name in counts and isinstance(value, tuple)
+        return ", ".join(written(name, each, of, counts) for each in value) if several else _text(value)
+    if name == "pvalue":
+        return pvalue(value).removeprefix("p ").removeprefix("= ")
+    if name in {*counts, *_COUNTS}:
+        return number(value, _ROWS)
+    if name.endswith("standard_error"):
+        return number(value, value)
+    if name in {"statistic", "df"}:
+        return number(value, value / 100)
+    if name not in _ESTIMATES:
+        return _text(value)
+    low, high = (end if isinstance(end := of.get(name), float) else math.nan for name in ("low", "high"))
+    errors = (of.get("standard_error"), of.get("noise_standard_error"), (high - low) / 4)
+    return number(value, next((each for each in errors if isinstance(each, float) and each > 0), None))
 
 
 def _text(value: Any) -> str:

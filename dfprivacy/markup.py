@@ -244,4 +244,4 @@ class Grid:
 
 def _numbers(texts: Sequence[str]) -> bool:
     """Return whether the cells of a column read as numbers, which are written to the right."""
-    return all(not text or text[0].isdigit() or text[0] in "-−+≈" for text in texts)
+    return all(not text or text[0].isdigit() or text[0] in "-−+≈<" for text in texts)

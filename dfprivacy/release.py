@@ -94,8 +94,6 @@ class Release(AsJson, Displayed):
     column_units: Mapping[str, str] = field(default_factory=dict, repr=False)
     covers: str | None = None
 
-    _row_counts: ClassVar[tuple[str, ...]] = ()  # the fields that are numbers of rows
-
     __array_ufunc__ = None  # a NumPy number leaves arithmetic to the release
 
     def __init_subclass__(cls) -> None:

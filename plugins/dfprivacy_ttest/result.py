@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TTest", "conclude"]
 
+_ROWS = 10.0  # an error that makes no part of a row significant
 _SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
@@ -154,8 +155,8 @@ class TTest(Estimate):
         if self.groups is None:
             del rows["means"]  # it is the estimate
         else:
-            for name in ("means", "sizes"):
-                each = (f"{g}: {x:.6g}" for g, x in zip(self.groups, getattr(self, name), strict=True))
+            for name, error in (("means", self.standard_error), ("sizes", _ROWS)):
+                each = (f"{g}: {number(x, error)}" for g, x in zip(self.groups, getattr(self, name), strict=True))
                 rows[name] = ", ".join(each)
         return list(rows.items())
 
