@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["Estimate", "measure_beyond", "measure_moments", "public_sizes", "statistic"]
+__all__ = ["Estimate", "measure_beyond", "measure_moments", "public_sizes", "statistic", "tested"]
 
 _TABLES = 256
 _GUARANTEE = """
@@ -304,6 +304,44 @@ class Estimate(Release):
         return found.interval(level, self.alternative)
 
 
+def tested(
+    found: Inference,
+    null: float | None,
+    alternative: Literal["two-sided", "less", "greater"],
+    alpha: float,
+    confidence: float,
+) -> dict[str, Any]:
+    """Return the fields of an `Estimate` that follow from what is known of one parameter.
+
+    Parameters
+    ----------
+    found : Inference
+        What is known of it.
+    null, alternative, alpha, confidence
+        As for `Estimate`.
+
+    Returns
+    -------
+    dict of str to object
+        Fields by name: the estimate, its errors, its interval and its test.
+    """
+    low, high = found.interval(confidence, alternative)
+    p = None if null is None else float(found.pvalue(null, alternative))
+    return {
+        "estimate": float(found.estimate),
+        "standard_error": float(found.standard_error),
+        "noise_standard_error": float(found.noise_standard_error),
+        "low": float(low),
+        "high": float(high),
+        "confidence": confidence,
+        "null": null,
+        "pvalue": p,
+        "alternative": alternative,
+        "alpha": alpha,
+        "rejected": None if p is None else p <= alpha,
+    }
+
+
 _FUNCTIONS: dict[str, Callable[[Moments], tuple[Any, Any]]] = {}
 
 
@@ -372,21 +410,9 @@ def statistic(
 
             sums = NoisyMoments.measured(*measured, column)
             found = _infer(sums, function)
-            low, high = found.interval(confidence, alternative)
-            p = None if null is None else float(found.pvalue(null, alternative))
             return Estimate(
+                **tested(found, null, alternative, alpha, confidence),
                 term=called.replace("_", " "),
-                estimate=float(found.estimate),
-                standard_error=float(found.standard_error),
-                noise_standard_error=float(found.noise_standard_error),
-                low=float(low),
-                high=float(high),
-                confidence=confidence,
-                null=null,
-                pvalue=p,
-                alternative=alternative,
-                alpha=alpha,
-                rejected=None if p is None else p <= alpha,
                 n=float(sums.size[0]),
                 column=column.name,
                 bounds=(column.low, column.high),
@@ -399,8 +425,6 @@ def statistic(
         def expected(curator: Curator, column: Column, **_: Any) -> Mapping[str, Any]:
             from dfprivacy.inference.moments import NoisyMoments
 
-            if not curator.measured:
-                return {}
             sd = 2 * column.half * SPREAD
             rows, given = curator.supposed_size
             given = given and f" if {given}"

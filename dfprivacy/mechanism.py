@@ -136,7 +136,8 @@ class Mechanism(MethodSignature):
         planner : callable
             ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
             curator, and ``curator.planned``, the measurement to come, of which the values are void. It returns a
-            dictionary of what the method could find out. It is called when that is first read or shown. The number
+            dictionary of what the method could find out. It is called when that is first read or shown, unless
+            nothing is measured, which is what a question about public columns alone may come to. The number
             it gives as ``"expected relative error"`` is what `PrivateFrame.plan` splits budgets by;
             a text in its place says that it is not known.
 

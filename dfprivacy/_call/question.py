@@ -353,8 +353,8 @@ class Question:
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
-        """Return the findings of the mechanism's planner."""
-        find = self.mechanism.planner
+        """Return the findings of the mechanism's planner; of what costs nothing there is nothing to expect."""
+        find = self.mechanism.planner if planner.measured else None
         found = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
         return {**found, **narrowing(self, planner, found)}
 

@@ -1,9 +1,17 @@
-"""Tests and estimates to come: how well they will know, how often they will find, from public numbers only."""
+"""Tests and estimates to come: how well they will know, how often they will find, from public numbers only.
+
+A planner says θ, V and which releases made-up tables would give, as ``sums.simulated(...)`` of a measurement to
+come does. The rest follows: the errors of `infer` on average over such releases (`expected`), how often its test
+rejects (`power`), which rows and effect a power takes (`rows_for`, `effect_for`), and that as a finding
+(`smallest`). A test whose law is its own gives its power itself.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.engine import Alternative, infer
@@ -13,9 +21,15 @@ if TYPE_CHECKING:
 
     from dfprivacy.inference.engine import NoisySums, Parameter
 
-__all__ = ["effect_for", "power", "rows_for"]
+__all__ = ["FEW", "FOUND", "TABLES", "effect_for", "expected", "power", "rows_for", "smallest"]
 
-TABLES = 512
+FOUND = 0.8
+"""The power of a test that is said to find an effect."""
+
+NONE = "none: more epsilon, or more rows, are needed"
+TABLES, FEW = 512, 128
+"""Made-up tables for a power; and for one of groups, or for an error."""
+
 _DRAWS = 256
 _MOST_ROWS = 2**40  # no table is larger
 
@@ -49,6 +63,28 @@ def power(
         The power.
     """
     return float((infer(sums, parameter, _DRAWS).pvalue(null, alternative) <= alpha).mean())
+
+
+def expected(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
+    """Return the standard errors of an estimate from noise, and from noise and sampling together.
+
+    Parameters
+    ----------
+    sums : NoisySums
+        Many releases that are to be expected, along the first axis.
+    parameter : callable
+        What is estimated.
+
+    Returns
+    -------
+    tuple of two float
+        Medians over the releases; of several estimates those of the least accurate one.
+    """
+    found = infer(sums, parameter, _DRAWS)
+    noise, both = (
+        float(np.median(each, axis=0).max()) for each in (found.noise_standard_error, found.standard_error)
+    )
+    return noise, both
 
 
 def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) -> int:
@@ -111,3 +147,38 @@ def effect_for(wanted: float, power_of: Callable[[float], float], most: float) -
     if power_of(most) < wanted:
         return math.inf
     return float(brentq(lambda effect: power_of(effect) - wanted + 1e-9, 0.0, most, xtol=1e-4 * most, rtol=5e-3))
+
+
+def smallest(
+    effect: str,
+    power_of: Callable[[float], float],
+    most: float,
+    *,
+    given: str = "",
+    write: Callable[[float], Any] = "{:.3f}".format,
+    none: Any = NONE,
+) -> dict[str, Any]:
+    """Describe the smallest effect that a test finds with a power of 0.8, as a finding of a planner.
+
+    Parameters
+    ----------
+    effect : str
+        Names the effect.
+    power_of, most
+        As for `effect_for`.
+    given : str
+        Says what is assumed, after a comma.
+    write : callable
+        Writes the effect.
+    none : object
+        What is said where no effect is large enough.
+
+    Returns
+    -------
+    dict
+        One finding.
+    """
+    found = effect_for(FOUND, power_of, most)
+    return {
+        f"smallest {effect} found with probability {FOUND}{given}": write(found) if math.isfinite(found) else none
+    }

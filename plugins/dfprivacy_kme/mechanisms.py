@@ -399,7 +399,7 @@ def _notes(measured: Measured) -> tuple[str, ...]:
 def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     """Describe how far the noise moves the embedding, from public numbers only; for ``explain``."""
     size = curator.size
-    if not curator.measured or not size:
+    if not size:
         return {}
     noise = curator.measured[-1]
     sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1.0) / size

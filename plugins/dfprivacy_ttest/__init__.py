@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_ttest.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_ttest.exact import exact_power, exact_size
-from dfprivacy_ttest.mechanisms import check_t, check_z, ttest, ztest
+from dfprivacy_ttest.mechanisms import TTest, check_t, check_z, ttest, ztest
 from dfprivacy_ttest.planning import findings, means, minimum_detectable_effect, power, sample_size
-from dfprivacy_ttest.result import TTest
 
 __all__ = [
     "TTest",

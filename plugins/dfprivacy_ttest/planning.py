@@ -9,8 +9,7 @@ No function here reads data: effect, standard deviation and mean are what you ex
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -18,11 +17,10 @@ import numpy as np
 from dfprivacy import Column, Curator, Probability, Range
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
+from dfprivacy.inference import planning
 from dfprivacy.inference.clipped import WEIGHT
-from dfprivacy.inference.engine import Alternative, infer
+from dfprivacy.inference.engine import Alternative
 from dfprivacy.inference.moments import Form, NoisyMoments
-from dfprivacy.inference.planning import effect_for, rows_for
-from dfprivacy.inference.planning import power as power_of
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.schema import as_probability
@@ -35,17 +33,25 @@ if TYPE_CHECKING:
 __all__ = ["Neighbors", "findings", "means", "minimum_detectable_effect", "power", "sample_size"]
 
 Neighbors = Literal["replace_one", "add_remove"]
+PowerOf = Callable[[Sequence[int], float], float]
 _MOST_ROWS = 2**40
 _NOISY = 2.0  # times the error of sampling
 _LOOSE = 1.0  # from this many on ranks find more
 _TABLES = 256
 
 
-@dataclass(frozen=True)
-class _Planned:
-    """A test to come.
+def _power_of(
+    sums: NoisyMoments,
+    sd: float,
+    mean: float | None,
+    alternative: Alternative,
+    alpha: float,
+    sigma: float | None = None,
+    tables: int = 1024,
+) -> PowerOf:
+    """Return the power of a test to come as a function of the sizes of its groups and of the effect.
 
-    Attributes
+    Parameters
     ----------
     sums : NoisyMoments
         A release with its noise and bounds; the values do not matter.
@@ -56,32 +62,27 @@ class _Planned:
     tables : int
         Of how many releases a power is the share.
     """
+    at, two = sums.mid if mean is None else mean, sums.values.shape[-2] > 1
 
-    sums: NoisyMoments
-    sd: float
-    mean: float | None
-    alternative: Alternative
-    alpha: float
-    sigma: float | None = None
-    tables: int = 1024
-
-    def power(self, sizes: Sequence[int], effect: float) -> float:
-        """Return its power in groups of these sizes; an error if the effect does not fit between the bounds."""
-        if not abs(effect) <= 2 * self.sums.half:
+    def found(sizes: Sequence[int], effect: float) -> float:
+        if not abs(effect) <= 2 * sums.half:
             raise ArgumentError(
                 f"effect={effect} does not fit between the bounds.",
                 "Give effect and sd in the units of bounds=; the default bounds are (-1, 1).",
             )
-        mean, two = self.sums.mid if self.mean is None else self.mean, len(sizes) > 1
-        means = [mean + effect / 2, mean - effect / 2] if two else [mean + effect]
-        expected = self.sums.simulated(sizes, means, [self.sd] * len(sizes), self.tables)
-        tested, null = parameter(len(sizes), sigma=self.sigma), 0.0 if two else mean
-        return power_of(expected, tested, null=null, alternative=self.alternative, alpha=self.alpha)
+        means = [at + effect / 2, at - effect / 2] if two else [at + effect]
+        releases, tested = (
+            sums.simulated(sizes, means, [sd] * len(means), tables),
+            parameter(len(means), sigma=sigma),
+        )
+        return planning.power(releases, tested, null=0.0 if two else at, alternative=alternative, alpha=alpha)
 
-    def detectable(self, sizes: Sequence[int], power: float) -> float:
-        """Return the smallest effect, without its sign, that it finds with this power."""
-        sign = -1.0 if self.alternative == "less" else 1.0
-        return effect_for(power, lambda effect: self.power(sizes, sign * effect), 2 * self.sums.half)
+    return found
+
+
+def _detectable(found: PowerOf, sizes: Sequence[int], power: float, side: Alternative, half: float) -> float:
+    """Return the smallest effect, without its sign, that is found with this power."""
+    return planning.effect_for(power, lambda effect: found(sizes, -effect if side == "less" else effect), 2 * half)
 
 
 def power(
@@ -148,8 +149,8 @@ def power(
     0.93
     """
     sizes = _sizes(n, n2)
-    test = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
-    return test.power(sizes, effect)
+    sums = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    return _power_of(sums, sd, mean, alternative, alpha)(sizes, effect)
 
 
 def sample_size(
@@ -200,7 +201,7 @@ def sample_size(
     True
     """
     groups = 1 if ratio is None else 2
-    test = _planned(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _planned(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
     if effect == 0 or (alternative == "greater" and effect < 0) or (alternative == "less" and effect > 0):
         raise ArgumentError(
@@ -210,10 +211,10 @@ def sample_size(
     if ratio is not None and not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
-    def found(n: int) -> float:
-        return test.power([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
-
-    return rows_for(power, found)
+    found = _power_of(sums, sd, mean, alternative, alpha)
+    return planning.rows_for(
+        power, lambda n: found([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
+    )
 
 
 def minimum_detectable_effect(
@@ -267,36 +268,34 @@ def minimum_detectable_effect(
     inf
     """
     sizes = _sizes(n, n2)
-    test = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
-    return test.detectable(sizes, power)
+    return _detectable(_power_of(sums, sd, mean, alternative, alpha), sizes, power, alternative, sums.half)
 
 
 def findings(
     curator: Curator,
-    column: Column,
     *,
+    column: Column,
+    alternative: Alternative,
+    alpha: float,
     by: Column | None = None,
     popmean: float = 0.0,
     sigma: float | None = None,
-    alternative: Alternative = "two-sided",
-    alpha: float = 0.05,
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
     """Describe what the test could find out, from public numbers only; for ``explain``."""
-    if not curator.measured:  # of public columns, with no noise
-        return {}
     groups, sums = (1 if by is None else 2), moments(curator.planned, column, queries)
     sd = column.half / 2 if sigma is None else sigma
-    test = _Planned(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _TABLES)
-    given = f"with probability 0.8, if the standard deviation is {sd:.3g}"
+    found = _power_of(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _TABLES)
+    given = f"with probability {planning.FOUND}, if the standard deviation is {sd:.3g}"
     if sums.rows is not None:
         sizes = [int(rows) for rows in sums.rows]
-        return {f"smallest effect found {given}": test.detectable(sizes, 0.8), **_about_noise(sums, sizes, sd)}
-    effect = column.half / 10
-    sign = -1.0 if alternative == "less" else 1.0
-    rows = rows_for(0.8, lambda n: test.power([n] * groups, sign * effect))
+        effect = _detectable(found, sizes, planning.FOUND, alternative, sums.half)
+        return {f"smallest effect found {given}": effect, **_about_noise(sums, sizes, sd)}
+    effect, sign = column.half / 10, -1.0 if alternative == "less" else 1.0
+    rows = planning.rows_for(planning.FOUND, lambda n: found([n] * groups, sign * effect))
     size, supposed = curator.supposed_size
     alike = [max(size // groups, 2)] * groups  # the best that groups of private sizes can be
     return {
@@ -307,8 +306,8 @@ def findings(
 
 def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
     """Describe how much of the error the noise will be, and what would help where it is most of it."""
-    expected = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
-    noise = float(np.median(infer(expected, parameter(len(sizes)), _TABLES).noise_standard_error))
+    releases = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
+    noise, _ = planning.expected(releases, parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
     findings: dict[str, Any] = {f"expected standard error from noise{given}": noise}
     if times > _NOISY:
@@ -353,8 +352,8 @@ def _planned(
     neighbors: Neighbors,
     fixed_groups: bool,  # noqa: FBT001 - as the callers have it
     nan_policy: NanPolicy,
-) -> _Planned:
-    """Return a test to come; an error if an argument is out of range."""
+) -> NoisyMoments:
+    """Return a release to come, with its noise and bounds; an error if an argument is out of range."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ArgumentError(f"bounds={bounds} are not an interval.", "Give (low, high) with low < high.")
@@ -381,8 +380,7 @@ def _planned(
     weights = {"private": (1, 1, 0.5), "beside": (1, 0.5, 1), "known": (1, 0.5)}[form]
     laws = [NoiseLaw(scale / weight) for weight in weights]
     rows = np.full(groups, 2.0) if known else None
-    sums = NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
-    return _Planned(sums, sd, mean, alternative, alpha)
+    return NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
 
 
 def _sizes(n: int, n2: int | None) -> list[int]:
