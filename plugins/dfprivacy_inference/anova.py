@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import Column, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, Range, Release, mechanism
 from dfprivacy.estimates import measure_moments
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus, pairwise
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
-from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
+from dfprivacy.inference.planning import FEW, expected, smallest
+from dfprivacy.made_up import groups_in_steps, spread_of
+from dfprivacy.plotting import forest
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import noise_share, number, pvalue, sure, with_unit
-from dfprivacy_inference.asking import check_apart
+from dfprivacy_inference.asking import check_apart, supposed
 
 if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
     from dfprivacy.inference.engine import Inference
 
-__all__ = ["Anova", "anova", "check_anova"]
+__all__ = ["Anova", "anova", "check_anova", "steps"]
 
 _ROWS = 10  # of a group: with fewer the level is not sure
 
@@ -170,21 +172,11 @@ class Anova(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the means and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
-        at = range(len(self.groups))
-        ends = zip(self.means, self.lows, self.highs, strict=True)
-        for place, (value, low, high) in enumerate(ends):
-            interval(ax, place, value, (low, high), noise=self._part(place))
-            ax.plot(value, place, "s", color=ink(ax), ms=5)
-        ax.set(
-            yticks=list(at),
-            yticklabels=[f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)],
-            ylim=(len(self.groups) - 0.5, -0.5),
-            xlabel=wrapped(f"mean of {self._called(self.column)}", 56),
-            ylabel=self._called(self.by),
-            title=f"p = {self.pvalue:.3g}",
-        )
-        explained(ax, self.confidence, [self._part(place) for place in at])
+        labels = [f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)]
+        means = [*zip(self.means, self.lows, self.highs, strict=True)]
+        parts, what = [*map(self._part, range(len(means)))], f"mean of {self._called(self.column)}"
+        ax = forest(labels, means, what, ax, noise=parts, confidence=self.confidence)
+        ax.set(ylabel=self._called(self.by), title=f"p = {self.pvalue:.3g}")
         return ax
 
 
@@ -332,3 +324,46 @@ def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_
     """Refuse what cannot be compared, before anything is paid."""
     check_apart(column, by)
     chosen_groups(by, groups, most=None)
+
+
+def expect_means(
+    curator: Curator, *, column: Column, by: Column, groups: Sequence[Any] | None, alpha: float, **_: Any
+) -> Mapping[str, Any]:
+    """Describe how well the means of groups alike in size would be known, and which difference would be found."""
+    (noisy, sizes), (rows, given) = curator.planned, supposed(curator)
+    sums = NoisyMoments.measured(noisy, sizes, column)
+    k, sd = len(chosen_groups(by, groups, most=None)), spread_of(column, None)
+    n = np.full(k, rows / len(by.categories or ())) if sums.rows is None else sums.rows
+
+    def releases(apart: float) -> NoisyMoments:
+        """Return releases of groups of which the first lies apart by so much."""
+        return sums.simulated(n, column.mid + apart * (np.arange(k) == 0), [sd] * k, FEW)
+
+    def found(apart: float) -> float:
+        return float((omnibus(releases(apart), FEW).pvalue <= alpha).mean())
+
+    noise, error = expected(releases(0.0), mean)
+    none = "none; kruskal() asks ranks"
+    return {
+        f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{given}": error,
+        **smallest("distance of one mean from all others", found, column.half, write="{:.3g}".format, none=none),
+        "expected relative error": noise / sd,
+    }
+
+
+def steps(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    by: Column,
+    groups: Sequence[Any] | None,
+    *,
+    effect: float = 0.5,
+    spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
+    first: Probability | None = None,
+) -> dict[str, Any]:
+    """Make normal groups, each above the next by the effect, in standard deviations."""
+    return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
+
+
+anova = anova.checks(check_anova).plans(expect_means).assumes(steps)

@@ -9,7 +9,7 @@ from dfprivacy import ArgumentError
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
 
-__all__ = ["FEWEST", "all_categories", "check_apart", "enough", "public_sizes"]
+__all__ = ["FEWEST", "all_categories", "check_apart", "enough", "public_sizes", "supposed"]
 
 FEWEST = 4
 """Rows that a test needs, where their number is public."""
@@ -39,3 +39,9 @@ def enough(rows: int | None) -> int | None:
 def all_categories(by: Column, groups: tuple[Any, ...]) -> bool:
     """Return whether these are all categories of a column."""
     return len(groups) == len(by.categories or ())
+
+
+def supposed(curator: Curator) -> tuple[int, str]:
+    """Return the number of rows that a plan is for, and what to say of it where that is private."""
+    rows, given = curator.supposed_size
+    return rows, given and f", if {given}"

@@ -3,26 +3,81 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import Column, ConfidenceInterval, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy import (
+    ArgumentError,
+    Column,
+    ConfidenceInterval,
+    Curator,
+    NanPolicy,
+    Probability,
+    Release,
+    mechanism,
+)
+from dfprivacy.features import RowFeatures
 from dfprivacy.inference.counts import EVEN, NoisyCounts, share, share_of
 from dfprivacy.inference.engine import Alternative, infer
+from dfprivacy.inference.planning import FEW, power, smallest
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
 from dfprivacy.wording import number, sure
-from dfprivacy_inference.asking import check_apart
-from dfprivacy_inference.outcomes import Discordant
+from dfprivacy_inference.asking import check_apart, supposed
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy.features.base import Norm
     from dfprivacy.inference.counts import Counts
 
-__all__ = ["McNemar", "check_mcnemar", "mcnemar", "of_one"]
+__all__ = ["Discordant", "McNemar", "mcnemar", "of_one"]
 
 _CLEARLY = 3.0  # standard errors above none
+_DISCORDANT = 1 / 4  # of the rows, for a plan
+_ROOT_HALF = 0.7071067811865477  # rounded up
+
+
+class Discordant(RowFeatures):
+    """Half of which of two columns alone is of its category, 1/2 or -1/2, and 1/2 for either.
+
+    Parameters
+    ----------
+    column, other : Column
+        Columns with categories.
+    codes : tuple of two int
+        The category of each.
+
+    Notes
+    -----
+    Two rows are at most 1 apart in L1: (1/2, 1/2), (-1/2, 1/2) and zeros.
+    """
+
+    shape = (2,)
+
+    def __init__(self, column: Column, other: Column, codes: tuple[int, int]) -> None:
+        self.columns, self.codes = (column, other), codes
+
+    def rows(self, batch: Any) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        there = np.ones(batch.size, dtype=np.bool_)
+        hits = []
+        for column, code in zip(self.columns, self.codes, strict=True):
+            codes = batch.codes(column)
+            there &= codes < len(column.categories or ())
+            hits.append((codes == code).astype(np.float64))
+        apart = np.where(there, hits[0] - hits[1], 0.0) / 2
+        return np.column_stack([apart, np.abs(apart)])
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return 1.0 if norm == 1 else 0.5 if norm == math.inf else _ROOT_HALF
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Largest distance of two vectors."""
+        return 0.0 if all(column.name in public for column in self.columns) else 1.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -253,3 +308,51 @@ def of_one(counts: Counts) -> tuple[Any, Any, float]:
 def _odds(part: Any) -> float:
     """Return the odds of a share."""
     return float(part / (1 - part)) if part < 1 else math.inf
+
+
+def expect_pairs(curator: Curator, *, alternative: Alternative, alpha: float, **_: Any) -> dict[str, Any]:
+    """Describe which difference of two shares would be found, if a quarter of the rows are discordant."""
+    sums, (n, given) = replace(curator.planned, rows=None), supposed(curator)
+    sign = -1 if alternative == "less" else 1
+
+    def found(apart: float) -> float:
+        releases = sums.simulated([n * _DISCORDANT], [(1 + sign * apart / _DISCORDANT) / 2], FEW)
+        return power(releases, of_one, null=EVEN, alternative=alternative, alpha=alpha)
+
+    given = f", if they differ in a quarter of the rows{given}"
+    return smallest("difference of the two shares", found, _DISCORDANT, given=given)
+
+
+def flips(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    other: Column,
+    success: Any,
+    *,
+    effect: float = 0.1,
+    discordant: Probability = 0.25,
+) -> dict[str, Any]:
+    """Make pairs of outcomes, some discordant, of which the first happens more often by the effect."""
+    if not abs(effect) <= discordant:
+        raise ArgumentError(
+            f"Shares that are {abs(effect):g} apart need more than {discordant:g} discordant rows.", "Assume more."
+        )
+    u = rng.random(n)
+    one = u < (discordant + effect) / 2
+    two = (u >= (discordant + effect) / 2) & (u < discordant)
+    both = rng.random(n) < 0.5  # noqa: PLR2004 - of the others
+
+    def values(column: Column, happened: NDArray[np.bool_]) -> NDArray[Any]:
+        known = column.categories or ()
+        hit = known[column.code(success)]
+        miss = next((each for each in known if each != hit), hit)
+        return np.asarray(np.array([miss, hit], dtype=object)[happened.astype(int)])
+
+    return {
+        column.name: values(column, one | (both & ~two)),
+        other.name: values(other, two | (both & ~one)),
+    }
+
+
+mcnemar = mcnemar.checks(check_mcnemar).plans(expect_pairs).assumes(flips)

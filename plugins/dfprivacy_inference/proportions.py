@@ -21,24 +21,85 @@ from dfprivacy import (
     features,
     mechanism,
 )
+from dfprivacy.features import RowFeatures
 from dfprivacy.inference.counts import Form, NoisyCounts, difference, odds_ratio, ratio, share, share_of
 from dfprivacy.inference.engine import infer
-from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
+from dfprivacy.inference.planning import FEW, FOUND, effect_for, expected, power
+from dfprivacy.made_up import shares_of
+from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, noise_share, number, sure
-from dfprivacy_inference.asking import check_apart, public_sizes
-from dfprivacy_inference.outcomes import Outcome
+from dfprivacy_inference.asking import check_apart, public_sizes, supposed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from dfprivacy.features.base import Norm
     from dfprivacy.inference.counts import Counts
 
-__all__ = ["Proportions", "check_proportions", "proportions"]
+__all__ = ["Outcome", "Proportions", "proportions"]
 
 _TOLD = 3  # groups in a sentence
 _TINY = 1e-9  # of a share: a ratio stays finite
+_ROOT_HALF = 0.7071067811865477  # rounded up
 _DRAWS = 512  # of comparisons, which of 30 groups are 1,305; with twice as many they cover the same
+
+
+def _halved(norm: Norm) -> float:
+    """Norm of (1/2, 1/2)."""
+    if norm == 1:
+        return 1.0
+    return 0.5 if norm == math.inf else _ROOT_HALF
+
+
+class Outcome(RowFeatures):
+    """Indicators of a row in one category, and in any.
+
+    Parameters
+    ----------
+    column : Column
+        A column with categories.
+    code : int
+        The category.
+    form : {"hits", "counts", "halves"}
+        ``"hits"``: 1 for a row of it. ``"counts"``: (1, 0) for a row of it, (0, 1) for one of another.
+        ``"halves"``: (1/2, 1/2) and (-1/2, 1/2). Zeros for a row of none.
+
+    Notes
+    -----
+    The radius is 1 in L1. Two rows are 2 apart in L1 by counts, and 1 by hits or halves, where a row of no category
+    is 1 away from any.
+    """
+
+    def __init__(self, column: Column, code: int, form: Form) -> None:
+        self.columns, self.code, self.form = (column,), code, form
+        self.shape = (1,) if form == "hits" else (2,)
+
+    def rows(self, batch: Any) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        (column,) = self.columns
+        codes = batch.codes(column)
+        hit = (codes == self.code).astype(np.float64)
+        there = (codes < len(column.categories or ())).astype(np.float64)
+        if self.form == "hits":
+            return np.asarray(hit[:, None])
+        return np.column_stack([hit, there - hit] if self.form == "counts" else [hit - there / 2, there / 2])
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        if self.form != "halves":
+            return 1.0
+        return _halved(norm)
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        if self.columns[0].name in public:
+            return 0.0
+        if self.form == "counts":
+            return 2 * _halved(norm)
+        return 1.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -168,20 +229,15 @@ class Proportions(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the shares and their intervals: a forest plot."""
-        ax = axes(ax, height=forest_height(len(self.groups)) + 0.5)
-        names = self.groups or ("all",)
-        what = f"{self._called(self.column)} = {self.success}"
-        for place, (value, low, high) in enumerate(zip(self.shares, self.lows, self.highs, strict=True)):
-            interval(ax, place, value, (low, high), noise=self._part(place))
-            ax.plot(value, place, "s", color=ink(ax), ms=5)
-        ax.set(
-            yticks=list(range(len(names))),
-            yticklabels=[f"{name} (n≈{size:.0f})" for name, size in zip(names, self.sizes, strict=True)],
-            ylim=(len(names) - 0.5, -0.5),
-            xlabel=wrapped(f"share with {what}", 56),
-            ylabel="" if self.by is None else self._called(self.by),
+        names = zip(self.groups or ("all",), self.sizes, strict=True)
+        shares = [*zip(self.shares, self.lows, self.highs, strict=True)]
+        parts, what = (
+            [*map(self._part, range(len(shares)))],
+            f"share with {self._called(self.column)} = {self.success}",
         )
-        explained(ax, self.confidence, [self._part(place) for place in range(len(names))])
+        labels = [f"{name} (n≈{size:.0f})" for name, size in names]
+        ax = forest(labels, shares, what, ax, noise=parts, confidence=self.confidence)
+        ax.set_ylabel("" if self.by is None else self._called(self.by))
         return ax
 
 
@@ -339,3 +395,57 @@ def check_proportions(
     column.code(success)
     check_apart(column, by)
     chosen_groups(by, groups, least=1, most=None)
+
+
+def expect_shares(curator: Curator, *, by: Column | None, confidence: float, **_: Any) -> dict[str, Any]:
+    """Describe how well shares near one half would be known, where they are known least."""
+    sums, (n, given) = curator.planned, supposed(curator)
+    each = n / (1 if by is None else len(by.categories or ())) if sums.rows is None else float(sums.rows.min())
+
+    def releases(apart: float) -> NoisyCounts:
+        """Return releases of two groups of which the first has a share larger by so much."""
+        counts: NoisyCounts = sums.simulated([each, each], [0.5 + apart / 2, 0.5 - apart / 2], FEW)
+        return counts
+
+    def of_two(exact: Counts) -> tuple[Any, Any, float]:
+        return difference(exact[0], exact[1])
+
+    def ends(of: Callable[[Counts], Any]) -> tuple[Any, Any]:
+        return infer(releases(0.0), of, FEW).interval(confidence)
+
+    low, high = (np.median(share_of(end)) for end in ends(share))
+    noise, _error = expected(releases(0.0), share)  # of the angle, which near .5 moves as the share does
+    findings: dict[str, Any] = {f"interval of a share of .5{given}": f"{low:.3f} to {high:.3f}"}
+    if len(sums.values) > 1:
+        low, high = ends(of_two)
+        findings["interval of a difference of shares near .5"] = f"± {float(np.median(high - low)) / 2:.3f}"
+        smallest = effect_for(FOUND, lambda apart: power(releases(apart), of_two, alpha=1 - confidence), 1.0)
+        excludes = f"smallest difference whose interval excludes 0 with probability {FOUND}"
+        findings[excludes] = f"{smallest:.3f}" if smallest < 1 else "none"
+    return {**findings, "expected relative error": 2 * noise}
+
+
+def shares(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    by: Column | None,
+    success: Any,
+    groups: Sequence[Any] | None,
+    *,
+    effect: float = 0.1,
+    share: Probability = 0.5,
+    first: Probability | None = None,
+) -> dict[str, Any]:
+    """Make a share with the outcome in all groups but the first, where it is larger by the effect."""
+    hit = (column.categories or ())[column.code(success)]
+    return shares_of(rng, n, column, hit, by, groups, effect, share, first)
+
+
+def differ(release: Proportions) -> bool:
+    """Return whether the interval of the first two shares' difference leaves 0 out."""
+    _, (low, high) = release.difference
+    return low > 0 or high < 0
+
+
+proportions = proportions.checks(check_proportions).plans(expect_shares).assumes(shares, differ)

@@ -2,36 +2,257 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from dfprivacy import Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, Release, mechanism
+from dfprivacy.estimates import Estimate, tested
 from dfprivacy.inference.engine import Alternative
+from dfprivacy.inference.planning import smallest
+from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, chosen_groups
-from dfprivacy_inference.asking import all_categories, check_apart, enough, public_sizes
+from dfprivacy.wording import number, pvalue, sure
+from dfprivacy_inference.anova import check_anova, steps
+from dfprivacy_inference.asking import all_categories, check_apart, enough, public_sizes, supposed
 from dfprivacy_inference.curves import check_times
 from dfprivacy_inference.groups import COMPLETE, ENOUGH, SHARE, SIZES, TIES, SeveralGroups, Shapes, TwoGroups
-from dfprivacy_inference.rank_results import KruskalWallis, MannWhitney, SurvivalTest, plain
 from dfprivacy_inference.statistics import GehanScores, GroupRankSums, MidRanks, RankSum
+from dfprivacy_inference.survival import lives
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from dfprivacy_inference.statistics import Scores
 
 __all__ = [
-    "check_k",
-    "check_survival",
-    "check_two",
-    "conclude_two",
+    "LAST",
+    "SIDES",
+    "KruskalWallis",
+    "MannWhitney",
+    "SurvivalTest",
+    "Untold",
+    "finds",
     "kruskal",
     "mannwhitneyu",
-    "measure_two",
+    "plain",
     "survival_test",
 ]
 
+LAST = ("missing", "missing_standard_error", "notes")
+SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
+_MOST = 1 - 1e-6  # of an effect
 _NOISY = 2.0  # times the error of sampling
 _ROWS_FOR_COMPLETE = 13  # from which on counting complete rows is free, by the proof
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RankTest(Estimate):
+    """Result of a private rank test of two groups, as `dfprivacy.estimates.Estimate`.
+
+    Attributes
+    ----------
+    estimate : float
+        Common-language effect: P(X > Y) + P(X = Y)/2 for X of the first group and Y of the second; NaN where the
+        sizes of the groups were not measured.
+    statistic : float or None
+        U of the first group, with noise: in how many pairs its value is the larger one, half for ties. Of censored
+        times Gehan's: in how many pairs the one of the first group surely lived longer, less those in which the
+        other did. None where the sizes of the groups were not measured.
+    pvalue : float
+        Probability, if both groups follow one law, of a rank sum at least as extreme; noise included.
+    sizes : tuple of float or None
+        Rows with a value in each group; noisy where they are private.
+    missing : float or None
+        Noisy number of rows in neither group or without a value; None where it is not known.
+    missing_standard_error : float or None
+        Its standard error, from noise alone.
+    by, groups, shapes
+        As asked.
+    """
+
+    statistic: float | None
+    sizes: tuple[float, ...] | None
+    missing: float | None
+    missing_standard_error: float | None
+    by: str
+    groups: tuple[Any, ...]
+    shapes: Shapes
+
+    _row_counts = ("n", "sizes")
+    _redrawn = Release._redrawn  # noqa: SLF001 - there are no moments
+
+    @property
+    def effect(self) -> float | None:
+        """The estimate; None where the sizes of the groups were not measured."""
+        return None if math.isnan(self.estimate) else self.estimate
+
+    @property
+    def rank_biserial(self) -> float | None:
+        """Rank-biserial correlation, 2 effect - 1."""
+        return None if self.effect is None else 2 * self.effect - 1
+
+    @property
+    def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
+        known = ("statistic", "effect", "low", "high") if self.effect is not None else ()
+        return (*known, "pvalue", "alpha", "rejected", "groups", "sizes", *LAST)
+
+    @property
+    def _what(self) -> str:
+        """Name what is compared."""
+        return self._noun(self.column)
+
+    def _sentence(self) -> str:
+        """Write how often one of the first group has the larger value, and what the test finds."""
+        first, second = self.groups
+        found = f"{'' if self.rejected else 'not '}shown to be {SIDES[self.alternative]} 50%"
+        one = f"the {self._what} for {self._noun(self.by)} = {first} is larger than that for {second}"
+        if self.effect is None:
+            return f"The share of pairs in which {one} is {found}{sure(p=self.pvalue)}."
+        low, high, share, error = (100 * x for x in (self.low, self.high, self.effect, self.standard_error))
+        how = sure(low, high, self.confidence, unit="%", noise=self._noise_part, p=self.pvalue)
+        return f"In {number(share, error)}% of pairs {one}, {found}{how}."
+
+    @property
+    def _uninformative(self) -> bool:
+        return (self.effect is not None and (self.low, self.high) == (0.0, 1.0)) or super()._uninformative
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        (row,) = super()._tidy()
+        n = None if self.sizes is None else self.n
+        return [{**row, "term": self.term, "estimate": self.effect, "statistic": self.statistic, "n": n}]
+
+    def _interval(self, level: float) -> tuple[Any, Any]:
+        if self.effect is None:
+            return self.low, self.high
+        two = TwoGroups(**{**self.released, "values": np.array(self.released["values"])})
+        return two.effect(self.shapes).interval(level)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the effect and its interval, from 0 to 1."""
+        ax = super().plot(ax)
+        what = f"{self.term}, {self._called(self.column)} by {self._called(self.by)}"
+        ax.set(xlim=(0, 1), xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MannWhitney(RankTest):
+    """Result of a private Mann-Whitney U test, as ``RankTest``."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SurvivalTest(RankTest):
+    """Result of a private Gehan-Wilcoxon test of two survival curves, as ``RankTest`` of times.
+
+    Attributes
+    ----------
+    estimate : float
+        Probability that one of the first group surely lives longer than one of the second, and half of that nobody
+        can tell which; censoring draws it towards 1/2.
+    event : str
+        As asked.
+    """
+
+    event: str
+
+    @property
+    def _what(self) -> str:
+        return f"{self._noun(self.column)} until {self._noun(self.event)}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Untold(Release):
+    """The result of a test without an interval."""
+
+    pvalue: float
+    alpha: float
+    rejected: bool
+    missing: float | None
+    missing_standard_error: float | None
+    column: str
+    nan_policy: NanPolicy
+    notes: tuple[str, ...]
+    released: tuple[float, ...]
+    noise_standard_error: tuple[float, ...]
+
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
+        """Number in the picture, the noise in it, and its name."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the number that the test is of, and the noise in it; there is no interval."""
+        ax, (value, noise, what) = axes(ax), self._drawn
+        ends = [value - 2 * noise, value + 2 * noise]
+        ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
+        ax.plot(value, 0, "o", color=ink(ax), label="released")
+        ax.set(yticks=[], xlabel=wrapped(what, 56), title=f"p = {self.pvalue:.3g}")
+        below(ax)
+        return ax
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KruskalWallis(Untold):
+    """Result of a private rank test of several groups.
+
+    Attributes
+    ----------
+    statistic : float or None
+        Kruskal's H of two groups, what the noise adds taken away. None for more groups: T does not tell H then.
+    largest_rank_sum : float
+        T with noise: half the sum of the absolute D_j, D_j the rank sum of group j less what it is on average if
+        all are alike: the largest rank sum of any groups together. The test is of T.
+    pvalue : float
+        Probability, if all groups follow one law, of a T at least as large; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    sizes : tuple of float or None
+        Rows with a value in each group; noisy where they are private. None where they were not measured.
+    missing, missing_standard_error
+        As for ``RankTest``.
+    column, by, groups, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of float
+        The noisy numbers that all this follows from.
+    noise_standard_error : tuple of float
+        The standard errors that privacy adds to each of them.
+    """
+
+    statistic: float | None
+    largest_rank_sum: float
+    sizes: tuple[float, ...] | None
+    by: str
+    groups: tuple[Any, ...]
+
+    _row_counts = ("sizes",)
+    _shown = ("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes", *LAST)
+
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
+        what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
+        return self.largest_rank_sum, self.noise_standard_error[0], what
+
+    def _sentence(self) -> str:
+        """Write whether the groups differ; there is no estimate."""
+        found = "differs" if self.rejected else "is not shown to differ"
+        what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
+        return f"{what} ({pvalue(self.pvalue)}); how much is not estimated."
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the test; there is no estimate."""
+        n = None if self.sizes is None else sum(self.sizes)
+        term = f"{self.column} by {self.by}"
+        return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
 
 
 def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
@@ -91,25 +312,16 @@ def conclude_two(
 ) -> dict[str, Any]:
     """Return the fields of a result that all rank tests of two groups have."""
     found = two.effect(shapes)
-    p = float(found.pvalue(0.5, alternative))
-    low, high = map(float, (0.0, 1.0) if two.unsized else found.interval(confidence))
-    effect = float(np.clip(found.estimate, 0.0, 1.0))
-    noise, sampling = float(found.noise_standard_error), float(found.sampling_standard_error)
-    told = np.nan if two.unsized else 1.0
+    times = float(found.noise_standard_error / found.sampling_standard_error)
+    low, high = (0.0, 1.0) if two.unsized else found.interval(confidence)  # of both sides, whatever is suspected
+    told = tested(found, 0.5, alternative, alpha, confidence) | {"low": float(low), "high": float(high)}
+    told["estimate"] = min(max(told["estimate"], 0.0), 1.0)
+    if two.unsized:
+        told |= dict.fromkeys(("estimate", "standard_error", "noise_standard_error"), math.nan)
     missing, error = (two.missing if all_categories(by, pair) else None) or (None, None)
     return {
+        **told,
         "term": f"P({pair[0]} > {pair[1]})",
-        "estimate": told * effect,
-        "standard_error": told * float(found.standard_error),
-        "noise_standard_error": told * noise,
-        "low": low,
-        "high": high,
-        "confidence": confidence,
-        "null": 0.5,
-        "pvalue": p,
-        "alternative": alternative,
-        "alpha": alpha,
-        "rejected": p <= alpha,
         "n": float(sum(two.sizes)),
         "sizes": None if two.unsized else plain(two.sizes),
         "by": by.name,
@@ -117,7 +329,7 @@ def conclude_two(
         "missing": missing,
         "missing_standard_error": error,
         "shapes": shapes,
-        "notes": _notes(two, noise / sampling),
+        "notes": _notes(two, times),
         "released": two.released,
     }
 
@@ -376,12 +588,6 @@ def _(
     )
 
 
-def check_k(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
-    """Refuse what cannot be compared, before anything is paid."""
-    check_apart(column, by)
-    chosen_groups(by, groups, most=None)
-
-
 @mechanism(columns={"time": "numeric", "event": "category", "by": "category"})
 def survival_test(
     curator: Curator,
@@ -490,3 +696,56 @@ def check_survival(time: Column, event: Column, by: Column, *, groups: Sequence[
     check_times(time, event)
     check_apart(time, event, by)
     chosen_groups(by, groups)
+
+
+def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:
+    """Make the planner of a rank test, whose law is its own.
+
+    Parameters
+    ----------
+    effect : str
+        Names the effect.
+    also : callable
+        Says more, of the measurement to come and the smallest effect that is found.
+
+    Returns
+    -------
+    callable
+        Says which effect would be found. How far an estimate lies from the truth is not said as a relative error,
+        which a probability does not have.
+    """
+
+    def find(
+        curator: Curator, *, alpha: float, alternative: Alternative = "two-sided", **_: Any
+    ) -> Mapping[str, Any]:
+        sums, (rows, given) = curator.planned, supposed(curator)
+        side = "two-sided" if alternative == "two-sided" else "greater"
+        return smallest(
+            effect,
+            lambda d: sums.power(rows, 0.5 + d, alpha, side),
+            _MOST - 0.5,
+            given=f"{given}, at best",
+            write=lambda d: f"{0.5 + d:.2f}{also(sums, 0.5 + d)}",
+        )
+
+    return find
+
+
+def apart(_: object, effect: float) -> str:
+    """Describe how far apart normal groups are that have an effect."""
+    return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
+
+
+def hazards(_: object, effect: float) -> str:
+    """Describe which hazards have an effect."""
+    return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
+
+
+def plain(values: Any) -> tuple[float, ...]:
+    """Make plain numbers of those of an array, or of a sequence."""
+    return tuple(float(each) for each in np.ravel(values))
+
+
+mannwhitneyu = mannwhitneyu.checks(check_two).plans(finds("effect P(X > Y)", apart)).assumes(steps)
+kruskal = kruskal.checks(check_anova).plans(finds("effect P(X > Y) of one group over all others")).assumes(steps)
+survival_test = survival_test.checks(check_survival).plans(finds("effect", hazards)).assumes(lives)

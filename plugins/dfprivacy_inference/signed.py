@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from scipy.special import bdtr, bdtrc, ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, mechanism
+from dfprivacy import ArgumentError, Column, ConfidenceInterval, Curator, NanPolicy, Probability, Range, mechanism
 from dfprivacy.inference.counts import EVEN, NoisyCounts
 from dfprivacy.inference.draws import DRAWS, noise, points, quantile
 from dfprivacy.inference.engine import Alternative, Inference
 from dfprivacy.inference.planning import TABLES, power
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.made_up import spread_of
+from dfprivacy.wording import number, sure, with_unit
 from dfprivacy_inference.asking import check_apart, enough
 from dfprivacy_inference.mcnemar import of_one
-from dfprivacy_inference.rank_results import Wilcoxon, plain
+from dfprivacy_inference.ranks import LAST, SIDES, Untold, finds, plain
 from dfprivacy_inference.statistics import SignedSum
 
 if TYPE_CHECKING:
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Differences", "check_pairs", "sign_pvalue", "wilcoxon"]
+__all__ = ["Differences", "Wilcoxon", "sign_pvalue", "wilcoxon"]
 
 _ENOUGH = 24.0  # rows times epsilon squared: from here on signed ranks find more than signs do
 _AS_IF = 100  # rows, where their number is private and the method is to be chosen
 _FEWEST = 2.0
+_ROUGH = 0.01  # to how much a probability without an interval is written
 _FEW_DRAWS = 256
 
 
@@ -151,6 +154,89 @@ class Differences:
         added = [quantile(law, at) for law, at in zip(self.laws, u[1:], strict=True)]
         found = replace(self, values=exact + np.transpose(added)).effect(_FEW_DRAWS)
         return float((found.pvalue(0.5, alternative) <= alpha).mean())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Wilcoxon(Untold):
+    """Result of a private signed-rank or sign test.
+
+    Attributes
+    ----------
+    statistic : float
+        The sum of signed ranks W, zeros ranked as well, or, with ``method="sign"``, of signs; with noise.
+    pvalue : float
+        Probability, if differences lie symmetrically about 0 (signs: if their median is 0), of a statistic at least
+        as extreme; noise included.
+    alpha : float
+        The level of the test.
+    rejected : bool
+        Whether the null hypothesis is rejected at that level.
+    effect : float
+        Estimate of P(d + d' > 0), half of ties, for two differences; with signs, of P(d > 0).
+    method : {"rank", "sign"}
+        What was measured.
+    rows : float
+        Rows with a value; noisy where their number is private.
+    missing, missing_standard_error
+        As for ``RankTest``.
+    column, other, popmean, alternative, nan_policy
+        What was asked.
+    notes : tuple of str
+        What to know before trusting the numbers.
+    released : tuple of float
+        The noisy numbers that all this follows from.
+    noise_standard_error : tuple of float
+        The standard errors that privacy adds to each of them.
+    """
+
+    statistic: float
+    effect: float
+    method: Literal["rank", "sign"]
+    rows: float
+    other: str | None
+    popmean: float
+    alternative: Alternative
+
+    _row_counts = ("rows",)
+    _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *LAST)
+
+    def _sentence(self) -> str:
+        """Write how often differences are above, and what the test finds."""
+        apart = "" if self.other is None else f" less {self._noun(self.other)}"
+        two = "the mean of two values of " if self.method == "rank" else ""
+        found = "" if self.rejected else "not "
+        against = with_unit(f"{self.popmean:g}", self._unit(self.column))
+        cases = "pairs of rows" if self.method == "rank" else "rows"
+        share = f"In {number(100 * self.effect, 100 * _ROUGH)}% of {cases} {two}{self._noun(self.column)}{apart}"
+        shown = f"{found}shown to be {SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"
+        return f"{share} is above {against}, {shown}; there is no interval."
+
+    def _tidy(self) -> list[dict[str, Any]]:
+        """State the effect and its test."""
+        what = self.column if self.other is None else f"{self.column} - {self.other}"
+        against = f" > {self.popmean:g}" if self.other is None or self.popmean else " > 0"
+        tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
+        return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
+
+    @property
+    def _drawn(self) -> tuple[float, float, str]:
+        apart = f" minus {self._called(self.other)}" if self.other is not None else ""
+        two = "the mean of two of " if self.method == "rank" else ""
+        return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
+
+    def confidence_interval(self) -> ConfidenceInterval:
+        """Refuse: there is none for this effect.
+
+        Raises
+        ------
+        ArgumentError
+            Always, with the reason.
+        """
+        raise ArgumentError(
+            "There is no interval for the effect of signed ranks: how far their sum varies where the hypothesis "
+            "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
+            "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
+        )
 
 
 @mechanism(columns={"column": "numeric", "other": "numeric"})
@@ -305,3 +391,29 @@ def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> f
     below = float(weights @ bdtr(np.floor(above), n, 0.5))
     beyond = float(weights @ np.where(above > 0, bdtrc(np.maximum(np.ceil(above) - 1, 0), n, 0.5), 1.0))
     return {"less": below, "greater": beyond, "two-sided": min(2 * below, 2 * beyond, 1.0)}[alternative]
+
+
+def by_what(sums: Differences, _: float) -> str:
+    """Describe the measurement of differences."""
+    return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
+
+
+def differences(
+    rng: np.random.Generator,
+    n: int,
+    column: Column,
+    other: Column | None,
+    popmean: float,
+    *,
+    effect: float = 0.5,
+    spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
+) -> dict[str, Any]:
+    """Make normal differences, the effect above 0, in standard deviations."""
+    d = popmean + spread_of(column, spread) * (effect + rng.normal(size=n))
+    if other is None:
+        return {column.name: d}
+    base = np.full(n, np.clip(other.mid, column.low - popmean, column.high - popmean))
+    return {column.name: base + d, other.name: base}
+
+
+wilcoxon = wilcoxon.checks(check_pairs).plans(finds("P(d + d' > 0)", by_what)).assumes(differences)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dfprivacy import Column, Curator, NanPolicy, Probability, Release, features, mechanism
+from dfprivacy import Column, Curator, NanPolicy, Probability, Range, Release, features, mechanism
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.made_up import labels
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, number, with_unit
-from dfprivacy_inference.asking import check_apart, public_sizes
+from dfprivacy_inference.asking import check_apart, public_sizes, supposed
 from dfprivacy_inference.curves import Curve, LifeTable, check_times, edges_of
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
 
-__all__ = ["EACH", "SurvivalCurves", "check_curves", "kaplan_meier"]
+__all__ = ["EACH", "SurvivalCurves", "kaplan_meier", "lives"]
 
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
@@ -349,3 +350,60 @@ def check_curves(
     edges_of(time, edges)
     check_apart(time, event, by)
     chosen_groups(by, groups, least=1, most=None)
+
+
+def expect_curves(
+    curator: Curator,
+    *,
+    time: Column,
+    edges: Sequence[float] | int,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    confidence: float,
+    **_: Any,
+) -> dict[str, Any]:
+    """Describe how wide a band would be in the middle of a curve that falls evenly, no time censored."""
+    ends, (n, given) = edges_of(time, edges), supposed(curator)
+    rows = float(n)
+    if by is not None:
+        known = curator.sizes(by, chosen_groups(by, groups, least=1, most=None))
+        rows = n / len(by.categories or ()) if known is None else float(known.min())
+    each = np.full(len(ends) - 1, rows / (len(ends) - 1))
+    curve = Curve(np.stack([each, 0 * each, 0 * each]), NoiseLaw(curator.measured[-1].scale), ends)
+    low, high = curve.bands(confidence)
+    at = int(np.argmin(np.abs(curve.survival - 0.5)))
+    return {
+        f"width of the band where {curve.survival[at]:.0%} are left, no time censored{given}": float(
+            high[at] - low[at]
+        )
+    }
+
+
+def lives(
+    rng: np.random.Generator,
+    n: int,
+    time: Column,
+    event: Column,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    *,
+    ratio: Annotated[float, Range(1e-3, 1e3)] = 1.5,
+    censored: Probability | None = None,
+    first: Probability | None = None,
+) -> dict[str, Any]:
+    """Make exponential times, a third of the first group beyond the bounds, other hazards higher by the ratio."""
+    known = sorted(event.categories or ())
+    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
+    lived = rng.exponential(size=n) * time.high / np.log(3) / np.where(of == 0, 1.0, ratio)
+    happened = lived < time.high
+    end = np.minimum(lived, time.high)
+    if censored is not None:
+        lost = rng.random(n) < censored
+        end, happened = np.where(lost, end * rng.random(n), end), happened & ~lost
+    rows = {time.name: end, event.name: np.array(known, dtype=object)[happened.astype(int)]}
+    if by is not None:
+        rows[by.name] = np.array(by.categories if groups is None else groups, dtype=object)[of]
+    return rows
+
+
+kaplan_meier = kaplan_meier.checks(check_curves).plans(expect_curves).assumes(lives)

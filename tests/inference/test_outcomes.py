@@ -20,7 +20,8 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_inference.outcomes import Discordant, Outcome
+from dfprivacy_inference.mcnemar import Discordant
+from dfprivacy_inference.proportions import Outcome
 
 COUNT = itertools.count()
 TERMS = {
