@@ -6,35 +6,52 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
-from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy import (
+    ArgumentError,
+    Column,
+    Curator,
+    Mechanism,
+    NanPolicy,
+    Probability,
+    Range,
+    Schema,
+    features,
+    mechanism,
+)
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.inference.clipped import SHARE
 from dfprivacy.inference.draws import DRAWS, points, sums_above
 from dfprivacy.inference.engine import Inference
+from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.made_up import spread_of
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import Known, Sums, score_of
-from dfprivacy_regression.result import OLS, alike, common
+from dfprivacy_regression.result import OLS, STAGES, alike, common
 from dfprivacy_regression.scores import Score, coordinates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
     from dfprivacy_regression.least_squares import Estimate
+    from dfprivacy_regression.result import Regression
 
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["Measured", "clear", "known_columns", "moments_of", "ols"]
+__all__ = ["Measured", "clear", "expects", "first_found", "known_columns", "moments_of", "ols", "regressors_of"]
 
+_RELATIVE = "expected relative error"
+_CLEARLY = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
+_SURE = 0.995  # that an answer is informative, for what it would know is said
 _FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
 _SHARES = ((5.6, _FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; else all
 _ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
@@ -71,9 +88,9 @@ class Measured:
     outlying: float | None = None
 
 
-def known_columns(curator: Curator) -> dict[str, Column]:
+def known_columns(columns: Iterable[Column]) -> dict[str, Column]:
     """Return the columns that have bounds or categories by name."""
-    return {column.name: column for column in curator.columns}
+    return {each.name: each for each in columns if each.bounds is not None or each.categories is not None}
 
 
 @mechanism()
@@ -153,7 +170,7 @@ def ols(
     >>> round(fit.params["area"], 1), fit.rejected["area"]
     (2.0, True)
     """
-    design = formula.read(y, x, known_columns(curator))
+    design = formula.read(y, x, known_columns(curator.columns))
     (rows, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
@@ -365,3 +382,78 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
     if measured.stages in {"one", "again"} and informative:
         notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
     return (*notes, *known.limits[1])
+
+
+def expects(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
+    """Make the planner of a regression: the errors of a fit to the sums to be expected.
+
+    The fit is that of the method's second half, whose stages no function of one release describes.
+    """
+
+    def find(curator: Curator, **_: Any) -> Mapping[str, Any]:
+        known: Known = curator.planned.known
+        design, M = known.design, known.matrix(known.moments)
+        binary, conclude = design.success is not None, regression.conclusion or regression.function
+        fit: Regression = conclude(curator.planned, confidence=_SURE)
+        stages = {"stages": STAGES[fit.stages]}
+        if not fit.informative:
+            return {**stages, _RELATIVE: "not known: the noise may hide the regressors"}
+        assumed = ["standard deviations are a sixth of the range", *filter(None, [curator.supposed_size[1]])]
+        assumed += [f"half of the rows are {design.success!r}"] if binary else []
+        names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
+        spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.natural()[1])[1:]
+        relative = [fit.noise_standard_errors[name] for name in names] * spreads
+        found = f"found with probability {FOUND}"
+        return {
+            **stages,
+            "assumed": " and ".join(assumed),
+            **{f"expected standard error of {name}": fit.bse[name] for name in names},
+            **{f"smallest coefficient of {name} {found}": _CLEARLY * fit.bse[name] for name in names},
+            _RELATIVE: float(relative.max()),
+        }
+
+    return find
+
+
+def line(
+    rng: np.random.Generator,
+    n: int,
+    schema: Schema,
+    y: str,
+    x: str | Sequence[str] | None,
+    *,
+    effect: float = 0.2,
+    spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
+) -> dict[str, Any]:
+    """Make an outcome that changes with the first regressor by the effect, in standard deviations of both."""
+    design = formula.read(y, x, known_columns(schema.columns.values()))
+    rows, score = regressors_of(rng, n, design)
+    out = design.outcome
+    rows[out.name] = out.mid + spread_of(out, spread) * (effect * score + rng.normal(size=n))
+    return rows
+
+
+def first_found(release: Regression) -> bool:
+    """Return whether the first coefficient but the intercept differs from 0."""
+    _, first, *_ = release.rejected.values()
+    return first
+
+
+def regressors_of(rng: np.random.Generator, n: int, design: Design) -> tuple[dict[str, Any], Any]:
+    """Make independent regressors, the standard deviation a sixth of the range, and give the first's score."""
+    rows: dict[str, Any] = {}
+    scores = []
+    for column in design.numbers:
+        scores.append(rng.normal(size=n))
+        rows[column.name] = column.mid + spread_of(column, None) * scores[-1]
+    for factor in design.factors:
+        categories = np.array(factor.categories or (), dtype=object)
+        drawn = rng.integers(len(categories), size=n)
+        rows[factor.name] = categories[drawn]
+        scores.append(1.0 * (drawn == 1))
+    if not scores:
+        raise ArgumentError("There is no regressor.", "Name one.")
+    return rows, scores[0]
+
+
+ols = ols.plans(expects(ols)).assumes(line, first_found)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
-from dfprivacy import Curator, NanPolicy, Probability, features, mechanism
+from dfprivacy import Curator, NanPolicy, Probability, Schema, features, mechanism
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.inference.clipped import SHARE
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import Known, Sums
-from dfprivacy_regression.likelihood import LONG, Information, discriminant, length
-from dfprivacy_regression.linear import clear, known_columns, moments_of
+from dfprivacy_regression.linear import clear, expects, first_found, known_columns, moments_of, regressors_of
 from dfprivacy_regression.result import Logit, alike, common
-from dfprivacy_regression.scores import LogisticScore
+from dfprivacy_regression.scores import LONG, Information, LogisticScore, discriminant, length
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +149,7 @@ def logit(
     >>> round(fit.params["age"], 1), fit.rejected["age"]
     (0.1, True)
     """
-    design = formula.read_binary(y, x, success, known_columns(curator))
+    design = formula.read_binary(y, x, success, known_columns(curator.columns))
     (supposed, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
@@ -241,3 +240,27 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         converged=converged,
         notes=(*(f"Uninformative: {fault}" for fault, there in faults.items() if there), *known.limits[1]),
     )
+
+
+def odds(
+    rng: np.random.Generator,
+    n: int,
+    schema: Schema,
+    y: str,
+    x: str | Sequence[str] | None,
+    success: Any,
+    *,
+    effect: float = 0.5,
+    intercept: float = 0.0,
+) -> dict[str, Any]:
+    """Make log-odds that change by the effect with a standard deviation of the first regressor."""
+    design = formula.read_binary(y, x, success, known_columns(schema.columns.values()))
+    rows, score = regressors_of(rng, n, design)
+    others = [each for each in design.outcome.categories or () if each != design.success]
+    values = np.array([*others[:1], design.success], dtype=object)
+    happened = rng.random(n) < expit(intercept + effect * score)
+    rows[design.outcome.name] = values[happened.astype(int) if others else 0 * happened]
+    return rows
+
+
+logit = logit.plans(expects(logit)).assumes(odds, first_found)

@@ -13,7 +13,7 @@ from scipy.special import expit, ndtri, stdtrit
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.plotting import axes, explained, forest_height, ink, interval, wrapped
+from dfprivacy.plotting import forest
 from dfprivacy.wording import covered, noise_share, number, sure, with_unit
 
 if TYPE_CHECKING:
@@ -269,19 +269,16 @@ class Regression(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with their intervals, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"]
-        ax = axes(ax, height=forest_height(len(names)) + 0.5)
-        places = range(len(names))[::-1]
-        for place, name in zip(places, names, strict=True):
-            if math.isfinite(self.low[name]):
-                ends = self.low[name], self.high[name]
-                interval(ax, place, self.params[name] or 0.0, ends, noise=self._part(name))
-                ax.plot(self.params[name], place, "s", color=ink(ax), ms=5)
-        ax.axvline(0, color="grey", lw=1, ls=":")
+        known = [math.isfinite(self.low[name]) for name in names]
+        ends = [(self.params[name] or 0.0, self.low[name], self.high[name]) for name in names]
+        drawn = [of if there else (math.nan,) * 3 for of, there in zip(ends, known, strict=True)]
+        labels = [
+            self._worded(name) + ": not known" * (not there) for name, there in zip(names, known, strict=True)
+        ]
         outcome, event = self._event()
         what = f"{self._coefficient} for {self._called(outcome)}{event}"
-        labels = [self._worded(name) + ("" if math.isfinite(self.low[name]) else ": not known") for name in names]
-        ax.set(yticks=[*places], yticklabels=labels, ylim=(-0.6, len(names) - 0.4), xlabel=wrapped(what, 48))
-        explained(ax, self.confidence, [self._part(name) for name in names])
+        ax = forest(labels, drawn, what, ax, noise=[*map(self._part, names)], confidence=self.confidence)
+        ax.axvline(0, color="grey", lw=1, ls=":")
         return ax
 
     _coefficient: ClassVar[str] = "coefficient"

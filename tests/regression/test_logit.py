@@ -14,8 +14,7 @@ from dfprivacy import ArgumentError, DPError, Release, SchemaError
 from dfprivacy.testing import seeded_noise
 from dfprivacy_regression.design import Design
 from dfprivacy_regression.least_squares import Known, Sums
-from dfprivacy_regression.likelihood import Information, discriminant
-from dfprivacy_regression.scores import LogisticScore, sigmoid
+from dfprivacy_regression.scores import Information, LogisticScore, discriminant, sigmoid
 from tests.regression.test_least_squares import G, H, X, Z, batch, exactly
 
 BINARY = Design(H, (X, Z), (G,), success="q")
