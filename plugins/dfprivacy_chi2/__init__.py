@@ -7,11 +7,10 @@ Mechanisms: ``view.chi2``, ``view.chi2_unitcircle``, ``view.chi2_many``. Functio
 from collections.abc import Callable
 
 from dfprivacy import Mechanism, hookimpl
-from dfprivacy_chi2 import many
 from dfprivacy_chi2.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_chi2.many import Chi2Many, chi2_many
-from dfprivacy_chi2.mechanisms import chi2, chi2_arguments, chi2_unitcircle, circle_arguments, findings
-from dfprivacy_chi2.planning import gamma_error, power, sample_size, shares, type_ii_bound
+from dfprivacy_chi2.mechanisms import chi2, chi2_unitcircle
+from dfprivacy_chi2.planning import gamma_error, power, sample_size, type_ii_bound
 from dfprivacy_chi2.results import Chi2
 
 __all__ = [
@@ -30,6 +29,5 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the tests."""
-    register(chi2.checks(chi2_arguments).plans(findings).assumes(shares))
-    register(chi2_unitcircle.checks(circle_arguments).plans(findings).assumes(shares))
-    register(chi2_many.checks(many.many_arguments).plans(many.findings))
+    for method in (chi2, chi2_unitcircle, chi2_many):
+        register(method)

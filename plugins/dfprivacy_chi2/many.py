@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
-from dfprivacy.inference.planning import effect_for
+from dfprivacy.inference.planning import smallest
 from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column, Curator
 
-__all__ = ["Chi2Many", "chi2_many", "findings", "many_arguments"]
+__all__ = ["Chi2Many", "chi2_many"]
 
 Many = Literal["svt", "select"]
 Statistic = Literal["difference", "unitcircle"]
@@ -410,6 +410,7 @@ def _compared(
     groups: Sequence[Any] | None,
     rate: Any,
     nan_policy: NanPolicy,
+    **_: Any,
 ) -> Comparison:
     """Return what is compared, or say why it cannot be."""
     kept, sizes = public_groups(curator, xs[0], by, groups)
@@ -495,24 +496,9 @@ def many_arguments(
         checked_rate(one)
 
 
-def findings(
-    curator: Curator,
-    xs: tuple[Column, ...],
-    by: Column,
-    *,
-    method: Many = "svt",
-    statistic: Statistic = "difference",
-    max_rejections: int = 1,
-    max_tests: int | None = None,
-    tau: float | None = None,
-    alpha: float = 0.05,
-    groups: Sequence[Any] | None = None,
-    rate: Any = None,
-    nan_policy: NanPolicy = "omit",
-    **_: Any,
-) -> Mapping[str, Any]:
-    """Describe what the test could find out, from public numbers only; for ``explain``."""
-    question = _compared(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
+def expects(curator: Curator, *, method: Many, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
+    """Describe what the test could find out, from public numbers only: its law is known, noise and all."""
+    question = _compared(curator, **asked)
     unit = question.unit
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
@@ -526,10 +512,11 @@ def findings(
         low = min(max(p - difference / 2, 0.0), 1 - difference)
         return question.law(low + difference, low).sf(critical, *scales)
 
-    smallest = effect_for(0.8, power, 1.0)
+    none = "none: spend more"
     return {
         f"each of {len(question.xs)} columns is tested at level": question.level,
-        "smallest difference of shares found with probability 0.8, once tested": (
-            smallest if math.isfinite(smallest) else "none: spend more"
-        ),
+        **smallest("difference of shares", power, 1.0, given=", once tested", write=float, none=none),
     }
+
+
+chi2_many = chi2_many.checks(many_arguments).plans(expects)

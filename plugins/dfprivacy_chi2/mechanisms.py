@@ -19,7 +19,7 @@ from dfprivacy_chi2.arguments import (
     public_groups,
     two_categories,
 )
-from dfprivacy_chi2.planning import power
+from dfprivacy_chi2.planning import power, shares
 from dfprivacy_chi2.results import Chi2, Margin, Tested, judged
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator
     from dfprivacy.release import NoisyValue
 
-__all__ = ["Method", "chi2", "chi2_unitcircle", "findings"]
+__all__ = ["chi2", "chi2_unitcircle"]
 
 Method = Literal["auto", "signed", "table"]
 Rates = Any  # a share, or a range of shares
@@ -369,18 +369,18 @@ def _counted(
     return Measured("table", (counts,), kept, sizes or (), rows=curator.size)
 
 
-def findings(
-    curator: Curator, x: Column, by: Column, *, groups: Sequence[Any] | None = None, **given: Any
+def expects(
+    curator: Curator, *, x: Column, by: Column, groups: Sequence[Any] | None, **asked: Any
 ) -> Mapping[str, Any]:
-    """Describe what the test could find out, from public numbers only; for ``explain``."""
-    if not by.public or given.get("method") == "table":
+    """Describe what the test could find out, from public numbers only: the power that its law has."""
+    if not by.public or asked.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)
     if not _two_by_two(x, kept):
         return {}
     n1, n0 = sizes
-    circle = "margin" in given
-    rate, tau = checked_rate(given.get("rate")), given.get("tau")
+    circle = "margin" in asked
+    rate, tau = checked_rate(asked.get("rate")), asked.get("tau")
     p = nulls.nearest_half(rate)
     powers = {}
     for difference in (0.05, 0.1, 0.2):
@@ -392,3 +392,7 @@ def findings(
         if circle:
             powers[f"{told} at least, by Theorems 2 and 7"] = power(n1, n0, curator.epsilon, **options, bound=True)
     return powers
+
+
+chi2 = chi2.checks(chi2_arguments).plans(expects).assumes(shares)
+chi2_unitcircle = chi2_unitcircle.checks(circle_arguments).plans(expects).assumes(shares)
