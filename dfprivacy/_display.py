@@ -335,9 +335,10 @@ def written(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] 
     >>> [written(name, value, row) for name, value in row.items()]
     ['3.142', '0.021', '< 0.001', '10,818']
     """
+    if name in counts and isinstance(value, tuple):
+        return ", ".join(written(name, each, of, counts) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        several = name in counts and isinstance(value, tuple)
-        return ", ".join(written(name, each, of, counts) for each in value) if several else _text(value)
+        return _text(value)
     if name == "pvalue":
         return pvalue(value).removeprefix("p ").removeprefix("= ")
     if name in {*counts, *_COUNTS}:

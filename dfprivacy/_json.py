@@ -161,7 +161,14 @@ def _class_of(name: object) -> type[Release] | None:
     if name not in _types:
         for load in loaders:
             load()
-    return _types.get(name)
+    moved = [each for kind, each in _types.items() if _anywhere(kind) == _anywhere(name)]
+    return _types.get(name, moved[0] if len(moved) == 1 else None)
+
+
+def _anywhere(kind: str) -> tuple[str, str]:
+    """Return a class's package and name, which stay where it moves to another module."""
+    module, _, name = kind.partition(":")
+    return module.partition(".")[0], name
 
 
 def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
