@@ -7,8 +7,6 @@
 0.5
 """
 
-from importlib.metadata import version
-
 from dfprivacy import errors, features, statistics
 from dfprivacy._call.combine import Combination, combine
 from dfprivacy._call.explanation import Explanation
@@ -55,7 +53,7 @@ from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PerPerson, PrivateFrame
 
-__version__ = version("dfprivacy")
+__version__ = "0.1.1"
 present = Presence.PRESENT
 missing = Presence.MISSING
 __all__ = [
