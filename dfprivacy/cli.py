@@ -169,7 +169,7 @@ def _plugins(options: argparse.Namespace) -> None:
 
 
 def _stubs(options: argparse.Namespace) -> None:
-    text = stub(registry().mechanisms)
+    text = stub(registry().mechanisms.values())
     if options.output is None:
         _print(text, end="")
         return

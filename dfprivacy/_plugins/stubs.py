@@ -4,104 +4,96 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 import types
 import typing
-from importlib import resources
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from dfprivacy.mechanism import OWN
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dfprivacy._called import MethodSignature
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["methods", "stub"]
+__all__ = ["stub"]
 
-_BY_GROUP = "\nclass BundledGroups:\n"
-_RETURNED = re.compile(r"-> (?P<name>[^\n]+): \.\.\.(?=\n|\Z)")
-_OF_OWNERS = re.compile(rf"    def \w+{OWN}\(\n(?: {{8}}.*\n)*    \) -> .*\n")
 _PLAIN = (str, int, bool, bytes, NoneType)
 
-
-def stub(mechanisms: Mapping[str, Mechanism]) -> str:
-    """Write the stub of all methods: that of the bundled ones, and the others below.
-
-    Parameters
-    ----------
-    mechanisms : mapping of str to Mechanism
-        All that are offered.
-
-    Returns
-    -------
-    str
-        What stands in place of ``dfprivacy/_bundled.pyi``.
-    """
-    bundled = resources.files("dfprivacy").joinpath("_bundled.pyi").read_text(encoding="utf-8")
-    foreign = (each for each in mechanisms.values() if not each.origin.startswith("dfprivacy "))
-    others = [form for each in foreign for form in (each, each.own) if form is not None]
-    if not others:
-        return bundled
-    imports, text = methods(others)
-    told, _, rest = bundled.partition("\n\n")  # its docstring
-    of_all, _, _ = rest.partition(_BY_GROUP)
-    return "\n\n".join([told, "\n".join(imports), of_all + text.rstrip()]) + "\n" + by_group(of_all + text)
+# What no annotation says: which class is returned for which arguments. The last case is the general one.
+_CASES: Mapping[str, Sequence[Mapping[str, str]]] = {
+    "dfprivacy_dcor.dcor_message": (
+        {"protocol": "Literal['angle'] = 'angle'", "return": "DistanceMessage"},
+        {"protocol": "Literal['paper']", "return": "ProjectionMessage"},
+        {},
+    ),
+    "dfprivacy_dcor.dcor_screen": ({"target": "str"},),  # one, with bounds or categories
+    "dfprivacy_eda.quantile": (
+        {"q": "float = 0.5", "return": "ColumnStatistic"},
+        {"q": "Sequence[float]", "return": "Quantiles"},
+        {},
+    ),
+    "dfprivacy_gmm.gmm_fit": (
+        {"label": "str", "n_components": "None = None", "return": "GaussianClasses"},
+        {"label": "None = None", "n_components": "int | Literal['auto']", "return": "GaussianMixture"},
+        {},
+    ),
+}
 
 
-def by_group(text: str) -> str:
-    """Write the methods of a view by group: each returns one result for each group; none is for the owner alone.
-
-    Parameters
-    ----------
-    text : str
-        A stub whose last class has the methods of a view.
-
-    Returns
-    -------
-    str
-        The class that follows it.
-    """
-    _, _, body = text.partition("class BundledMethods:\n")
-    grouped = _RETURNED.sub(r"-> Groups[\g<name>]: ...", _OF_OWNERS.sub("", body).rstrip())
-    return f"{_BY_GROUP}{grouped}\n"
-
-
-def methods(mechanisms: Iterable[MethodSignature]) -> tuple[list[str], str]:
-    """Write methods as they stand in the body of a class.
+def stub(mechanisms: Iterable[Mechanism]) -> str:
+    """Write the stub of all methods.
 
     Parameters
     ----------
     mechanisms : iterable of Mechanism
-        Any.
+        All that are offered, the bundled ones first.
 
     Returns
     -------
-    imports : list of str
-        Lines for the names in it, beside `dfprivacy.view.PrivateFrame`. Each has its module in front: two plugins
-        may have a class of one name, and a package may export a function of the name of its module.
-    text : str
-        One definition for each.
+    str
+        What stands in ``dfprivacy/_bundled.pyi``: a class with the methods of a view, and one with those of a view
+        by group, of which each returns one result for each group, and none is for the owner alone.
     """
-    imports: set[str] = set()
-    text = "".join(_method(each, imports) for each in mechanisms)
-    return sorted(imports), text
+    offered = list(mechanisms)
+    forms = [form for each in offered for form in (each, each.own) if form is not None]
+    imports: dict[str, str] = {}
+    for module, name in (
+        ("collections.abc", "Sequence"),
+        ("dfprivacy.release", "Groups"),
+        ("dfprivacy.view", "PrivateFrame"),
+        ("typing", "Literal"),
+        ("typing", "overload"),
+    ):
+        _imported(module, name, imports)
+    methods = "".join(_method(each, "{}", imports) for each in forms)
+    grouped = "".join(_method(each, "Groups[{}]", imports) for each in offered)
+    told = '"""The methods of views, for type checkers: at run time they come from the plugins."""'
+    named = "\n".join(sorted(imports.values()))
+    return f"{told}\n\n{named}\n\nclass BundledMethods:\n{methods}\nclass BundledGroups:\n{grouped}"
 
 
-def _method(mechanism: MethodSignature, imports: set[str]) -> str:
-    lines, named = ["self"], False
-    for each in mechanism.signature.parameters.values():
-        if each.kind is each.KEYWORD_ONLY and not named:
-            lines.append("*")
-            named = True
-        default = "" if each.default is each.empty else f" = {_default(each.default)}"
-        stars = "**" if each.kind is each.VAR_KEYWORD else ""
-        lines.append(f"{stars}{each.name}: {_annotation(each.annotation, imports)}{default}")
-    returned = _annotation(mechanism.signature.return_annotation, imports)
-    body = "".join(f"        {line},\n" for line in lines)
-    return f"    def {mechanism.name}(\n{body}    ) -> {returned}: ...\n"
+def _method(mechanism: MethodSignature, returned: str, imports: dict[str, str]) -> str:
+    """Write a method: one definition for each of its cases."""
+    signature = mechanism.signature
+    cases = _CASES.get(f"{mechanism.__module__.partition('.')[0]}.{mechanism.name}", ({},))
+    text = ""
+    for case in cases:
+        lines = ["self"]
+        for each in signature.parameters.values():
+            if each.kind is each.KEYWORD_ONLY and "*" not in lines:
+                lines.append("*")
+            stars = "**" if each.kind is each.VAR_KEYWORD else ""
+            lines.append(f"{stars}{each.name}: {case.get(each.name) or _parameter(each, imports)}")
+        result = returned.format(case.get("return") or _annotation(signature.return_annotation, imports))
+        body = "".join(f"        {line},\n" for line in lines)
+        text += "    @overload\n" if len(cases) > 1 else ""
+        text += f"    def {mechanism.name}(\n{body}    ) -> {result}: ...\n"
+    return text
+
+
+def _parameter(parameter: inspect.Parameter, imports: dict[str, str]) -> str:
+    default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+    return f"{_annotation(parameter.annotation, imports)}{default}"
 
 
 def _default(value: object) -> str:
@@ -113,7 +105,7 @@ def _default(value: object) -> str:
     return repr(value)
 
 
-def _annotation(hint: Any, imports: set[str]) -> str:
+def _annotation(hint: Any, imports: dict[str, str]) -> str:
     """Write a type in full, and note what is to be imported; `Any` for what another file could not name."""
     inner = get_args(hint)
     match get_origin(hint):
@@ -130,7 +122,7 @@ def _annotation(hint: Any, imports: set[str]) -> str:
     return _name(hint, imports)
 
 
-def _name(hint: Any, imports: set[str]) -> str:
+def _name(hint: Any, imports: dict[str, str]) -> str:
     if hint in ("PrivateFrame", "PrivateFrame | None"):
         return str(hint)
     if hint in (..., NoneType):
@@ -142,8 +134,10 @@ def _name(hint: Any, imports: set[str]) -> str:
     return _imported(hint.__module__, hint.__qualname__, imports)
 
 
-def _imported(module: str, name: str, imports: set[str]) -> str:
+def _imported(module: str, name: str, imports: dict[str, str]) -> str:
     outer, dot, inner = name.partition(".")
-    alias = f"_{module.replace('.', '_')}_{outer}"
-    imports.add(f"from {module} import {outer} as {alias}")
-    return f"{alias}{dot}{inner}"
+    line = f"from {module} import {outer}"
+    if imports.setdefault(outer, line) != line:  # two plugins may have a class of one name
+        outer = f"_{module.replace('.', '_')}_{outer}"
+        imports[outer] = f"{line} as {outer}"
+    return f"{outer}{dot}{inner}"

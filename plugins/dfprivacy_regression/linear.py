@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -36,7 +37,7 @@ from dfprivacy_regression.result import OLS, STAGES, alike, common
 from dfprivacy_regression.scores import Score, coordinates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 

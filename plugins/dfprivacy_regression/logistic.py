@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,8 +21,6 @@ from dfprivacy_regression.result import Logit, alike, common
 from dfprivacy_regression.scores import LONG, Information, LogisticScore, discriminant, length
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]

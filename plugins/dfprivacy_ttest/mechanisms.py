@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,7 +23,7 @@ from dfprivacy.wording import limited, number, sure, with_unit
 from dfprivacy_ttest.parameters import Method, Queries, parameter, textbook
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
