@@ -223,9 +223,6 @@ class Estimate(Release):
 
     _row_counts: ClassVar[tuple[str, ...]] = ("n",)
 
-    def __float__(self) -> float:
-        return self.estimate
-
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the estimate under draws of the noise."""
         from dfprivacy.inference.moments import NoisyMoments

@@ -166,6 +166,9 @@ class Release(AsJson, Displayed):
     def __ge__(self, other: Any) -> Any:
         return _ordered(op.ge, self, other)
 
+    def __float__(self) -> float:
+        return _one_number(self)
+
     def __round__(self, digits: int | None = None) -> float:
         return round(_one_number(self), digits)
 

@@ -35,10 +35,33 @@ def test_a_number_is_formatted_rounded_and_compared(view):
     assert mean >= float(mean)
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda view: view.mean("age", epsilon=1),
+        lambda view: view.mean("age", covers="population", epsilon=1),
+        lambda view: view.ttest("age", popmean=30, epsilon=1),
+        lambda view: view.chi2("g", "h", epsilon=1),
+        lambda view: view.mean("age", epsilon=1) - 30,
+    ],
+)
+def test_an_answer_about_one_number_is_a_number(ask):
+    said = {**SAID, "categories": {**SAID["categories"], "h": [0, 1]}}
+    view = dp.protect(
+        pd.DataFrame({**DATA, "h": [0, 1, 0, 0] * 250}), "a number", epsilon=9, ledger="memory:", **said
+    )
+
+    answer = ask(view)
+
+    assert float(answer) == answer.to_dict()[answer._estimate]
+    assert round(float(answer), 1) == round(answer, 1)
+    assert answer <= float(answer) <= answer
+
+
 def test_a_plain_number_of_a_third_party_is_one_too():
     value = dp.Value(value=2.25)
 
-    assert (f"{value:.1f}", round(value, 1), value > 2, value < 3) == ("2.2", 2.2, True, True)
+    assert (f"{value:.1f}", round(value, 1), value > 2, value < 3, float(value)) == ("2.2", 2.2, True, True, 2.25)
     with pytest.raises(dp.ArgumentError, match="Value is not about one number"):
         round(dp.Value(value=[1.0, 2.0]))
 
@@ -54,8 +77,9 @@ def test_a_combination_sees_groups_as_a_dictionary(view):
 def test_an_answer_about_several_numbers_says_so(view):
     several = view.describe(epsilon=1)
 
-    with pytest.raises(dp.ArgumentError, match="Description is not about one number"):
-        round(several)
+    for number in (round, float):
+        with pytest.raises(dp.ArgumentError, match="Description is not about one number"):
+            number(several)
     with pytest.raises(dp.ArgumentError, match=r"Description is not about one number.*to_frame"):
         f"{several:.1f}"
     with pytest.raises(TypeError):

@@ -84,9 +84,6 @@ class Combination(Release):
     of: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
-    def __float__(self) -> float:
-        return self.estimate
-
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the draws that its interval is made from, which it holds in this process."""
         if "_draws" not in vars(self):

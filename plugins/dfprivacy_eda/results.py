@@ -119,9 +119,6 @@ class ColumnStatistic(Release):
     _estimate: ClassVar[str] = "value"
     _row_counts = ("count",)
 
-    def __float__(self) -> float:
-        return self.value
-
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the number under draws of the noise."""
         if self.released is None:
