@@ -334,25 +334,22 @@ def _steps(mine: Draw, its: Draw) -> int:
     return int((steps if mine.kind == "laplace" else steps * steps).sum())
 
 
-@cache
-def _price(kind: str, scale: float, loss: Fraction | int) -> tuple[Fraction, float]:
-    """Return the loss for each step, of Gaussian noise mu squared for each squared step, exactly and in a float."""
-    exact = Fraction(loss)
-    if kind in _SQUARED:
-        exact = 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
-    elif kind in {"laplace", "cube"}:
-        exact = 1 / Fraction(scale)
-    return exact, float(exact)
-
-
 def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
     """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own."""
     if (apart := _apart(a, b)) is None:
         return None
     totals = [Fraction(0), Fraction(0)]
-    for price, count in apart[0].items():
-        totals[price[0] in _SQUARED] += count * _price(*price)[0]
+    for (kind, scale, loss), count in apart[0].items():
+        totals[kind in _SQUARED] += count * _of_a_step(kind, scale, loss)
     return totals[0], totals[1], apart[1]
+
+
+@cache
+def _of_a_step(kind: str, scale: float, loss: Fraction | int) -> Fraction:
+    """Return the loss for each step, of Gaussian noise mu squared for each squared step."""
+    if kind in _SQUARED:
+        return 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
+    return 1 / Fraction(scale) if kind in {"laplace", "cube"} else Fraction(loss)
 
 
 def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
@@ -380,14 +377,11 @@ def _reaches(count: int, draw: Draw) -> Fraction:
 
 
 def distance(a: Recording, b: Recording) -> float:
-    """Return how far apart two tables are, to climb by, in floating point; infinite if not alike."""
-    apart = _apart(a, b)
-    if apart is None or (apart[1] and apart[1] > min(a.delta, b.delta)):
+    """Return how far apart two tables are, to climb by; infinite if not alike."""
+    distances = _distances(a, b)
+    if distances is None or (distances[2] and distances[2] > min(a.delta, b.delta)):
         return math.inf
-    totals = [0.0, 0.0]
-    for price, count in apart[0].items():
-        totals[price[0] in _SQUARED] += count * _price(*price)[1]
-    return totals[0] + math.sqrt(totals[1])
+    return float(distances[0]) + math.sqrt(distances[1])
 
 
 def _hold_apart(a: Recording, b: Recording) -> bool:
