@@ -24,7 +24,6 @@ So the audit is a search for two rows that move the sums most.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial
@@ -294,18 +293,15 @@ def _climb(
     return row, trace
 
 
-Price = tuple[str, float, Fraction | int]  # what the price of a step follows from: kind of draw, scale, loss
+def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own.
 
-
-def _apart(a: Recording, b: Recording) -> tuple[Counter[Price], Fraction] | None:
-    """Count the steps that draws are apart, squared for Gaussian ones, by what a step costs; None if not alike.
-
-    And find the probability that a table shows a key that the other does not have: the larger of the two.
+    That is the larger of the probabilities that a table shows a key that the other does not have. None where the
+    draws are not alike.
     """
     if len(a.draws) != len(b.draws):
         return None
-    steps: Counter[Price] = Counter()
-    own = [Fraction(0), Fraction(0)]
+    totals, own = [Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]
     for mine, its in zip(a.draws, b.draws, strict=True):
         if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
@@ -316,8 +312,8 @@ def _apart(a: Recording, b: Recording) -> tuple[Counter[Price], Fraction] | None
             return None
         else:
             count = _steps(mine, its)
-        steps[mine.kind, mine.scale, mine.loss or 0] += count
-    return steps, max(own)
+        totals[mine.kind in _SQUARED] += count * _of_a_step(mine.kind, mine.scale, mine.loss)
+    return totals[0], totals[1], max(own)
 
 
 def _steps(mine: Draw, its: Draw) -> int:
@@ -334,22 +330,12 @@ def _steps(mine: Draw, its: Draw) -> int:
     return int((steps if mine.kind == "laplace" else steps * steps).sum())
 
 
-def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own."""
-    if (apart := _apart(a, b)) is None:
-        return None
-    totals = [Fraction(0), Fraction(0)]
-    for (kind, scale, loss), count in apart[0].items():
-        totals[kind in _SQUARED] += count * _of_a_step(kind, scale, loss)
-    return totals[0], totals[1], apart[1]
-
-
 @cache
-def _of_a_step(kind: str, scale: float, loss: Fraction | int) -> Fraction:
+def _of_a_step(kind: str, scale: float, loss: Fraction) -> Fraction:
     """Return the loss for each step, of Gaussian noise mu squared for each squared step."""
     if kind in _SQUARED:
         return 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
-    return 1 / Fraction(scale) if kind in {"laplace", "cube"} else Fraction(loss)
+    return 1 / Fraction(scale) if kind in {"laplace", "cube"} else loss
 
 
 def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:

@@ -286,8 +286,8 @@ class Replay:
     ----------
     seed : int
         Of what it answers where nothing is left of the transcript: the true sums plus pseudo-random noise.
-    transcript : sequence of ndarray, optional
-        The noisy sums to give, in order.
+    transcript : sequence of (str, answer), optional
+        The noisy sums, and what else was answered, to give in order, each to a draw of its kind.
     until : int, optional
         Number of draws after which it raises `Curtain`; by default it never does.
 
@@ -295,8 +295,8 @@ class Replay:
     ----------
     draws : list of Draw
         What it was asked.
-    given : list of ndarray
-        What it answered: the transcript for another table.
+    given : list of (str, answer)
+        What it answered to which kind of draw: the transcript for another table.
     opaque : bool
         Whether it was asked for anything else than it can replay.
     """
@@ -305,10 +305,10 @@ class Replay:
     private = False
 
     def __init__(
-        self, seed: int = 1, transcript: Sequence[NDArray[np.int64]] | None = None, until: int | None = None
+        self, seed: int = 1, transcript: Sequence[tuple[str, Any]] | None = None, until: int | None = None
     ) -> None:
         self.draws: list[Draw] = []
-        self.given: list[NDArray[np.int64]] = []
+        self.given: list[tuple[str, Any]] = []
         self.opaque = False
         self._seed = seed
         self._transcript = transcript
@@ -343,55 +343,41 @@ class Replay:
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Write down a request for a selection, and answer it."""
-        noise.check(values, scale)
         draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
-        answer = self._replay(draw, lambda: np.array(self._seeded.noisy_top_k(values, scale, k, flip=flip)), (k,))
-        return [int(at) for at in answer]
+        return self._drawn(draw, lambda: self._seeded.noisy_top_k(values, scale, k, flip=flip))
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
         """Write down a request for comparisons with thresholds, and answer it."""
-        for scale in scales:
-            noise.check(gaps, scale)
+        noise.check(gaps, scales[0])
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
-        return self._replay(draw, lambda: self._seeded.sparse_vector(gaps, scales, most), None)
+        return self._drawn(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
         """Write down a request for the place of the first value among all, and answer it."""
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
-        return int(self._drawn(draw, "permutation_rank", values, scale)[0])
+        return self._drawn(draw, lambda: self._seeded.permutation_rank(values, scale))
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Write down a request for the decision of a permutation test, and answer it."""
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
-        return bool(self._drawn(draw, "permutation_decision", values, scale, most)[0])
+        return self._drawn(draw, lambda: self._seeded.permutation_decision(values, scale, most))
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the keys that enough rows hold, and answer it."""
         draw = Draw(DISCOVERY, _counted(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
-        return dict(self._drawn(draw, "discover", counts, scale, threshold)[0])
+        return self._drawn(draw, lambda: self._seeded.discover(counts, scale, threshold))
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Write down a request for the same with Gaussian noise, and answer it."""
         draw = Draw(SURVEY, _counted(counts), scale, law=threshold, keys=tuple(counts))
-        return dict(self._drawn(draw, "survey", counts, scale, threshold)[0])
+        return self._drawn(draw, lambda: self._seeded.survey(counts, scale, threshold))
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Write down a request for those of a known domain, and answer it."""
         law = scale, threshold, size
         draw = Draw(SPARSE, _counted(counts), scale, 1 / Fraction(scale), law, tuple(counts))
-        return dict(self._drawn(draw, "sparse", counts, size, scale, threshold)[0])
-
-    def _drawn(self, draw: Draw, name: str, *asked: Any) -> NDArray[Any]:
-        """Answer with one object."""
-        noise.check(draw.sums, draw.scale)
-
-        def answer() -> NDArray[Any]:
-            one = np.empty(1, dtype=object)
-            one[0] = getattr(self._seeded, name)(*asked)
-            return one
-
-        return self._replay(draw, answer, (1,))
+        return self._drawn(draw, lambda: self._seeded.sparse(counts, size, scale, threshold))
 
     def generator(self) -> np.random.Generator:
         """Make a generator that is the same on all tables."""
@@ -399,23 +385,27 @@ class Replay:
 
     def _added(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Answer with noisy sums, with noise alone where a transcript has none of this shape."""
-        noise.check(values, scale)
         start = values if self._transcript is None else np.zeros_like(values)
-        return self._replay(
+        return self._drawn(
             Draw(kind, values.copy(), scale), lambda: getattr(self._seeded, kind)(start, scale), values.shape
         )
 
-    def _replay(
-        self, draw: Draw, answer: Callable[[], NDArray[Any]], shape: tuple[int, ...] | None
-    ) -> NDArray[Any]:
+    def _drawn(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None = None) -> T:
+        noise.check(draw.sums, draw.scale)
+        return self._replay(draw, answer, shape)
+
+    def _replay(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
+        """Answer from the transcript, where it has an answer to a draw of this kind, and of this shape."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
-        known = at < len(transcript) and shape in (None, transcript[at].shape)
-        self.given.append(transcript[at].copy() if known else answer())
+        told: tuple[str, Any] = transcript[at] if at < len(transcript) else ("", None)
+        known = told[0] == draw.kind and shape in (None, np.shape(told[1]))
+        given: T = copy.copy(told[1]) if known else answer()
+        self.given.append((draw.kind, given))
         if len(self.given) == self._until:
             raise Curtain
-        return self.given[-1]
+        return given
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -447,8 +437,8 @@ class Recording:
         How it failed.
     messages : tuple of str
         Its warnings, its log messages, and what it printed.
-    given : tuple of ndarray
-        The noisy sums it received.
+    given : tuple of (str, answer)
+        The noisy sums it received, each with the kind of its draw.
     opaque : bool
         Whether it used noise that cannot be replayed.
     second : tuple of PrivacyLoss or None
@@ -461,7 +451,7 @@ class Recording:
     release: Release | None
     error: BaseException | None
     messages: tuple[str, ...]
-    given: tuple[NDArray[np.int64], ...] = field(repr=False)
+    given: tuple[tuple[str, Any], ...] = field(repr=False)
     opaque: bool
     second: tuple[PrivacyLoss, ...] | None = None
 
@@ -505,14 +495,10 @@ class Recording:
 
 @dataclass(frozen=True)
 class Harness:
-    """One mechanism in one case.
-
-    What is asked is read once: but for the table, and what follows from its rows, it is the same for all tables.
-    """
+    """One mechanism in one case."""
 
     mechanism: Mechanism
     case: Case
-    _known: list[Question] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
         """Put rows into a table that writes down when it is read."""
@@ -564,18 +550,6 @@ class Harness:
     def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
         """Ask the case's question of a view, or of two."""
         view, *second = views
-        if second or changed:
-            return self._read(view, second, changed)
-        if not self._known:
-            self._known.append(self._read(view, second, changed))
-        return replace(self._known[0], target=view._target)  # noqa: SLF001 - a view of our own
-
-    def _read(
-        self,
-        view: PrivateFrame | GroupedView,
-        second: Sequence[PrivateFrame | GroupedView],
-        changed: Mapping[str, Any],
-    ) -> Question:
         arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}
         arguments |= {self.case.other: second[0]} if self.case.other else {}
@@ -585,7 +559,7 @@ class Harness:
         self,
         rows: Sequence[Row],
         *,
-        transcript: Sequence[NDArray[np.int64]] | None = None,
+        transcript: Sequence[tuple[str, Any]] | None = None,
         seed: int = 1,
         frames: Sequence[Frame] | None = None,
         until: int | None = None,
@@ -597,7 +571,7 @@ class Harness:
         ----------
         rows : sequence of dict
             The table.
-        transcript : sequence of ndarray, optional
+        transcript : sequence of (str, answer), optional
             The noisy sums to replay.
         seed : int
             Of the noise where there is no transcript.
