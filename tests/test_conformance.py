@@ -442,7 +442,7 @@ def test_the_command_audits(capsys, tmp_path, registered):
     out, _ = capsys.readouterr()
     found = json.loads(target.read_text(encoding="utf-8"))
     assert 0 == code
-    assert re.search(r"^private_total\(column='x'\): 14 passed, 2 skipped; loss 1 of 1", out, re.MULTILINE)
+    assert re.search(r"^private_total\(column='x'\): 11 passed, 2 skipped; loss 1 of 1", out, re.MULTILINE)
     assert found["passed"]
     assert len(CHECKS) == len(found["outcomes"])
     assert all(0.9 <= o["tightness"] <= 1 for o in found["outcomes"] if o["check"] == "charge_is_tight")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_faults import FAULTS, HONEST
+from test_faults import HONEST
+from test_faults import OF_A_METHOD as FAULTS
 
 from dfprivacy_audit import CHECKS, check_mechanism
 

@@ -12,19 +12,27 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import faults
 import faults_discipline
 import faults_search
+from core_checks import PROMISES
 
 from dfprivacy_audit import CHECKS, check_mechanism
+from dfprivacy_audit.discipline import Audit
+from dfprivacy_audit.harness import Failed, Skipped
 
 FAULTS = [*faults.FAULTS, *faults_discipline.FAULTS, *faults_search.FAULTS]
 HONEST = faults.HONEST | {name: (*asked, set()) for name, asked in faults_discipline.HONEST.items()}
 HONEST |= {name: (make, replace(case, tightness=0.0), set()) for name, (make, case) in faults_search.HONEST.items()}
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}-{fault.caught_by}")
+OF_A_METHOD = [fault for fault in FAULTS if fault.caught_by in CHECKS]
+OF_THE_HOUSE = [fault for fault in FAULTS if fault.caught_by in PROMISES]
+
+
+@pytest.mark.parametrize("fault", OF_A_METHOD, ids=lambda fault: f"{fault.name}-{fault.caught_by}")
 def test_the_fault_is_caught(fault):
     """The check that is named catches the fault, and does not merely break."""
     faults.CHANCE.seed(1)
@@ -34,6 +42,26 @@ def test_the_fault_is_caught(fault):
 
     assert "failed" == found.status, found.detail
     assert "the check broke" not in found.detail
+
+
+@pytest.mark.parametrize(
+    "fault", OF_THE_HOUSE, ids=lambda fault: f"{fault.around.__name__}-{fault.name}-{fault.caught_by}"
+)
+def test_the_fault_of_the_house_is_caught(fault):
+    """A promise that the house breaks to every method is seen to be broken."""
+    with fault.around(), pytest.raises(Failed):
+        PROMISES[fault.caught_by](Audit(fault.make(), fault.case))
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("name", HONEST)
+def test_the_house_keeps_its_promises_to_the_honest(name, promise):
+    """No promise is seen to be broken with an honest mechanism."""
+    make, case, _ = HONEST[name]
+    faults.CHANCE.seed(1)
+
+    with contextlib.suppress(Skipped):
+        PROMISES[promise](Audit(make(), case))
 
 
 @pytest.mark.parametrize("name", HONEST)
@@ -50,5 +78,5 @@ def test_the_honest_pass(name):
 
 def test_every_check_has_a_fault():
     """No check is there that catches nothing, and there are many faults."""
-    assert set(CHECKS) == {fault.caught_by for fault in FAULTS}
+    assert {*CHECKS, *PROMISES} == {fault.caught_by for fault in FAULTS}
     assert len({fault.name for fault in FAULTS}) >= 90

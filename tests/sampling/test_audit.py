@@ -1,14 +1,20 @@
-"""The conformance kit on secret samples."""
+"""The check of secret samples finds what it is there for."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import polars as pl
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from core_checks import samples_stand_alone
 
 import dfprivacy as dp
 from dfprivacy import features
@@ -19,11 +25,10 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.sample import DrawnFrame, SampledFrame
 from dfprivacy_audit import Case
 from dfprivacy_audit.discipline import Audit, Failed
-from dfprivacy_audit.elsewhere import samples_stand_alone
 
 
 def audited(neighbors, **arguments):
-    """What the kit finds of a method that counts rows by category."""
+    """What is found of a method that counts rows by category."""
     case = Case(arguments={"by": "g"}, categories={"g": ["a", "b"]}, neighbors=neighbors, **arguments)
 
     @dp.mechanism(columns={"by": "category"})
@@ -36,7 +41,7 @@ def audited(neighbors, **arguments):
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("arguments", [{}, {"group_by": "g"}, {"where": {"g": "a"}}, {"public": ["g"]}])
-def test_the_kit_finds_nothing_wrong(neighbors, arguments):
+def test_nothing_wrong_is_found(neighbors, arguments):
     """And a row of a sample uses up what the charge is worth there."""
     if neighbors == "add_remove" and "public" in arguments:
         pytest.skip("no column is public")
@@ -76,7 +81,7 @@ FAULTS = [*itertools.product([reused, forgotten, spent_beyond], BOTH), (all_rows
 
 
 @pytest.mark.parametrize(("broken", "neighbors"), FAULTS)
-def test_the_kit_finds_what_is_broken(neighbors, broken, monkeypatch):
+def test_what_is_broken_is_found(neighbors, broken, monkeypatch):
     """One sample for two questions, prices that take q for more than it is worth, rows that are not drawn."""
     broken(monkeypatch)
 
@@ -84,7 +89,7 @@ def test_the_kit_finds_what_is_broken(neighbors, broken, monkeypatch):
         audited(neighbors)
 
 
-def test_the_kit_finds_public_columns_of_a_sample(monkeypatch):
+def test_public_columns_of_a_sample_are_found(monkeypatch):
     """What a public column says of a sample costs nothing, and tells who is in it."""
     of_the_table(monkeypatch)
 
