@@ -34,6 +34,7 @@ import numpy as np
 from dfprivacy._table.conditions import IsIn
 from dfprivacy.features import Count, Given, OneHot, RowFeatures, Stack
 from dfprivacy.features.base import FROZEN
+from dfprivacy.features.composed import Composed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -52,8 +53,13 @@ _NO_PLUGINS = frozenset({_HOUSE, "builtins", "abc", "typing"})
 _WORKED_OUT = {  # attributes of the house's own classes that follow from others, or that no number follows from
     "dfprivacy.schema:Column": frozenset({"find", "beyond"}),
     "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
-    "dfprivacy.features.onehot:OneHot": frozenset({"groups", "columns", "shape", "weights", "_codes", "_place"}),
+    "dfprivacy.features.composed:OneHot": frozenset(
+        {"groups", "columns", "shape", "weights", "_codes", "_of", "_place"}
+    ),
 }
+
+
+_OF_OTHERS = frozenset({"inner", "portable", "stacked", "threaded"})  # what features made of others have of these
 
 
 class _UndescribedError(Exception):
@@ -256,6 +262,7 @@ def _object(value: Any, known: Origins) -> dict[str, Any]:
     bases = [each for each in reversed(kind.__mro__) if each.__module__.partition(".")[0] not in _NO_PLUGINS]
     had = {of: each for base in bases for of, each in vars(base).items() if not _is_code(of, each)} | vars(value)
     later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
+    later = later | _OF_OTHERS if isinstance(value, Composed) else later
     attributes = {
         of: _plain(had[of], known)
         for of in sorted(had)

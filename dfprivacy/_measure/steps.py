@@ -28,7 +28,7 @@ from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Cube
 from dfprivacy.errors import LedgerError, PluginError
 from dfprivacy.features import OneHot, RowFeatures
-from dfprivacy.features.stack import Apart
+from dfprivacy.features.composed import Apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

@@ -22,16 +22,13 @@ how a column is read.
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.frames import Read
 from dfprivacy.features.base import RowFeatures
-from dfprivacy.features.beyond import Beyond
 from dfprivacy.features.bins import Bins
+from dfprivacy.features.composed import Given, OneHot, Stack
 from dfprivacy.features.fourier import Fourier, gaussian_frequencies
-from dfprivacy.features.given import Given
 from dfprivacy.features.kernel import Kernel, Nystrom
-from dfprivacy.features.moments import Count, Moments
-from dfprivacy.features.onehot import OneHot
+from dfprivacy.features.moments import Beyond, Count, Moments
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
-from dfprivacy.features.stack import Stack
 
 __all__ = [
     "Batch",

@@ -9,6 +9,7 @@ import sys
 import warnings
 from abc import ABCMeta, abstractmethod
 from fractions import Fraction
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -30,7 +31,6 @@ __all__ = [
     "FROZEN",
     "UNIT_SLACK",
     "UP",
-    "Composed",
     "Frozen",
     "Integers",
     "Norm",
@@ -151,9 +151,12 @@ class RowFeatures(metaclass=Frozen):
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
+    portable = False  # whether all processors give the same bits: by what IEEE 754 settles, arithmetic and roots
+    threaded = False  # whether a batch is so much work that several are worked through side by side
+    stacked: tuple[RowFeatures, ...] = ()  # whose sums lie one after the other along the last axis; see `Stack`
     __setattr__ = refuse_change
 
-    @property
+    @cached_property
     def reads(self) -> Sequence[Read]:
         """How the columns are read: as numbers where they have bounds, else as categories."""
         return [described(column) for column in self.columns]
@@ -163,12 +166,12 @@ class RowFeatures(metaclass=Frozen):
         """Number of coordinates d."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def summands(self) -> int:
         """Number of coordinates that are summed over rows; `image` maps their sums to the d released ones."""
         return self.dimension
 
-    @property
+    @cached_property
     def support(self) -> int:
         """Most coordinates that one row can make different from zero."""
         return self.dimension
@@ -181,16 +184,6 @@ class RowFeatures(metaclass=Frozen):
         Somebody else's rows are cut to whole units, so a wrong claim costs accuracy only.
         """
         return None
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits: by arithmetic, roots and roundings, which IEEE 754 settles."""
-        return False
-
-    @property
-    def threaded(self) -> bool:
-        """Whether a batch is so much work that several are worked through side by side."""
-        return False
 
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
@@ -226,11 +219,6 @@ class RowFeatures(metaclass=Frozen):
         """Exact sums of the rows at each place below `bins`, shape (bins, summands); of all without places."""
         # Whole numbers are added: their order cannot matter. Rows at other places count nowhere.
         return _added(self.steps(batch, k), place, bins)
-
-    @property
-    def stacked(self) -> tuple[RowFeatures, ...]:
-        """The features whose sums lie one after the other along the last axis of this one's; see `Stack`."""
-        return ()
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
         r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
@@ -498,42 +486,3 @@ class Selective(RowFeatures):
             for start in range(0, len(rows), height):
                 total[at] += self.steps(batch.take(rows[start : start + height]), k).sum(axis=0)
         return total
-
-
-class Composed(RowFeatures):
-    """Features made of others, which see the rows."""
-
-    @property
-    @abstractmethod
-    def inner(self) -> Sequence[RowFeatures]:
-        """The others."""
-
-    @property
-    def reads(self) -> Sequence[Read]:
-        """How the columns are read."""
-        return [read for each in self.inner for read in each.reads]
-
-    @property
-    def summands(self) -> int:
-        """Number of coordinates that are summed over rows."""
-        return sum(each.summands for each in self.inner)
-
-    @property
-    def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
-        return sum(each.support for each in self.inner)
-
-    @property
-    def unit(self) -> float | None:
-        """The unit of all the others, if each has one."""
-        return common_unit(each.unit for each in self.inner)
-
-    @property
-    def portable(self) -> bool:
-        """Whether all processors give the same bits."""
-        return all(each.portable for each in self.inner)
-
-    @property
-    def threaded(self) -> bool:
-        """Whether several batches are worked through side by side."""
-        return any(each.threaded for each in self.inner)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy._table.batch import number
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import Norm, RowFeatures, common_unit, root
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
-    from dfprivacy._table.frames import Read
     from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
@@ -92,25 +90,12 @@ class Bins(RowFeatures):
         every = [np.full(bins // width, float(w)) for width, w in zip(self.widths, self.each, strict=True)]
         self.weights = np.concatenate([*every, np.full(int(missing), float(sum(self.each)))])
         self.shape = self.weights.shape
+        self.summands = bins + missing  # single intervals, and rows without a value
+        self.support = 2 * len(self.widths)  # in which two rows differ: sums are rounded, where a step is over one
         with np.errstate(all="ignore"):
             self._per = bins / (self.edges[-1] - self.edges[0])
             off = self._per * abs(self.edges - np.linspace(self.edges[0], self.edges[-1], bins + 1))
         self._even = bool(off.max() < 1 / 2)
-
-    @property
-    def reads(self) -> Sequence[Read]:
-        """How the columns are read."""
-        return [number(self.columns[0])]
-
-    @property
-    def summands(self) -> int:
-        """Number of coordinates that are added up: single intervals, and rows without a value."""
-        return self.bins + self.missing
-
-    @property
-    def support(self) -> int:
-        """Most coordinates in which two rows differ: sums are rounded, not rows, where a step is more than one."""
-        return 2 * len(self.widths)
 
     @property
     def unit(self) -> float | None:

@@ -185,15 +185,11 @@ class Nystrom(Selective):
         self.pivots, self.map, self.defect, self.tolerance = pivots, A, defect, tolerance
         self.points = rows[pivots]
         self.shape = (len(pivots),)
+        self.support = 2 * len(pivots)  # steps: the final rounding moves each coordinate of either row by one
         self._kernel = Kernel(kernel, self.points)
         frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
         self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
-
-    @property
-    def support(self) -> int:
-        """Steps by which the final rounding can move two sums apart: one in each coordinate of either row."""
-        return 2 * self.dimension
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors of public rows, in float64; shape (rows, F)."""

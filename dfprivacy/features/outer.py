@@ -124,16 +124,8 @@ class Outer(RowFeatures):
         self._upper = tuple(indices[0 if count or centred else 1 :] for indices in np.triu_indices(d + 1))
         self.weights = grid[self._upper][int(centred and not count) :]
         self.shape = self.weights.shape
-
-    @property
-    def summands(self) -> int:
-        """Number of coordinates that are added up."""
-        return len(self._upper[0])
-
-    @property
-    def support(self) -> int:
-        """Steps by which the final rounding can move two sums apart: one in each coordinate of either row."""
-        return 2 * self.dimension
+        self.summands = len(self._upper[0])
+        self.support = 2 * self.dimension  # steps: the final rounding moves each coordinate of either row by one
 
     def points(self, batch: Batch) -> NDArray[np.float64]:
         """Return (1, y) of the rows in whole steps of 2 to the minus 19, shape (d + 1, batch.size)."""

@@ -1,0 +1,440 @@
+"""Features made of others: by category, of complete rows only, and several side by side."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from dfprivacy._privacy.conversions import above
+from dfprivacy._table.batch import category, described
+from dfprivacy.errors import ArgumentError
+from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, enforced, integers, root, together
+from dfprivacy.features.moments import Count
+from dfprivacy.schema import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dfprivacy._table.batch import Batch
+    from dfprivacy._table.frames import Read
+    from dfprivacy.features.base import Integers
+
+__all__ = ["Apart", "Composed", "Given", "OneHot", "Stack"]
+
+
+class Composed(RowFeatures):
+    """Features made of others, which see the rows.
+
+    Attributes
+    ----------
+    inner : tuple of RowFeatures
+        The others. What else is said of the features follows from them.
+    """
+
+    inner: tuple[RowFeatures, ...]
+
+    def _made_of(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
+        """Set what follows from the others, from columns of its own, and from so many more coordinates."""
+        self.inner = tuple(inner)
+        self.reads = [*own, *(read for each in self.inner for read in each.reads)]
+        self.summands = sum(each.summands for each in self.inner) + more
+        self.support = sum(each.support for each in self.inner) + more
+        self.portable = all(each.portable for each in self.inner)
+        self.threaded = any(each.threaded for each in self.inner)
+
+    @property
+    def unit(self) -> float | None:
+        """The unit of all the others, if each has one."""
+        return common_unit(each.unit for each in self.inner)
+
+
+@final
+class OneHot(Composed):
+    r"""One-hot categories: the sum counts rows by category. Times other features: their sums by category.
+
+    Parameters
+    ----------
+    *keys : Column
+        Columns with categories. With several, a category is a combination of one of each: the sum has the shape
+        (categories of the first, of the second, …).
+    groups : sequence, or mapping of names to sequences, optional
+        The categories to keep, in this order; rows of others count nowhere. With several keys, by column. Default:
+        all.
+    of : RowFeatures, optional
+        Features to sum within each category; ``OneHot(by) * Moments(x)`` is the same.
+
+    Notes
+    -----
+    A row is in one category at most, so the radius is that of `of`. Two rows in different categories are
+    2 radii apart in L1, √2 radii in L2 and one in the norm of infinity, whose largest cell counts alone; two in the
+    same, a diameter of `of`. If the category is public, a row cannot change it, and only the last remains: with
+    several keys, if all are public. ``OneHot(a, b)`` is ``OneHot(a) * OneHot(b)``.
+    """
+
+    def __init__(
+        self,
+        *keys: Column,
+        groups: Sequence[object] | Mapping[str, Sequence[object]] | None = None,
+        of: RowFeatures | None = None,
+    ) -> None:
+        if not keys or any(not isinstance(key, Column) for key in keys):
+            raise ArgumentError("OneHot takes columns with categories.", "Give the categories to keep as groups=.")
+        column, *others = keys
+        if isinstance(groups, Mapping) or others:
+            by_name = {} if groups is None else groups
+            names = [key.name for key in keys]
+            if not isinstance(by_name, Mapping) or not by_name.keys() <= set(names) or len({*names}) < len(names):
+                raise ArgumentError(
+                    f"groups={groups!r} does not say which categories of {names!r} to keep.",
+                    f"Name each column once, and give groups by column: {{{names[0]!r}: [...]}}.",
+                )
+            if others:
+                rest = {name: kept for name, kept in by_name.items() if name != column.name}
+                of = OneHot(*others, groups=rest, of=of)
+            groups = by_name.get(column.name)
+        known = column.categories or ()
+        codes = range(len(known)) if groups is None else column.codes(groups)
+        if not codes or len(set(codes)) < len(codes):
+            raise ArgumentError(
+                f"groups={groups!r} must name at least one category, each once.",
+                f"The categories of {column.name!r} are {list(known)!r}.",
+            )
+        self.by = column
+        self.groups = tuple(known[code] for code in codes)
+        self.of = of = None if of is None else enforced(of)
+        self._of = Count() if of is None else of  # what is summed by category: rows, if nothing is given
+        self.columns = (column, *self._of.columns)
+        self.shape = (len(codes), *(of.shape if of else ()))
+        self.weights = self._of.weights
+        self._made_of([self._of], [category(column)])
+        self.summands *= len(codes)
+        self.stacked = self._of.stacked
+        self._codes = np.array(codes)
+        self._place = np.full(len(known) + 1, len(codes), dtype=np.intp)
+        self._place[self._codes] = np.arange(len(codes))
+
+    def __mul__(self, of: RowFeatures) -> OneHot:
+        if self.of is None:
+            return OneHot(self.by, groups=self.groups, of=of)
+        if isinstance(self.of, OneHot):
+            return OneHot(self.by, groups=self.groups, of=self.of * of)
+        raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        return self._by_category(batch, self._of.rows(batch).reshape(batch.size, self._of.dimension))
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
+        return self._by_category(batch, self._of.steps(batch, k))
+
+    def _by_category(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
+        hot = np.eye(len(self.groups) + 1)[self._places(batch), :-1]
+        product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(
+            batch.size, hot.shape[1] * inner.shape[1]
+        )
+        return product
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums at each place below `bins`, shape (bins, summands), without the product."""
+        groups, own = len(self.groups), self._places(batch)
+        if place is not None:
+            own = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
+        return self._of.totals(batch, own, bins * groups, k).reshape(bins, self.summands)
+
+    def _places(self, batch: Batch) -> NDArray[np.intp]:
+        """Return the place of each row's category, their number for any other. Not to be written to."""
+        codes = batch.codes(self.by)
+        return codes if self._in_order else self._place[codes]
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether all categories are kept, in the order of their codes."""
+        return np.array_equal(self._place, np.arange(len(self._place)))
+
+    def image(self, total: Integers, k: int) -> Integers:
+        """Return the released coordinates of the exact sums, category by category."""
+        if self.of is None:
+            return total
+        width = self.of.summands
+        return together([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return self._of.radius(norm)
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        within = self._of.diameter(norm, public)
+        if self.by.name in public:
+            return within
+        radius = self.radius(norm)  # from a category to none, or to another
+        cells = {1: 2.0, 2: root(2) * UP, math.inf: 1.0}[norm] if len(self.groups) > 1 else 1.0
+        return max(within, radius * cells)
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        inner = f" x {self.of.describe()}" if self.of else ""
+        return f"OneHot({self.by.name}){inner}"
+
+
+@final
+class Given(Composed):
+    """Features of the rows in which some columns have a value; zero for any other row.
+
+    A row with a missing value then contributes nothing and is not counted, where else it would count with its fill
+    value. What is missing is said by `Batch.missing`.
+
+    Parameters
+    ----------
+    *columns : Column
+        The columns that must have a value, at least one.
+    of : RowFeatures, optional
+        What to sum over these rows; default: `Count`, how many there are.
+    tally : tuple of two float, optional
+        One more coordinate, the last: the first number for a complete row, the second for any other, so that rows
+        are counted in the same vector. The sum is then flat: the coordinates of `of`, and this one.
+
+    Notes
+    -----
+    The radius is that of `of`. Two rows are a diameter of `of` apart if both are complete, a radius if one is: the
+    diameter is the larger of the two, and that of `of` if the columns are public, for then both rows are complete
+    or neither is. As most diameters are above the radius, to leave out missing rows mostly costs nothing, and
+    ``Given(x, of=Moments(x, count=True))`` also says how many are left.
+
+    With a tally (a, b) and r the radius of `of`, the radius is that of (r, a), or b if that is larger; a complete
+    row and another are (r, a - b) apart, where two complete rows are a diameter of `of`. So (0, 1/2) is free beside
+    ``Moments(x)`` under Laplace noise, whose radius is 3/2 and diameter 2, where rows change, and (0, 3/2) beside
+    ``Moments(x, count=True)`` where they come and go.
+
+    Examples
+    --------
+    >>> from dfprivacy import Column
+    >>> from dfprivacy.features import Moments
+    >>> age = Column("age", bounds=(0, 100))
+    >>> Given(age, of=Moments(age, degree=1)).diameter(1, frozenset()), Given(age).diameter(1, frozenset())
+    (2.0, 1.0)
+    >>> Given(age, of=Moments(age, degree=1), tally=(0, 1)).diameter(1, frozenset())
+    2.0
+    """
+
+    def __init__(
+        self, *columns: Column, of: RowFeatures | None = None, tally: tuple[float, float] | None = None
+    ) -> None:
+        if not columns:
+            raise ArgumentError("Given() was given no column.", "Name those that must have a value.")
+        if tally is not None and not (len(tally) == 2 and all(map(math.isfinite, tally)) and any(tally)):  # noqa: PLR2004
+            raise ArgumentError(
+                f"tally={tally!r} counts nothing.", "For example (0, 1): how many rows are left out."
+            )
+        self.given = columns
+        self.of = of = Count() if of is None else enforced(of)
+        self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
+        self.tally = None if tally is None else (float(tally[0]), float(tally[1]))
+        self.shape, self.weights = of.shape, of.weights
+        if tally is not None:
+            self.shape = (of.dimension + 1,)
+            self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
+        self._made_of([of], map(described, columns), more=int(tally is not None))
+        self.stacked = of.stacked if tally is None else ()
+
+    @property
+    def unit(self) -> float | None:
+        """The unit of what is summed, and of the tally."""
+        return common_unit((self.of.unit, *(self.tally or ())))
+
+    def complete(self, batch: Batch) -> NDArray[np.bool_]:
+        """Return which rows of a batch have all the values."""
+        complete: NDArray[np.bool_] = ~reduce(operator.or_, [batch.missing(column) for column in self.given])
+        return complete
+
+    def rows(self, batch: Batch) -> NDArray[np.float64]:
+        """Return the vectors of a batch."""
+        inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
+        return self._where(self.complete(batch), inner, self.tally)
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
+        return self._where(self.complete(batch), self.of.steps(batch, k), self._tallied(k))
+
+    def _where(
+        self, complete: NDArray[np.bool_], inner: NDArray[np.float64], tally: tuple[float, float] | None
+    ) -> NDArray[np.float64]:
+        vectors = np.where(complete[:, None], inner, 0.0)
+        return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
+
+    def _tallied(self, k: int) -> tuple[float, float] | None:
+        """Return the tally of a row in whole steps."""
+        return None if self.tally is None else (_steps(self.tally[0], k), _steps(self.tally[1], k))
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the complete rows at each place below `bins`, shape (bins, summands)."""
+        inside, complete = place, self.complete(batch)
+        if not complete.all():  # most often nothing is missing, and no row need be picked
+            inside = np.where(complete, 0 if place is None else place, bins)
+        totals = self.of.totals(batch, inside, bins, k)
+        if (tally := self._tallied(k)) is None:
+            return totals
+        rows, left = (Count().totals(batch, each, bins, 0) for each in (place, inside))
+        return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
+
+    def image(self, total: Integers, k: int) -> Integers:
+        """Return the released coordinates of the exact sums."""
+        if self.tally is None:
+            return self.of.image(total, k)
+        return [*integers(self.of.image(total[:-1], k)), *integers(total[-1:])]
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        radius = self.of.radius(norm)
+        return radius if self.tally is None else max(_both(radius, self.tally[0], norm), abs(self.tally[1]))
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        within = self.of.diameter(norm, public)
+        if all(column.name in public for column in self.given):
+            return within
+        apart = 0.0 if self.tally is None else above(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
+        return max(within, _both(self.of.radius(norm), apart, norm))
+
+    def describe(self) -> str:
+        """Name the feature in words."""
+        return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
+
+
+def _steps(number: float, k: int) -> float:
+    """Round a number to whole steps of 2 to the minus `k`."""
+    return float(np.rint(math.ldexp(number, k)))
+
+
+def _both(length: float, one: float, norm: Norm) -> float:
+    """Norm of a vector of a length and one more coordinate, rounded up."""
+    one = abs(one)
+    if not one or norm == math.inf:
+        return max(length, one)
+    if norm == 1:
+        return above(Fraction(length) + Fraction(one))
+    return math.hypot(length, one) * UP
+
+
+@final
+class Stack(Composed):
+    r"""Several features in one pass, with one vector of noise: their vectors, one after the other.
+
+    The `~dfprivacy.NoisyValue` of their sum has one of each feature's shape among its ``parts``.
+
+    Parameters
+    ----------
+    *features : RowFeatures
+        At least one. ``OneHot(by) * Stack(a, b)`` has both by category.
+
+    Notes
+    -----
+    A row's vector is made of the vectors of the parts, so with :math:`r_1, r_2, \dots` their radii, or their
+    diameters for the same public columns, it has at most the length
+
+    .. math:: \sum_i r_i \text{ in L1}, \quad \sqrt{\textstyle\sum_i r_i^2} \text{ in L2}, \quad
+       \max_i r_i \text{ in the norm of infinity.}
+
+    So they share one budget: in L2 m parts alike cost √m times what one costs, in the norm of infinity as much as
+    one. All coordinates get noise of one scale: a part of large numbers, weights included, drowns the others.
+
+    A part over public columns adds nothing to the diameter, but is **inside the noise as the others are**: asked on
+    its own, its sum is exact and free. The sums are those of the parts, on the grid of the stack, to the last bit.
+    """
+
+    def __init__(self, *features: RowFeatures) -> None:
+        if not features:
+            raise ArgumentError("A stack of no features has no sums.", "Give at least one.")
+        self.features = tuple(enforced(each) for each in features)
+        self.columns = tuple(dict.fromkeys(column for each in self.features for column in each.columns))
+        self.shape = (sum(each.dimension for each in self.features),)
+        self.weights = np.concatenate([np.broadcast_to(each.weights, each.shape).ravel() for each in self.features])
+        self._made_of(self.features)
+        self.stacked = self.features
+
+    def rows(self, batch: Batch) -> NDArray[Any]:
+        """Return the vectors of a batch."""
+        return np.hstack([np.reshape(each.rows(batch), (batch.size, each.dimension)) for each in self.features])
+
+    def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
+        """Return the vectors of a batch in whole steps, those of each part clipped as they would be alone."""
+        return np.hstack([each.steps(batch, k) for each in self.features])
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the rows at each place below `bins`, shape (bins, summands)."""
+        return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
+
+    def image(self, total: Integers, k: int) -> Integers:
+        """Return the released coordinates of the exact sums, part by part."""
+        return _images(total, [(each, k) for each in self.features])
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector."""
+        return _length([each.radius(norm) for each in self.features], norm)
+
+    def diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        """Largest distance of two vectors."""
+        return _length([each.diameter(norm, public) for each in self.features], norm)
+
+    def describe(self) -> str:
+        """Name the features in words."""
+        return f"Stack({', '.join(each.describe() for each in self.features)})"
+
+
+def _length(lengths: list[float], norm: Norm) -> float:
+    """Norm of a vector of parts of known norms, rounded up at every scale."""
+    moved = [length for length in lengths if length]
+    if norm == math.inf or len(moved) <= 1:
+        return max(moved, default=0.0)
+    return sum(moved) * UP ** len(moved) if norm == 1 else math.nextafter(math.hypot(*moved) * UP, math.inf)
+
+
+@final
+class Apart(Composed):
+    """Of the rows of each group the sum of features of its own, on a grid of its own; for steps of a call alone."""
+
+    def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
+        self.each = each
+        self._by = tuple(by)
+        self._made_of([of for of, _ in each.values()], map(category, by))
+        self.columns = tuple(dict.fromkeys([*by, *(column for of in self.inner for column in of.columns)]))
+        self.shape = (sum(of.dimension for of in self.inner),)
+
+    def rows(self, batch: Batch) -> NDArray[Any]:
+        """Not for rows one by one."""
+        raise NotImplementedError
+
+    def radius(self, norm: Norm) -> float:
+        """Largest norm of a vector: each group is priced by itself."""
+        raise NotImplementedError
+
+    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sums of the rows at the first place, each on its own grid."""
+        group = np.zeros(batch.size, dtype=np.intp) if place is None else np.where(place == 0, 0, -1)
+        for column in self._by:
+            codes, categories = batch.codes(column), len(column.categories or ())
+            group = np.where((group >= 0) & (codes < categories), group * categories + codes, -1)
+        rows = {at: batch.take(np.flatnonzero(group == at)) for at in self.each}
+        return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.each.items()])[None]
+
+    def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
+        """Return the released coordinates of the exact sums."""
+        return _images(total, self.each.values())
+
+
+def _images(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
+    """Return the released coordinates of sums that lie one after the other, each on its own grid."""
+    images, start = [], 0
+    for of, k in parts:
+        images.append(of.image(total[start : start + of.summands], k))
+        start += of.summands
+    return together(images)
