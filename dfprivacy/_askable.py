@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy._call.bounds import asked
 from dfprivacy._call.plan import Plan, PlannedQuestion, planned
-from dfprivacy._call.question import answer_owner
+from dfprivacy._call.question import Question, answer_owner
 from dfprivacy._plugins.loader import registry
 from dfprivacy.column import INSTEAD, ColumnView
 from dfprivacy.errors import ArgumentError, trimmed
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dfprivacy._call.explanation import Explanation
-    from dfprivacy._call.question import Question
-    from dfprivacy._call.target import Target
+    from dfprivacy._call.payment import Target
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
@@ -132,7 +131,9 @@ class MethodAccess:
 
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)
-        return asked(self._target, mechanism, args, kwargs, self._by)
+        finds = "bounds" in kwargs or any(column.find for column in self._target.table.schema.columns.values())
+        read = asked if finds else Question.read
+        return read(self._target, mechanism, args, kwargs, self._by)
 
     def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for value in (*args, *kwargs.values()):

@@ -350,6 +350,11 @@ class MethodSignature:
 
         return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
 
+    def second_view(self, arguments: Mapping[str, Any]) -> str:
+        """Return the parameter that was given a second view; empty if none was."""
+        named = (name for name, kind in self.columns.items() if kind == "view" and arguments[name] is not None)
+        return next(named, "")
+
     def measure(self, curator: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the first half, or all of a mechanism that has no halves.
 

@@ -7,7 +7,6 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dfprivacy._json import result_of
 from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
@@ -45,16 +44,14 @@ class Displayed:
         def covers(self) -> str | None: ...
 
         @property
+        def result(self) -> dict[str, Any]: ...
+
+        @property
         def _assumes_rows(self) -> bool: ...
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _row_counts: ClassVar[tuple[str, ...]] = ()  # the fields that are numbers of rows
     _estimate: ClassVar[str] = "estimate"  # the field with the number that arithmetic is about
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """The fields of the result by name."""
-        return result_of(self)
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:

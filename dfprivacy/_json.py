@@ -19,7 +19,7 @@ from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
 if TYPE_CHECKING:
     from dfprivacy.release import Release
 
-__all__ = ["AsJson", "from_outside", "loaders", "plain_json", "register", "result_of"]
+__all__ = ["AsJson", "from_outside", "loaders", "plain_json", "register"]
 
 _WORDS = ("column_words", "column_units")
 _BESIDE = frozenset({"privacy", "library", "covers", *_WORDS})  # fields that are not of every result
@@ -33,6 +33,18 @@ loaders: list[Callable[[], object]] = []
 class AsJson:
     """A release as JSON."""
 
+    if TYPE_CHECKING:
+
+        @property
+        def covers(self) -> str | None: ...
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The fields of the result by name; last which number its intervals cover, where a class has any."""
+        kind: Any = type(self)
+        result = {name: getattr(self, name) for name in _names(kind)}
+        return result if self.covers is None is kind.covers else {**result, "covers": self.covers}
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, from which `from_dict` makes the same release again.
 
@@ -41,10 +53,9 @@ class AsJson:
         dict
             Strings, numbers, booleans, None, lists and dictionaries.
         """
-        kind: type = type(self)
         return {
-            "type": _kind(kind),
-            **{name: _plain(value) for name, value in result_of(self).items()},
+            "type": _kind(type(self)),
+            **{name: _plain(value) for name, value in self.result.items()},
             "privacy": _plain(getattr(self, "privacy", None)),
             **{name: dict(words) for name in _WORDS if (words := getattr(self, name))},
         }
@@ -150,7 +161,7 @@ def register(cls: type[Release]) -> None:
     _types[_kind(cls)] = cls
 
 
-def _kind(cls: type[Release]) -> str:
+def _kind(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
@@ -211,13 +222,6 @@ def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
 def plain_json(value: Any) -> str:
     """One line of JSON without NaN literals, keys in order."""
     return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
-
-
-def result_of(release: Any) -> dict[str, Any]:
-    """Return the fields of a result by name; last which number its intervals cover, where a class has intervals."""
-    kind: Any = type(release)
-    result = {name: getattr(release, name) for name in _names(kind)}
-    return result if release.covers is None is kind.covers else {**result, "covers": release.covers}
 
 
 @cache

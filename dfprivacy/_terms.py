@@ -11,7 +11,7 @@ from dfprivacy.markup import Grid, escaped
 from dfprivacy.schema import OTHER, toml
 
 if TYPE_CHECKING:
-    from dfprivacy._call.target import Target
+    from dfprivacy._call.payment import Target
     from dfprivacy.schema import Schema
 
 __all__ = ["PublicFacts"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy._askable import VIEWS, Price
+from dfprivacy._call.payment import Target, parse_delta, positive
 from dfprivacy._call.power import Power, power_of
-from dfprivacy._call.target import Target, parse_delta, positive
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.names import checked_name, name_key
 from dfprivacy._measure.evaluate import MEMORY, Table

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from dfprivacy._call.bounds import asks_to_find
+from dfprivacy._call.payment import Target, is_rest, parse_delta, positive
 from dfprivacy._call.requests import (
     ANSWERS,
     MOST,
@@ -31,7 +32,6 @@ from dfprivacy._call.requests import (
     selected,
     signed,
 )
-from dfprivacy._call.target import Target, is_rest, parse_delta, positive
 from dfprivacy._json import from_outside
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.ledger import Ledger
@@ -458,7 +458,7 @@ class Received:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
         # The same twice is paid once; all together must fit where epsilons simply add up.
-        due = {each._question.text: each.due for each in waiting}  # noqa: SLF001 - of ours
+        due = {(each._question.texts or [None])[0]: each.due for each in waiting}  # noqa: SLF001 - of ours
         total, account = sum(due.values(), Fraction(0)), view._target.account  # noqa: SLF001
         left = replace(account, analyst=analyst).largest()
         if account.basic_composition and total > left:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._askable import MethodAccess, Price
+from dfprivacy._call.payment import Target, positive
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
-from dfprivacy._call.target import Target, positive
 from dfprivacy._public import check_given
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared

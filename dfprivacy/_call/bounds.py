@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.advice import PART, finder
-from dfprivacy._call.answered import note
 from dfprivacy._call.implied import paid_before
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question
-from dfprivacy._call.two_tables import second_view
+from dfprivacy._call.replay import note
 from dfprivacy._table.declare import declared
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfprivacy._call.explanation import Explanation
-    from dfprivacy._call.target import Target
+    from dfprivacy._call.payment import Target
     from dfprivacy._measure.curator import Planner
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
@@ -245,7 +244,7 @@ def asked(
         return Question.read(target, mechanism, args, kwargs, by)
     kwargs = {name: each for name, each in kwargs.items() if not (find and name == "bounds")}
     given = mechanism.bind(tuple(args), {name: each for name, each in kwargs.items() if name not in _PRICE})
-    two = second_view(mechanism, given) is not None
+    two = mechanism.second_view(given)
     if two and find:
         raise ArgumentError(
             'bounds="find" is for questions of one table, and this one is of two.',

@@ -45,10 +45,10 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
         Of each group the most accurate of the answers that the mechanism's reader finds as accurate as what would
         be paid for; None if there is a group without one.
     """
-    reader, text = question.mechanism.reader, question.text
-    if reader is None or text is None or question.target.table.sample is not None:
+    reader, texts = question.mechanism.reader, question.texts
+    if reader is None or texts is None or question.target.table.sample is not None:
         return None
-    own = json.loads(text)
+    own = json.loads(texts[0])
     names = [column.name for column in question.by]
     asked = [_rows(own["where"], dict(zip(names, key, strict=True))) for key in question.keys]
     known = [each for each in _about_the_same(question, own, asked) if each[0] in asked]

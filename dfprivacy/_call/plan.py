@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.target import positive
+from dfprivacy._call.payment import positive
 from dfprivacy._public import check_given
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid

@@ -6,23 +6,21 @@ import datetime as dt
 import itertools
 import reprlib
 import traceback
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from dfprivacy import _words
 from dfprivacy._call.advice import narrowing
-from dfprivacy._call.answered import note
 from dfprivacy._call.explanation import Explanation
 from dfprivacy._call.implied import implied_answer
-from dfprivacy._call.payment import CallPayer, Unpaid, delta_of, epsilon_of
-from dfprivacy._call.replay import written
-from dfprivacy._call.target import Target, is_rest
-from dfprivacy._call.two_tables import second_view, together
+from dfprivacy._call.payment import CallPayer, Target, Unpaid, delta_of, epsilon_of, is_rest
+from dfprivacy._call.replay import note, written
+from dfprivacy._call.two_tables import together
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._measure.kept import Kept
 from dfprivacy._measure.steps import Steps
@@ -34,16 +32,13 @@ from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError
 from dfprivacy.release import Exact, Groups, Privacy, Release, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category, Column
 
 __all__ = ["Question", "answer_owner"]
-
-T = TypeVar("T")
 
 _SHOWN_MAX = 60  # characters of an argument
 _SHORT = reprlib.Repr()
@@ -96,52 +91,35 @@ class Question:
         given = mechanism.bind(args, rest)
         if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
             given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
-        other = second_view(mechanism, given)
-        if other is None:
+        other = mechanism.second_view(given)
+        if not other:
             arguments = mechanism.resolve(target.table.schema, given)
         elif by:
             raise ArgumentError(
                 "A view by group cannot be asked together with another view.", "Ask without group_by."
             )
         else:
-            parameter, second = other
-            target, arguments = together(target, second, mechanism, given, parameter)
-            given[parameter] = second.account.name
+            target, given[other], arguments = together(target, mechanism, given, other)
         price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
         words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [str(p) for p in price]
         return cls(target, mechanism, given, arguments, *price, words, fresh, by)
 
     @cached_property
-    def text(self) -> str | None:
-        """The question as JSON, by which the ledger knows it again; None if it cannot be written down."""
-        return self._written(())
+    def texts(self) -> tuple[str, str] | None:
+        """The question as JSON, by which the ledger knows it again, and with all columns that are known."""
+        return written(self)
 
     @cached_property
-    def wide_text(self) -> str | None:
-        """The same with all columns that are known, for a mechanism that looked at them."""
-        return self._written(self.target.table.schema.columns.values())
-
-    def _written(self, seen: Iterable[Column]) -> str | None:
-        return written(
-            self.target.table, self.mechanism, self.given, self.arguments, self.by, self.words, tuple(seen)
-        )
-
-    @cached_property
-    def typed(self) -> str:
-        """The call as it would be typed, without what it costs; what is long is cut."""
-        signature = self.mechanism.signature.parameters
-        told = [
-            ("" if signature[name].kind is signature[name].POSITIONAL_OR_KEYWORD else name, _short(value))
-            for name, value in self.given.items()
-            if _short(value) != _short(signature[name].default)
-        ]
-        return _words.call(self.mechanism.name, told)
-
-    @property
     def sentence(self) -> str:
-        """The call, and by which columns' groups."""
-        return self.typed + (f" by {', '.join(column.name for column in self.by)}" if self.by else "")
+        """The call as it would be typed, without what it costs, and by which columns' groups; long is cut."""
+        told, parameters = [], self.mechanism.signature.parameters
+        for name, value in self.given.items():
+            text, parameter = _short(value), parameters[name]
+            if text != _short(parameter.default):
+                told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
+        by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
+        return _words.call(self.mechanism.name, told) + by
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -151,11 +129,12 @@ class Question:
     def ask(self) -> Release:
         """Answer from the ledger if the answer is there, else pay, measure and conclude."""
         question, table = self._prepared(), self.target.table
-        release = question._kept() or question._implied() or question._drawn()._paid()  # noqa: SLF001 - its own
+        release = question._kept() or question._implied() or question._paid()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table
-        words = {name: each.of(name) for name, each in first.schema.words.items()}
-        units = {name: each.units for name, each in first.schema.words.items() if each.units}
-        release = release if first.frame is None else release.made_for(first.frame.library, words, units)
+        if first.frame is not None:
+            words = {name: each.of(name) for name, each in first.schema.words.items()}
+            units = {name: each.units for name, each in first.schema.words.items() if each.units}
+            release = release.made_for(first.frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release
@@ -172,40 +151,31 @@ class Question:
             )
         return on_sample(self.epsilon, sample.share), self.delta / sample.share
 
-    @property
-    def _price(self) -> PrivacyLoss | None:
-        """Loss that the account pays for all measurements on a sample; None where it pays for each."""
-        if self.target.table.sample is None:
-            return None
-        return Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
-
-    def _drawn(self) -> Question:
-        """Draw the sample, if it is of one, that this question alone sees."""
-        table = self.target.table
-        if table.sample is None:
-            return self
-        return replace(self, target=replace(self.target, table=table.drawn()))
-
     def is_kept(self) -> bool:
         """Return whether the ledger has the answer, which then costs nothing."""
         return self._prepared()._kept() is not None  # noqa: SLF001 - its own
 
     def _prepared(self) -> Question:
         """Return the question with arguments exchanged by the mechanism, such as another view for its answer."""
-        changed = _changed(self.mechanism, self.target, self.arguments, *self.spending)
-        given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
-        prepared = replace(self, given=given, arguments=arguments) if changed else self
+        prepared = self
+        if self.mechanism.preparer is not None:
+            changed = _changed(self.mechanism, self.target, self.arguments, *self.spending)
+            given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
+            prepared = replace(self, given=given, arguments=arguments) if changed else self
         prepared.check()
         return prepared
 
     def check(self) -> None:
         """Run the mechanism's check of its arguments while nothing is paid."""
-        if (check := self.mechanism.check) is not None:
-            _run(self.mechanism, lambda: check(**self.arguments))
+        if self.mechanism.check is not None:
+            with _blaming(self.mechanism):
+                self.mechanism.check(**self.arguments)
 
     def _kept(self) -> Release | None:
-        texts = [] if self.fresh else [text for text in (self.wide_text, self.text) if text is not None]
-        kept = self.target.payer.answer(*texts) if texts else None
+        if self.fresh or self.texts is None:
+            return None
+        text, wide = self.texts
+        kept = self.target.payer.answer(wide, text)
         if kept is None:
             return None
         release = Release.from_dict(kept.release)
@@ -213,37 +183,36 @@ class Question:
 
     def _implied(self) -> Release | None:
         """Answer from what other questions have released, if that is as accurate as what would be paid for."""
-        if self.fresh or self.target.table.parts or not self.epsilon:
+        if self.fresh or self.target.table.parts or not self.epsilon or self.mechanism.reader is None:
             return None
-        return _run(self.mechanism, lambda: implied_answer(self, self._plans))
+        with _blaming(self.mechanism):
+            return implied_answer(self, self._plans)
 
     def _paid(self) -> Release:
         self._check_rest()
+        table, price = self.target.table, None
+        if table.sample is not None:  # which this question alone sees, and pays at once for all that it measures
+            table = table.drawn()
+            price = Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
+        tables = table.groups(self.by) if self.by else [table]
         terms = (self.mechanism.name, *self.spending)
-        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, price=self._price)
+        call = CallPayer(self.target.payer, *terms, fresh=self.fresh, price=price)
         try:
-            release, plain = self._answered(call)
+            if self.by and all(column.public for column in self.by):
+                self._plans(tables)  # a group that cannot be asked is found before another one has paid
+            answer = self.concluded(self._measure(tables, call), call)
+            release = answer.paid(self._privacy(call))
+            with _blaming(self.mechanism, call):
+                plain = release.to_dict()
         except BaseException:
             with suppress(LedgerError):  # what was measured is paid for, and can be asked again
                 call.keep()
             raise
-        text = self.wide_text if call.looked else self.text
+        text, wide = self.texts or (None, None)
         with nullcontext() if call.charged else suppress(LedgerError):  # what was free need not be kept
-            call.keep(text, plain)
+            call.keep(wide if call.looked else text, plain)
         registry("").announce(release, self.target.payer.name)
         return release
-
-    def _answered(self, call: CallPayer) -> tuple[Release, dict[str, Any]]:
-        """Measure and conclude; the release, and the same as JSON."""
-        tables = self._tables
-        if self.by and all(column.public for column in self.by):
-            self._plans(tables)  # a group that cannot be asked is found before another one has paid
-        answer = self.concluded(self._measure(tables, call), call)
-        release = answer.paid(self._privacy(call))
-        try:
-            return release, release.to_dict()
-        except TypeError as error:
-            raise _failure(self.mechanism, error, call) from error
 
     def _check_rest(self) -> None:
         if not self.epsilon > 0:
@@ -283,9 +252,13 @@ class Question:
         kept = call.kept if self.target.table.sample is None else None
         steps = Steps(call, kept, tables[0].whole)
         curators = [Curator(table, call, kept, steps) for table in tables]
-        measure = [partial(self.mechanism.measure, curator, self.arguments) for curator in curators]
+
+        def measured(curator: Curator) -> Any:
+            with _blaming(self.mechanism, call):
+                return self.mechanism.measure(curator, self.arguments)
+
         try:
-            return steps.run([partial(_run, self.mechanism, each, call) for each in measure])
+            return steps.run([partial(measured, curator) for curator in curators])
         finally:
             for curator in curators:
                 curator.close()
@@ -294,7 +267,9 @@ class Question:
                 call.numbers |= curator.numbers
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
-        release = _released(_run(self.mechanism, lambda: self.mechanism.conclude(measured, self.arguments), call))
+        with _blaming(self.mechanism, call):
+            answer = self.mechanism.conclude(measured, self.arguments)
+        release = answer if isinstance(answer, Release) else Value(value=answer)
         return release.of_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
@@ -354,8 +329,10 @@ class Question:
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
         """Return the findings of the mechanism's planner; of what costs nothing there is nothing to expect."""
-        find = self.mechanism.planner if planner.measured else None
-        found = {} if find is None else _run(self.mechanism, lambda: find(planner, **self.arguments))
+        found: Mapping[str, Any] = {}
+        if self.mechanism.planner is not None and planner.measured:
+            with _blaming(self.mechanism):
+                found = self.mechanism.planner(planner, **self.arguments)
         return {**found, **narrowing(self, planner, found)}
 
     def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
@@ -401,10 +378,6 @@ def _short(value: object) -> str:
     """Write an argument; of what is long, such as a key for each row, only the beginning is ever written."""
     text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
-
-
-def _released(answer: Any) -> Release:
-    return answer if isinstance(answer, Release) else Value(value=answer)
 
 
 def _of_a_measurement(error: Exception) -> bool:
@@ -475,13 +448,15 @@ def _changed(
     if prepare is None:
         return {}
     planner = Planner(target.table, Unpaid(target, epsilon, delta))
-    return _run(mechanism, lambda: prepare(planner, **arguments))
+    with _blaming(mechanism):
+        return prepare(planner, **arguments)
 
 
-def _run(mechanism: Mechanism, step: Callable[[], T], call: CallPayer | None = None) -> T:
+@contextmanager
+def _blaming(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
     """Run a step of a mechanism; an error says what became of the charge, and whose it is."""
     try:
-        return step()
+        yield
     except ReadError:  # says itself what became of the charge
         raise
     except DPError as error:

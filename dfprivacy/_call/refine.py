@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.answered import answered_by
 from dfprivacy._call.combine import concluded, drawn, main, number_of, spread_of
+from dfprivacy._call.replay import answered_by
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfprivacy._call.combine import Combination
-    from dfprivacy._call.target import Target
+    from dfprivacy._call.payment import Target
 
 __all__ = ["refined"]
 

@@ -1,9 +1,11 @@
-"""A question as text, by which the ledger knows it again."""
+"""Questions that are known again: by the ledger as text, and by this process as long as it holds the answer."""
 
 from __future__ import annotations
 
-import hashlib
 import math
+import weakref
+from contextlib import suppress
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,67 +13,61 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._json import plain_json
+from dfprivacy._ledger.measurements import digest
 from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.filters import exact
 from dfprivacy.release import Release
 from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from dfprivacy._call.question import Question
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy.mechanism import Mechanism
 
-__all__ = ["columns_among", "written"]
+__all__ = ["answered_by", "columns_among", "note", "written"]
 
+_KNOWN: dict[int, tuple[weakref.ref[Release], Question]] = {}
 _TEXT_MAX = 1024  # characters of an argument that are kept as they are
 
 
-def written(
-    table: Table,
-    mechanism: Mechanism,
-    arguments: Mapping[str, Any],
-    resolved: Mapping[str, Any],
-    by: Sequence[Column],
-    price: Sequence[str | None],
-    seen: Sequence[Column],
-) -> str | None:
+def written(question: Question) -> tuple[str, str] | None:
     """Write a question down, with all that is public and could change its answer; None if it cannot be.
 
-    What the mechanism looked at beyond what the question names, `seen`, is part of it.
+    Returns
+    -------
+    tuple of str, or None
+        The question; and the same with all columns that are known, for a mechanism that looked at them.
     """
-    conditions = [condition.describe() for condition in table.conditions]
-    named = [value for name in mechanism.columns for value in columns_among(resolved[name])]
+    table, mechanism, by = question.target.table, question.mechanism, question.by
+    named = [value for name in mechanism.columns for value in columns_among(question.arguments[name])]
     named += by
-    if None in conditions:
+    names = [column.name for column in by]
+    seen = {column.name: column.describe() for column in table.schema.columns.values()}
+    if any(condition.describe() is None for condition in table.conditions):
         return None
     try:
-        return plain_json(
-            {
-                "mechanism": mechanism.name,
-                "origin": mechanism.origin,
-                "arguments": {name: _brief(_same(value)) for name, value in arguments.items()},
-                "price": price,
-                **(
-                    {"tables": [_of_which_rows(part, named) for part in table.parts]}
-                    if table.parts
-                    else _of_which_rows(table, named)
-                ),
-                "group_by": _names(by),
-                "neighbors": table.schema.neighbors,
-                **({"seen": {column.name: column.describe() for column in seen}} if seen else {}),
-                "sampler": noises.sampler().name,
-            }
-        )
+        own: dict[str, Any] = {
+            "mechanism": mechanism.name,
+            "origin": mechanism.origin,
+            "arguments": {name: _brief(_same(value)) for name, value in question.given.items()},
+            "price": question.words,
+            "group_by": names if len(names) > 1 else next(iter(names), None),
+            "neighbors": table.schema.neighbors,
+            "sampler": noises.sampler().name,
+        }
+        if table.parts:
+            own["tables"] = [_of_which_rows(part, named) for part in table.parts]
+        else:
+            own |= _of_which_rows(table, named)
+        return plain_json(own), plain_json({**own, "seen": seen} if seen else own)
     except (TypeError, OverflowError):
         return None
 
 
-def _names(by: Sequence[Column]) -> str | list[str] | None:
-    names = [column.name for column in by]
-    return names if len(names) > 1 else next(iter(names), None)
-
-
 def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
+    """Return which rows are asked, whose they are and what chooses a person's, and how they were made."""
+    unit, derived = table.schema.unit, table.schema.derived
     selected = [column for condition in table.conditions for column in condition.columns]
     columns = {column.name: column.describe() for column in (*selected, *named)}
     otherwise = any(columns[column.name] != column.describe() for column in selected)  # they were declared then
@@ -80,17 +76,9 @@ def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
         "columns": columns,
         **({"selected": [[column.name, column.describe()] for column in selected]} if otherwise else {}),
         "rows": table.schema.size,
-        **_of_whom(table),
+        **({} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.chosen}),
+        **({} if derived is None else {"derived": derived}),
     }
-
-
-def _of_whom(table: Table) -> dict[str, Any]:
-    """Return whose the rows are and what chooses a person's, where one may have several; and how they were made."""
-    unit, derived = table.schema.unit, table.schema.derived
-    facts: dict[str, Any] = {}
-    if unit is not None:
-        facts = {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.chosen}
-    return facts if derived is None else {**facts, "derived": derived}
 
 
 def _same(value: Any) -> Any:
@@ -99,7 +87,7 @@ def _same(value: Any) -> Any:
     if isinstance(value, Fraction | Decimal) and math.isfinite(value):
         value = float(value) if Fraction(value) == float(value) else Fraction(value)
     if isinstance(value, Release):  # it may be as long as a table, and what was paid for it changes when replayed
-        return {"sha256": _digest(plain_json({"type": type(value).__qualname__, **value.result}))}
+        return {"sha256": digest(plain_json({"type": type(value).__qualname__, **value.result}))}
     if isinstance(value, range):  # as long as it may be, it is three numbers
         return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, list | tuple):
@@ -111,13 +99,29 @@ def _same(value: Any) -> Any:
 def _brief(value: Any) -> Any:
     """Write what is long, such as a key for each row, as its digest."""
     text = plain_json(value)
-    return {"sha256": _digest(text)} if len(text) > _TEXT_MAX else value
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return {"sha256": digest(text)} if len(text) > _TEXT_MAX else value
 
 
 def columns_among(value: Any) -> Sequence[Column]:
     """Return the columns among what a parameter that names columns was given."""
     return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]
+
+
+def note(question: Question, release: Release) -> None:
+    """Remember which question a release answers, without its rows."""
+    question = replace(question, target=replace(question.target, table=question.target.table.weakly()))
+    if question.words[0] == "rest" and release.privacy is not None:  # which was more, before it was paid
+        question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
+    place = id(release)
+
+    def forget(_: object, known: dict[int, Any] = _KNOWN) -> None:  # which outlives the module's own name
+        known.pop(place, None)
+
+    with suppress(TypeError):  # a class of somebody's that cannot be referred to weakly
+        _KNOWN[place] = weakref.ref(release, forget), question
+
+
+def answered_by(release: Release) -> Question | None:
+    """Find the question that a release answers; None if this process does not know it."""
+    reference, question = _KNOWN.get(id(release), (None, None))
+    return question if reference is not None and reference() is release else None

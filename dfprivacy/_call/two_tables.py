@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dfprivacy._call.payment import Target
 from dfprivacy._call.replay import columns_among
-from dfprivacy._call.target import Target
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._measure.evaluate import union
 from dfprivacy.errors import ArgumentError, SchemaError
@@ -16,28 +16,20 @@ if TYPE_CHECKING:
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["second_view", "together"]
-
-
-def second_view(mechanism: Mechanism, arguments: Mapping[str, Any]) -> tuple[str, Target] | None:
-    """Find the parameter that takes a second view, and what that view is of; None if none is given."""
-    for parameter, kind in mechanism.columns.items():
-        given = arguments[parameter]
-        if kind == "view" and given is not None:
-            second = getattr(given, "_target", None)
-            if not isinstance(second, Target) or getattr(given, "_by", None):
-                raise ArgumentError(
-                    f"{parameter}= takes a view, not a {type(given).__name__}.",
-                    "Pass what protect() returned, or view.where(...).",
-                )
-            return parameter, second
-    return None
+__all__ = ["together"]
 
 
 def together(
-    target: Target, second: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
-) -> tuple[Target, dict[str, Any]]:
-    """Ask of two tables together: their union, both accounts, and the arguments with its columns."""
+    target: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
+) -> tuple[Target, str, dict[str, Any]]:
+    """Ask of two tables together: their union and both accounts, the second name, and the arguments."""
+    given = arguments[parameter]
+    second = getattr(given, "_target", None)
+    if not isinstance(second, Target) or getattr(given, "_by", None):
+        raise ArgumentError(
+            f"{parameter}= takes a view, not a {type(given).__name__}.",
+            "Pass what protect() returned, or view.where(...).",
+        )
     _ = JointAccount(target.account, second.account)  # or it says why they cannot pay together
     names = target.account.name, second.account.name
     for name, each in zip(names, (target, second), strict=True):
@@ -71,4 +63,4 @@ def together(
             "Protect both with the same bounds, categories, missing= and public=.",
         )
     both = replace(target, table=table, second=second.account)
-    return both, {**resolved, parameter: which}
+    return both, names[1], {**resolved, parameter: which}

@@ -29,7 +29,7 @@ from unittest import mock
 
 import numpy as np
 
-from dfprivacy._call.target import Target
+from dfprivacy._call.payment import Target
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
