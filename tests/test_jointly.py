@@ -17,7 +17,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.curator import Curator
-from dfprivacy._measure.pricing import JointShare
+from dfprivacy._measure.query import JointShare
 from dfprivacy._privacy.conversions import mu_budget
 from dfprivacy._privacy.filters import Accountant
 from dfprivacy._privacy.losses import Gaussian

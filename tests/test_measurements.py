@@ -16,8 +16,8 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._ledger import measurements
-from dfprivacy._measure.description import Origins, describe, larger
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.kept import Origins, describe, larger
 from dfprivacy._measure.query import Query
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt

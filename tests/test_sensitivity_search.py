@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.pricing import NORMS, grid_for, unit_grid
-from dfprivacy._measure.query import Query
+from dfprivacy._measure.query import NORMS, Query, grid_for, unit_grid
 from dfprivacy._measure.steps import Asked, Steps
 from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 
@@ -168,7 +167,7 @@ def sums(table, query, k, by):
         return [int(each) for each in table.value(query.copy(), k)]
     parts = table.groups(by)
     steps = Steps(None, whole=table)
-    values = steps._exact([Asked(table=part, reads=(query, k)) for part in parts]).values()
+    values = steps._exact([Asked(table=part, query=query, k=k) for part in parts])
     return [int(each) for value in values for each in value]
 
 

@@ -136,10 +136,10 @@ def passes():
 def in_step(whole, keys, measurands, k=K):
     """Exact values that groups ask at once, and of each by itself."""
     parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), Steps(None, whole=whole)
-    asked = [Asked(table=part, reads=(steps.read(each), k)) for part, each in zip(parts, measurands, strict=False)]
+    asked = [Asked(table=part, query=steps.read(each), k=k) for part, each in zip(parts, measurands, strict=False)]
     with passes() as counted:
-        found = [integers(each) for each in steps._exact(asked).values()]
-    own = [integers(each.table.value(*each.reads)) for each in asked]
+        found = [integers(each) for each in steps._exact(asked)]
+    own = [integers(each.table.value(each.query, each.k)) for each in asked]
     return own, found, counted
 
 

@@ -15,8 +15,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.pricing import grid_for, unit_grid
-from dfprivacy._measure.query import Query
+from dfprivacy._measure.query import Query, grid_for, unit_grid
 from dfprivacy._privacy.calibrate import laplace_scale
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy._privacy.samplers import OpenDPSampler

@@ -9,15 +9,9 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from dfprivacy._measure.noisy import (
-    clamped,
-    moved,
-)
-from dfprivacy._measure.paying import Paying
-from dfprivacy._measure.pricing import (
-    Decision,
-    grid_for,
-)
+from dfprivacy._measure.noisy import clamped, moved
+from dfprivacy._measure.query import Decision, grid_for
+from dfprivacy._measure.steps import Paying
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
@@ -110,7 +104,7 @@ class Decisions(Paying):
             return np.array(chosen, dtype=np.intp)
 
         losses = [each(plan.epsilon / top)] * top
-        return self._perform(plan.at(scale), losses, draw, np.arange(top), (plan.query, plan.k))
+        return self._perform(plan.at(scale), losses, draw, np.arange(top), plan.query, plan.k)
 
     def above_threshold(
         self,
@@ -179,7 +173,7 @@ class Decisions(Paying):
 
         record = plan.at(scales[1])
         blank = np.zeros(statistic.dimension, dtype=np.bool_)
-        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, (plan.query, plan.k))
+        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, plan.query, plan.k)
         return SparseVectorAnswers(reached, units[0], units[1], record)
 
     @overload

@@ -12,7 +12,7 @@ from dfprivacy._measure.noisy import (
     discovered,
     surveyed,
 )
-from dfprivacy._measure.paying import Paying
+from dfprivacy._measure.steps import Paying
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Approximate, Laplace

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from dfprivacy._measure.query import copied
+from dfprivacy._measure.query import L2, copied
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
@@ -46,11 +46,10 @@ if TYPE_CHECKING:
     from dfprivacy.local import RowLabels
     from dfprivacy.statistics import Statistic
 
-__all__ = ["L2", "MEMORY", "Table", "union"]
+__all__ = ["MEMORY", "Table", "union"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
-L2 = 2
 _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger memory=, in bytes."
 
 

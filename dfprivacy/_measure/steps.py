@@ -1,4 +1,4 @@
-"""The steps of a call: what its groups ask at once is looked up, paid, read and drawn together.
+"""The budget of a call, and its steps: what its groups ask at once is looked up, paid, read and drawn together.
 
 Each group of a call runs until it asks something of the rows. Then all that the groups ask is one step: one look at
 the ledger, one charge, one pass of the rows, one draw of noise. A table alone is one group. What the groups measure
@@ -9,47 +9,62 @@ losses of several groups are paid once.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
-from hashlib import blake2b
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from dfprivacy._ledger.measurements import KeptMeasurement, Measurement
-from dfprivacy._measure.description import canonical_order, describe, describe_query, larger
-from dfprivacy._measure.noisy import clamped, placed, shown
+from dfprivacy._measure.kept import Taken
+from dfprivacy._measure.noisy import clamped, shown
 from dfprivacy._measure.query import Query
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
-from dfprivacy._privacy.losses import Cube
-from dfprivacy.errors import LedgerError, PluginError
-from dfprivacy.features import OneHot, RowFeatures
+from dfprivacy._privacy.filters import exact
+from dfprivacy._privacy.losses import Approximate, Cube, Gaussian, Pure
+from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.features import Moments, OneHot, Outer, RowFeatures
 from dfprivacy.features.composed import Apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.kept import Kept
-    from dfprivacy._measure.paying import CallBudget
-    from dfprivacy._measure.pricing import Price
+    from dfprivacy._measure.query import Price
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features.base import Integers
     from dfprivacy.release import MeasurementRecord, Reveal
+    from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-    Reads = tuple[Query, int]
-
-__all__ = ["Asked", "Part", "Steps", "Taken"]
+__all__ = ["Asked", "CallBudget", "Paying", "Steps"]
 
 T = TypeVar("T")
+_ALL, _NOTHING = Fraction(1), Fraction(0)
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
+
+
+class CallBudget(Protocol):
+    """The budget of one call."""
+
+    epsilon: Fraction
+    delta: Fraction
+
+    @property
+    def basic_composition(self) -> bool:
+        """Whether epsilons simply add up on the account."""
+        ...
+
+    def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
+        """Charge losses, durably and all at once, or raise; `reserve` must fit afterwards too."""
+        ...
 
 
 @dataclass(eq=False, kw_only=True)
@@ -62,54 +77,32 @@ class Asked:
         The rows.
     losses, reserve : sequence of PrivacyLoss
         What it costs, and what must fit into the budget afterwards.
-    reads : tuple of (Query, int), optional
-        What is read of them, and the k of 2 to the minus k, in steps of which its exact value is.
-    answer : callable
-        What the curator gets: of the exact value if there is one.
-    blank : object
-        What a plan gets in place of that.
+    query : Query, optional
+        What is read of them.
+    k : int
+        Its exact value is in steps of 2 to the minus k.
     price : Price, optional
         The noise that a value gets; then the answer is a `Taken`.
+    answer : callable
+        What the curator gets where there is none: of the exact value if there is one.
+    blank : object
+        What a plan gets in place of that.
+    text : str, optional
+        The description under which a measurement is kept.
+    told : object
+        The answer.
     """
 
     table: Table
     losses: Sequence[PrivacyLoss] = ()
     reserve: Sequence[PrivacyLoss] = ()
-    reads: Reads | None = None
+    query: Query | None = None
+    k: int = 0
+    price: Price | None = None
     answer: Callable[..., Any] = lambda value: value
     blank: Any = None
-    price: Price | None = None
-
-
-@dataclass(frozen=True)
-class Part:
-    """A kept measurement, or a part of one.
-
-    Attributes
-    ----------
-    kept : KeptMeasurement
-        What was measured.
-    description : str
-        Its description.
-    dimension : int
-        The number of its coordinates.
-    places : ndarray of int
-        Which of them, as they are kept.
-    """
-
-    kept: KeptMeasurement
-    description: str
-    dimension: int
-    places: NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """The answer to a measurement: noisy whole numbers, the record of their noise, and an id."""
-
-    steps: NDArray[np.int64]
-    record: MeasurementRecord
-    id: str
+    text: str | None = None
+    told: Any = None
 
 
 class Steps:
@@ -192,29 +185,36 @@ class Steps:
 
     def read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Ask what is to be measured what it looks at; what is priced is a copy, and that is what sees rows."""
-        query = Query.read(measurand)
-        return self.once(("read", query.key, reveal), query.revealing(reveal).copy)
+        query = Query.read(measurand, reveal)
+        return self.once(("read", query.key, reveal), query.copy)
 
     def _answers(self, asked: Sequence[Asked]) -> list[Any]:
         """Look up, pay, read and draw; the order of these is what privacy rests on."""
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
             raise PluginError("Two groups asked the same curator.", "Let each group ask its own.")
-        texts = {id(each): self._described(each) for each in asked}
-        answers: dict[int, Any] = self._known(asked, texts)
-        left = [each for each in asked if id(each) not in answers]
-        if self._dry:
-            private = [each for each in left if each.losses or each.price is not None]
-            answers |= {id(each): self._blank(each) for each in private}
-            left = [each for each in left if id(each) not in answers]
-        else:
+        if self._kept is not None:
+            self._kept.recall(asked, dry=self._dry)
+        left = []
+        for each in asked:
+            if each.told is not None:
+                self.spared += sum((loss.epsilon for loss in each.losses), Fraction(0))
+            elif self._dry and (each.losses or each.price is not None):
+                each.told = each.blank
+            else:
+                left.append(each)
+        if not self._dry:
             self._pay(left)
         values = self._exact(left)
-        noisy = _with_noise([each for each in left if each.price is not None], values)
-        for each in left:
-            value = () if each.reads is None else (values[id(each)],)
-            own = noisy.get(id(each))
-            answers[id(each)] = each.answer(*value) if own is None else self._keeping(each, own, texts[id(each)])
-        return [answers[id(each)] for each in asked]
+        priced = [(each.price, value) for each, value in zip(left, values, strict=True) if each.price is not None]
+        noisy = _with_noise(priced)
+        for each, value in zip(left, values, strict=True):
+            if each.price is None:
+                each.told = each.answer() if value is None else each.answer(value)
+            elif self._kept is None:
+                each.told = Taken(next(noisy), each.price.record, "")
+            else:
+                each.told = self._kept.leave(each, each.price, next(noisy))
+        return [each.told for each in asked]
 
     def _pay(self, asked: Sequence[Asked]) -> None:
         """Charge each loss that any group has in a place among its own, once."""
@@ -224,103 +224,16 @@ class Steps:
         if losses:
             self._budget.pay(losses, next(each.reserve for each in asked if each.losses))
 
-    def _described(self, asked: Asked) -> str | None:
-        """Describe a measurement that may be kept; what all groups measure once."""
-        kept = self._kept
-        if kept is None or asked.price is None or asked.reads is None or not asked.losses or not kept.used:
-            return None
-        if self._dry and kept.fresh:  # nothing is taken, and nothing kept
-            return None
-        query, _ = asked.reads
-        what = self.once(("described", query.key, query.reveal), lambda: describe_query(query, kept.origins))
-        return describe(what, asked.table, kept.origins)
-
-    def _known(self, asked: Sequence[Asked], texts: Mapping[int, str | None]) -> dict[int, Taken]:
-        """Take what the ledger keeps and is at least as accurate, at no charge and without a look at the rows."""
-        kept = self._kept
-        parts = {id(each): self._parts(each, text) for each in asked if (text := texts[id(each)]) is not None}
-        if kept is None or kept.fresh or not parts:
-            return {}
-        kept.look([description for several in parts.values() for description, *_ in several])
-        found = {}
-        for each in asked:
-            price = each.price
-            if price is None or id(each) not in parts:
-                continue
-            known = [
-                Part(one, description, dimension, places)
-                for description, dimension, places in parts[id(each)]
-                for one in kept.like(description, price.noise)
-            ]
-            best = kept.best(known, KeptMeasurement(0, "", price.noise, price.scale, price.grid.k))
-            if best is None:
-                continue
-            kept.take(best)
-            self.spared += sum((loss.epsilon for loss in price.losses), Fraction(0))
-            found[id(each)] = self._recalled(kept, best, each)
-        return found
-
-    def _parts(self, asked: Asked, text: str) -> list[tuple[str, int, NDArray[np.intp]]]:
-        """Describe what holds a measurement: itself and, but for noise of the cube, others of which it is a part.
-
-        Each with the number of its coordinates, and the places there of what is asked, as they are kept.
-        """
-        (query, _), price, kept = cast("Reads", asked.reads), cast("Price", asked.price), self._kept
-        parts = [(text, query.dimension, self._places(query))]
-        of = query.of
-        if kept is None or not isinstance(of, RowFeatures) or query.reveal is not None:
-            return parts
-        if price.noise == "cube" or asked.table.parts:
-            return parts
-        for at, (features, rows, places) in enumerate(larger(of, asked.table)):
-            whole = partial(describe_query, Query.read(features), kept.origins)
-            described = describe(self.once(("larger", query.key, at), whole), rows, kept.origins)
-            order = canonical_order(features)
-            own = places if order is None else np.argsort(order)[places]
-            parts += [(described, features.dimension, own)] if described is not None else []
-        return parts
-
-    def _recalled(self, kept: Kept, part: Part, asked: Asked) -> Taken:
-        """Take the values of a measurement that is kept, at no charge."""
-        of = part.kept
-        record = cast("Price", asked.price).record
-        record = replace(record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
-        every = np.zeros(part.dimension, dtype=np.int64) if self._dry else kept.steps(of)
-        if every.shape != (part.dimension,):
-            raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-        name = _identity(of.call, part.description, every, part.places)
-        return Taken(every[part.places], record, name)
-
-    def _places(self, query: Query) -> NDArray[np.intp]:
-        """Find the places of the values as they are kept."""
-
-        def find() -> NDArray[np.intp]:
-            order = canonical_order(query.of)
-            return np.arange(query.dimension) if order is None else np.argsort(order)
-
-        return self.once(("places", query.key), find)
-
-    def _blank(self, asked: Asked) -> Any:
-        return asked.blank if asked.price is None else Taken(asked.blank, asked.price.record, "")
-
-    def _keeping(self, asked: Asked, steps: NDArray[np.int64], text: str | None) -> Taken:
-        """Leave what was measured for others."""
-        query, price, kept = cast("Reads", asked.reads)[0], cast("Price", asked.price), self._kept
-        places = self._places(query)
-        ordered = steps[np.argsort(places)]
-        if kept is not None and text is not None:
-            private = noises.sampler().private
-            kept.add(Measurement(text, price.noise, price.scale, price.grid.k, private, ordered))
-        call = "" if kept is None else kept.call
-        return Taken(steps, price.record, _identity(call, text, ordered, places))
-
-    def _exact(self, asked: Sequence[Asked]) -> dict[int, Integers]:
+    def _exact(self, asked: Sequence[Asked]) -> list[Integers | None]:
         """Read exact values: what groups sum in one pass, anything else of each by itself."""
-        reads = {id(each): (each.table, *each.reads) for each in asked if each.reads is not None}
-        summed = {at: query.summed(k) for at, (_, query, k) in reads.items()}
-        several = {at: (reads[at][0], *what) for at, what in summed.items() if what is not None}
-        totals = dict(zip(several, self._totals([*several.values()]), strict=True))
-        return {at: table.value(query, k, total=totals.get(at)) for at, (table, query, k) in reads.items()}
+        summed = [None if each.query is None else each.query.summed(each.k) for each in asked]
+        several = [(each.table, *what) for each, what in zip(asked, summed, strict=True) if what is not None]
+        totals = iter(self._totals(several))
+        values: list[Integers | None] = []
+        for each, what in zip(asked, summed, strict=True):
+            total = None if what is None else next(totals)
+            values.append(None if each.query is None else each.table.value(each.query, each.k, total=total))
+        return values
 
     def _totals(self, several: Sequence[tuple[Table, RowFeatures, int]]) -> list[Integers]:
         whole = self._whole
@@ -340,27 +253,27 @@ class Steps:
         return [sums[table.place] for table, _, _ in several]
 
 
-def _with_noise(asked: Sequence[Asked], values: Mapping[int, Integers]) -> dict[int, NDArray[np.int64]]:
+def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDArray[np.int64]]:
     """Add noise: what has the same law in one draw, for a call of the sampler takes longer than a number does."""
-    alike: dict[Hashable, list[Asked]] = defaultdict(list)
-    for each in asked:
-        (query, _), price = cast("Reads", each.reads), cast("Price", each.price)
-        own = id(each) if price.noise == "cube" else None  # all coordinates of which are one draw
-        alike[price.noise, price.scale, query.dimension, query.reveal, own].append(each)
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for at, (price, _) in enumerate(asked):
+        own = at if price.noise == "cube" else None  # all coordinates of which are one draw
+        alike[price.noise, price.scale, price.query.dimension, price.query.reveal, own].append(at)
     noisy: dict[int, NDArray[np.int64]] = {}
-    for same in alike.values():
-        (query, _), price = cast("Reads", same[0].reads), cast("Price", same[0].price)
-        sums, sampler = np.stack([clamped(values[id(each)]) for each in same]), noises.sampler()
-        if query.reveal is not None:
-            drawn = sampler.revealed(sums, price.scale, _chooser(query, price))
+    for places in alike.values():
+        price, sampler = asked[places[0]][0], noises.sampler()
+        sums = np.stack([clamped(cast("Integers", asked[at][1])) for at in places])
+        if price.query.reveal is not None:
+            drawn = sampler.revealed(sums, price.scale, _chooser(price))
         else:
             drawn = getattr(sampler, price.noise)(sums.ravel(), price.scale).reshape(sums.shape)
-        noisy |= {id(each): steps for each, steps in zip(same, drawn, strict=True)}
-    return noisy
+        noisy |= dict(zip(places, drawn, strict=True))
+    return iter([noisy[at] for at in range(len(asked))])
 
 
-def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+def _chooser(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
     """Return the rule that chooses among noisy sums in steps, of which it sees those that are shown."""
+    query = price.query
     weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
     reveal = query.reveal
 
@@ -378,14 +291,112 @@ def _chooser(query: Query, price: Price) -> Callable[[NDArray[np.int64]], NDArra
     return choose
 
 
-def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
-    if not call:
-        return ""
-    call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return placed(blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places)
-
-
 def _priced(loss: PrivacyLoss) -> Hashable:
     """Return a key that losses of equal price share: for noise of the cube the epsilon, whatever its grid."""
     return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
+
+
+@dataclass
+class Paying:
+    """The state of a call, and the rest of its price."""
+
+    _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
+    _table: Table
+    _budget: CallBudget
+    _kept: Kept | None = None
+    _steps: Steps | None = None  # default: those of this table alone
+    measured: list[MeasurementRecord] = field(default_factory=list, init=False)
+    looked: bool = field(default=False, init=False)
+    numbers: set[Column] = field(default_factory=set, init=False)
+    scaled: bool = field(default=False, init=False)
+    _left: Fraction = field(default=_ALL, init=False)
+    _gaussian_only: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._in_step = self._steps or Steps(self._budget, self._kept, dry=self._dry)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("A curator is of one call, and is never copied.")
+
+    def close(self) -> None:
+        """Refuse any further measurement: the call has its answer."""
+        self._left = _NOTHING
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the whole call."""
+        return float(self._budget.epsilon)
+
+    @property
+    def delta(self) -> float:
+        """The delta of the whole call."""
+        return float(self._budget.delta)
+
+    @property
+    def neighbors(self) -> Literal["replace_one", "add_remove"]:
+        """The neighbouring relation."""
+        return self._table.schema.neighbors
+
+    def _refuse_several(self, what: str) -> None:
+        """Refuse what is proved for one row of a table where a person may have several."""
+        unit = self._table.schema.unit
+        if unit is not None:
+            raise ArgumentError(
+                f"{what}, and the privacy of that is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{unit.column!r}.",
+                f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
+            )
+
+    def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
+        """Record the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
+        query = self._in_step.read(measurand, reveal)
+        self.numbers |= query.numbers
+        self.scaled |= any(isinstance(each, Moments | Outer) for each in query.parts)
+        return query
+
+    def _perform(
+        self,
+        record: MeasurementRecord,
+        losses: Sequence[PrivacyLoss],
+        draw: Callable[..., T],
+        blank: T,
+        query: Query | None = None,
+        k: int = 0,
+    ) -> T:
+        """Pay, and only then read and draw."""
+        reserve = self._reserve(losses[-1]) if losses else ()
+        asked = Asked(table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank)
+        answer: T = self._in_step.ask(asked)
+        self.measured.append(record)
+        return answer
+
+    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
+        """Take a part of the call's epsilon and delta."""
+        everything = share is None and self._left is _ALL  # arithmetic of fractions takes longer than the rest
+        part = self._left if share is None else exact(share)
+        if not (everything or 0 < part <= self._left):
+            raise PluginError(
+                f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
+                "The shares of a call's measurements must be positive and add up to at most 1.",
+            )
+        if self._gaussian_only and not gaussian:
+            raise PluginError(
+                "After then='gaussian' a call measured with other noise, for which nothing is reserved.",
+                "Leave out then=.",
+            )
+        if everything:
+            self._left = _NOTHING
+            return self._budget.epsilon, self._budget.delta
+        self._left -= part
+        return self._budget.epsilon * part, self._budget.delta * part
+
+    def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
+        """Return what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
+        if not self._left:
+            return []
+        epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left
+        if self._gaussian_only and isinstance(loss, Gaussian):
+            with suppress(ArgumentError):  # its grid is too coarse for so small a delta
+                scale = calibrate.gaussian_scale(loss.squared_sensitivity, loss.dimension, epsilon, delta)
+                return [Gaussian(loss.squared_sensitivity, scale, loss.dimension, epsilon, delta)]
+        return [Approximate(epsilon, delta) if delta else Pure(epsilon)]

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._measure.evaluate import L2
+from dfprivacy._measure.kept import Taken
 from dfprivacy._measure.noisy import measurement, released
-from dfprivacy._measure.paying import Paying
-from dfprivacy._measure.pricing import (
+from dfprivacy._measure.query import (
     FINE,
+    L2,
     NORMS,
     Grid,
     JointShare,
     Price,
+    Query,
     check_delta,
     grid_for,
     price_of,
@@ -24,8 +25,7 @@ from dfprivacy._measure.pricing import (
     sensitivity_of,
     steps_of,
 )
-from dfprivacy._measure.query import Query
-from dfprivacy._measure.steps import Asked
+from dfprivacy._measure.steps import Asked, Paying
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.calibrate import exact_exponent
 from dfprivacy._privacy.filters import exact
@@ -238,7 +238,7 @@ class Sums(Paying):
         if self._table.agreed(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._in_step.ask(Asked(table=self._table, reads=(query, k)))
+            steps = self._in_step.ask(Asked(table=self._table, query=query, k=k))
             return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
@@ -252,7 +252,7 @@ class Sums(Paying):
             ("price", query.key, reveal, noise, whole_units, *cost),
             lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
-        return self._drawn(query, price)
+        return self._drawn(price)
 
     def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
         if not unused or not self._within(features, unused.pop(), share):
@@ -265,7 +265,7 @@ class Sums(Paying):
         query = self._read(features)
         grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
         cost = share.loss.epsilon, share.loss.delta
-        return self._drawn(query, priced(query, "gaussian", grid, share.scale(grid.squared), cost))
+        return self._drawn(priced(query, "gaussian", grid, share.scale(grid.squared), cost))
 
     def _within(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
         """Return whether a share covers features; none covers those over public columns."""
@@ -274,17 +274,18 @@ class Sums(Paying):
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(self, query: Query, price: Price) -> NoisyValue:
+    def _drawn(self, price: Price) -> NoisyValue:
         """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
-        reserve = self._reserve(price.losses[-1]) if price.losses else ()
-        taken = self._in_step.ask(
+        query, losses = price.query, price.losses
+        taken: Taken = self._in_step.ask(
             Asked(
                 table=self._table,
-                losses=price.losses,
-                reserve=reserve,
-                reads=(query, price.grid.k),
-                blank=np.zeros(query.dimension, dtype=np.int64),
+                losses=losses,
+                reserve=self._reserve(losses[-1]) if losses else (),
+                query=query,
+                k=price.grid.k,
                 price=price,
+                blank=Taken(np.zeros(query.dimension, dtype=np.int64), price.record, ""),
             )
         )
         self.measured.append(taken.record)

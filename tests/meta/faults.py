@@ -26,8 +26,10 @@ from dfprivacy import features, mechanism, statistics
 from dfprivacy._call import question
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
-from dfprivacy._measure import description, discovery
+from dfprivacy._measure import discovery
+from dfprivacy._measure import kept as description
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.kept import Taken
 from dfprivacy._measure.steps import Steps
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate
@@ -1039,13 +1041,16 @@ def condition_left_out():
 @contextmanager
 def paid_although_taken():
     """A measurement that is taken from the ledger is paid all the same."""
-    recalled = Steps._recalled
+    answers = Steps._answers
 
-    def paid(self, kept, part, asked):
-        self._budget.pay(asked.losses, [])
-        return recalled(self, kept, part, asked)
+    def paid(self, asked):
+        told = answers(self, asked)
+        for each in asked:
+            if isinstance(each.told, Taken) and each.told.record.reused:
+                self._budget.pay(each.losses, [])
+        return told
 
-    with mock.patch.object(Steps, "_recalled", paid):
+    with mock.patch.object(Steps, "_answers", paid):
         yield
 
 

@@ -13,8 +13,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.pricing import steps_of
-from dfprivacy._measure.query import Query
+from dfprivacy._measure.query import Query, steps_of
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.schema import Unit

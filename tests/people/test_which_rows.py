@@ -13,8 +13,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._call.replay import _of_which_rows
-from dfprivacy._measure.description import Origins, describe
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.kept import Origins, describe
 from dfprivacy._measure.query import Query
 from dfprivacy._table.conditions import condition
 from dfprivacy._table.declare import declared, read_schema
