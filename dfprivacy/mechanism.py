@@ -6,8 +6,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._called import MethodSignature, Names
-from dfprivacy._public import public_table
+from dfprivacy._called import MethodSignature, Names, public_table
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:

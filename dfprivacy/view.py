@@ -10,7 +10,7 @@ from dfprivacy._askable import MethodAccess, Price
 from dfprivacy._call.payment import Target, positive
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
-from dfprivacy._public import check_given
+from dfprivacy._called import check_given
 from dfprivacy._table.conditions import Satisfies, condition
 from dfprivacy._table.declare import declared
 from dfprivacy._table.per import read_aggregates

@@ -30,9 +30,9 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._call.requests import read_key, signed
+from dfprivacy._called import check_given
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._plugins.loader import registry
-from dfprivacy._public import check_given
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
 from dfprivacy.errors import DPError

@@ -20,8 +20,7 @@ import pytest
 
 from dfprivacy._ledger import remembered
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.measurements import Measurement, digest
-from dfprivacy._ledger.tables import SCHEMA_VERSION, tables
+from dfprivacy._ledger.tables import SCHEMA_VERSION, Measurement, digest, tables
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.payment import positive
-from dfprivacy._public import check_given
+from dfprivacy._called import check_given
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._json import plain_json
-from dfprivacy._ledger.measurements import digest
+from dfprivacy._ledger.tables import digest
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.filters import exact
 from dfprivacy.release import Release

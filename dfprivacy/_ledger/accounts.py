@@ -12,10 +12,12 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger.measurements import KeptMeasurement, Measurement, digest, read_steps, written
 from dfprivacy._ledger.names import name_key, who_asks
 from dfprivacy._ledger.remembered import newest
 from dfprivacy._ledger.tables import (
+    KeptMeasurement,
+    Measurement,
+    digest,
     now,
     read_accountant,
     read_fraction,
@@ -23,9 +25,11 @@ from dfprivacy._ledger.tables import (
     read_public,
     read_relation,
     read_spent,
+    read_steps,
     read_text,
     relation_of,
     tables,
+    written,
 )
 from dfprivacy._privacy.filters import Accountant, Accounting, Spent
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from dfprivacy import _forks as forks
 from dfprivacy.errors import LedgerError, MissingDependency
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL, Engine
 
 __all__ = [
     "ELSEWHERE",
     "LOCK_SECONDS",
     "MEMORY",
-    "begin",
     "connect",
     "copied",
     "engine_of",
@@ -30,7 +27,6 @@ __all__ = [
     "place",
     "readable",
     "sync",
-    "turn_of",
     "uri",
 ]
 
@@ -135,22 +131,6 @@ def _made_safe(connection: sqlite3.Connection, _: object) -> None:
     # With NORMAL the last charges could be lost when the power fails.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-
-
-def turn_of(engine: Engine) -> AbstractContextManager[None]:
-    return forks.turn() if engine.dialect.name == "sqlite" else nullcontext()
-
-
-def begin(connection: Connection, *, write: bool) -> None:
-    if connection.dialect.name == "sqlite":
-        if write:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-    elif connection.dialect.name == "postgresql":
-        # A server may be set not to wait for its disk, and to wait for locks without end.
-        connection.exec_driver_sql(
-            "SELECT set_config('synchronous_commit', 'on', true), "
-            f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
-        )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import os
 import secrets
 import sqlite3
 from collections import defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -26,23 +26,22 @@ from dfprivacy import _forks as forks
 from dfprivacy._ledger.accounts import Account, ChargeStandsError, filters, tried_again
 from dfprivacy._ledger.address import (
     ELSEWHERE,
+    LOCK_SECONDS,
     MEMORY,
-    begin,
     copied,
     engine_of,
     file_of,
     place,
     readable,
     sync,
-    turn_of,
 )
-from dfprivacy._ledger.measurements import digest
 from dfprivacy._ledger.names import LENGTH, checked_name, has_invisible, name_key
 from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
 from dfprivacy._ledger.tables import (
     KEY_BYTES,
     SCHEMA_VERSION,
     definitions,
+    digest,
     now,
     read_moment,
     read_text,
@@ -329,8 +328,17 @@ class Ledger:
             engine, process = self._usable(), os.getpid()
             # Before the transaction begins, for a server may show it what was committed until then.
             known = self._remembered() if write else []
-            with turn_of(engine), engine.connect() as connection:
-                begin(connection, write=write)
+            dialect = engine.dialect.name
+            with forks.turn() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
+                if dialect == "sqlite" and write:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                elif (
+                    dialect == "postgresql"
+                ):  # which may be set not to wait for its disk, and for locks without end
+                    connection.exec_driver_sql(
+                        "SELECT set_config('synchronous_commit', 'on', true), "
+                        f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
+                    )
                 self._refuse_loss(connection, known)
                 yield connection
                 if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
@@ -362,13 +370,14 @@ class Ledger:
 
         There are none of a table that an older ledger has not.
         """
-        of = () if self.schema == SCHEMA_VERSION else cast("list[Table]", query.get_final_froms())
-        if any(_SINCE.get(table.name, 1) > self.schema for table in of):
-            return []
+        if self.schema != SCHEMA_VERSION:
+            of = cast("list[Table]", query.get_final_froms())
+            if any(_SINCE.get(table.name, 1) > self.schema for table in of):
+                return []
         with self.transaction() as connection:
             rows = [row for each in several for row in connection.execute(query, each)]
         with self.decoding():
-            return [read(row) for row in rows]
+            return [*map(read, rows)]
 
     @contextmanager
     def decoding(self) -> Iterator[None]:

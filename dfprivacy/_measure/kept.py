@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._ledger.measurements import MOST, KeptMeasurement, Measurement, digest
+from dfprivacy._ledger.tables import MOST, KeptMeasurement, Measurement, digest
 from dfprivacy._measure.noisy import placed
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import samplers as noises
