@@ -258,15 +258,16 @@ class MethodSignature:
         ArgumentError
             If they do not match, or one is not what its annotation says.
         """
-        expressions = bool(args) and all(type(each).__module__.partition(".")[0] == "polars" for each in args)
-        if self.gathers and expressions:  # what is gathered by name: its own check says what to write instead
+        if (
+            self.gathers and args and all(map(_is_expression, args))
+        ):  # what is gathered by name: its own check says what to write instead
             args = [tuple(args)]
         try:
             bound = self._called.bind(*args, **kwargs)
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
-            if any(type(each).__module__.partition(".")[0] == "polars" for each in args):
+            if any(map(_is_expression, args)):
                 hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
             hint = self._by_name(args) or hint
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
@@ -407,6 +408,10 @@ class MethodSignature:
         if self.conclusion is None:
             return measured
         return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
+
+
+def _is_expression(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "polars"
 
 
 def _union(

@@ -102,7 +102,7 @@ class Question:
             target, given[other], arguments = together(target, mechanism, given, other)
         price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
-        words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [str(p) for p in price]
+        words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [*map(str, price)]
         return cls(target, mechanism, given, arguments, *price, words, fresh, by)
 
     @cached_property

@@ -161,7 +161,9 @@ class Table(Rows):
         """
         values: list[T] = []
         for part in self.parts or (self,):
-            frame = part._narrowed  # noqa: SLF001
+            frame, public = part.rows, [condition for condition in part.conditions if condition.public]
+            if public and isinstance(frame, EngineFrame):
+                frame = frame.keeping(kept_by(public))  # which may leave out rows that these do not select
             if frame.elsewhere:
                 values += part._elsewhere(frame, reads, use, portable, enough)  # noqa: SLF001
             else:
@@ -189,13 +191,6 @@ class Table(Rows):
         with self._counting(frame) as count:
             folded: list[T] = frame.fold(task.needed, task, count, portable=portable, enough=enough)
             return folded
-
-    @property
-    def _narrowed(self) -> Frame:
-        """The frame, which may leave out rows that public conditions do not select."""
-        frame = self.rows
-        public = [condition for condition in self.conditions if condition.public]
-        return frame.keeping(kept_by(public)) if public and isinstance(frame, EngineFrame) else frame
 
     @contextmanager
     def _counting(self, frame: Frame) -> Iterator[Callable[[int], None]]:

@@ -345,10 +345,13 @@ def _rows(table: Table, known: Origins) -> object:
     if any(condition.describe() is None for condition in table.conditions):
         raise _UndescribedError
     where = {known.once(each, lambda each=each: _plain(each, known)) for each in table.conditions}  # type: ignore[misc]
-    schema, names = table.schema, [f.name for f in fields(table.schema) if f.compare]
-    facts = {name: getattr(schema, name) for name in names if name not in {"names", "columns"}}
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
-    facts = {name: value for name, value in facts.items() if value is not None or name == "size"}
+    facts = {
+        f.name: value
+        for f in fields(table.schema)
+        if f.compare and f.name not in {"names", "columns"}
+        if (value := getattr(table.schema, f.name)) is not None or f.name == "size"
+    }
     chosen = [_plain(column, known) for column in table.known]
     return {"where": sorted(where), "table": _plain(facts, known), **({"chosen": chosen} if chosen else {})}
 

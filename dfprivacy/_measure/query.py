@@ -139,11 +139,6 @@ class Query:
             yield from () if self.features is None else _parts(self.features)
 
     @property
-    def numbers(self) -> frozenset[Column]:
-        """The columns whose numbers, limited to their bounds, its value follows from."""
-        return frozenset(column for part in self.parts for column in part.columns if column.bounds is not None)
-
-    @property
     def dimension(self) -> int:
         """Number of coordinates d of its value."""
         return math.prod(self.shape)

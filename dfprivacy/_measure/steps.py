@@ -350,8 +350,9 @@ class Paying:
     def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Record the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
         query = self._in_step.read(measurand, reveal)
-        self.numbers |= query.numbers
-        self.scaled |= any(isinstance(each, Moments | Outer) for each in query.parts)
+        for part in query.parts:
+            self.numbers |= {column for column in part.columns if column.bounds is not None}
+            self.scaled |= isinstance(part, Moments | Outer)
         return query
 
     def _perform(

@@ -44,23 +44,20 @@ class Task(Generic[T]):
     mark: tuple[Column, int] | None
     use: Callable[[Selected], T]
 
+    @property
+    def needed(self) -> list[Read]:
+        """Columns that are read, those of conditions included, but none that the mark stands for."""
+        marked = self.mark[0].name if self.mark else None
+        own = [read for read in self.reads if read.name != marked]
+        return [*dict.fromkeys([*own, *(read for condition in self.conditions for read in condition.reads)])]
+
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
         """Read the rows, counted, and use them."""
         return self.use(self._selected(rows, count))
 
-    @property
-    def needed(self) -> list[Read]:
-        """Columns that are read, those of conditions included."""
-        return [*self._own, *(read for condition in self.conditions for read in condition.reads)]
-
-    @property
-    def _own(self) -> list[Read]:
-        marked = self.mark[0].name if self.mark else None
-        return [read for read in self.reads if read.name != marked]
-
     def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
         """Rows in batches, with a mask of those that the view selects."""
-        for batch, mask in batches(rows, self._own, self.conditions):
+        for batch, mask in batches(rows, self.needed, self.conditions):
             count(batch.size)
             if self.mark:
                 batch.mark(*self.mark)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "coded", "names_people", "raw", "together", "written"]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
+_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), _TEXT, pa.binary_view()}
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
 _SPACE = "[" + BLANKS + "]*"
 _IS_NUMERAL = f"^{_SPACE}{NUMERAL}{_SPACE}$"
@@ -82,7 +83,7 @@ def names_people(column: Column) -> bool:
         kind = column.type
         while hasattr(kind, "value_type") and not types.is_nested(kind):
             kind = kind.value_type
-        return _is_text(kind) or types.is_integer(kind)
+        return kind in _TEXTS or types.is_integer(kind)
     return isinstance(column, list) or column.dtype.kind in "iu"
 
 
@@ -108,14 +109,9 @@ def _in_numpy(column: pa.Array) -> NDArray[Any]:
     return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
 
 
-def _there(column: pa.Array) -> NDArray[np.bool_]:
-    """Return which values are not null."""
-    there: NDArray[np.bool_] = _truth(column.is_valid())
-    return there
-
-
 def _truth(column: pa.Array) -> NDArray[np.bool_]:
-    return _in_numpy(column.cast(pa.uint8())).view(np.bool_)
+    truth: NDArray[np.bool_] = _in_numpy(column.cast(pa.uint8())).view(np.bool_)
+    return truth
 
 
 def _in_arrow(values: NDArray[Any]) -> pa.Array:
@@ -133,7 +129,7 @@ def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Valu
     if isinstance(column, list):
         return _of_objects(column, keys=keys)
     kind = column.type
-    if _is_text(kind):
+    if kind in _TEXTS:
         return None, _as_text(column)
     if types.is_date(kind) or types.is_timestamp(kind):
         since = _days(column)
@@ -157,7 +153,7 @@ def _days(column: pa.Array) -> NDArray[np.float64]:
 
 def _with_gaps(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
     """Return NaN where a column is null."""
-    return np.where(_there(column), numbers.astype(np.float64), np.nan) if column.null_count else numbers
+    return np.where(_truth(column.is_valid()), numbers.astype(np.float64), np.nan) if column.null_count else numbers
 
 
 def _of_objects(values: list[Any], *, keys: bool) -> _Values:
@@ -202,11 +198,6 @@ def _read(texts: pa.Array) -> list[str]:
 def _dates(since: NDArray[np.float64]) -> pa.Array:
     different, places = np.unique(since, return_inverse=True)
     return _written([date_text(day) for day in different.tolist()]).take(_in_arrow(places))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kinds = "string", "large_string", "string_view", "binary", "large_binary", "binary_view"
-    return any(getattr(types, f"is_{each}")(kind) for each in kinds)
 
 
 def _as_text(column: pa.Array) -> pa.Array:
@@ -254,7 +245,7 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
         known = codes_of(domain)
         values = [*known.texts]
         codes = _numbered(pc.index_in(texts, value_set=_written(values))).copy()
-        left = np.flatnonzero((codes < 0) & _there(texts))
+        left = np.flatnonzero((codes < 0) & _truth(texts.is_valid()))
         if len(left) and known.numbers:
             numbers = np.full(len(texts), np.nan) if numbers is None else numbers
             numbers[left] = _parsed(texts.take(_in_arrow(left)))
@@ -277,7 +268,7 @@ def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
         column = column.to_pylist()
     if isinstance(column, list):
         return _names_of(column)
-    if _is_text(column.type):
+    if column.type in _TEXTS:
         return _as_text(column)
     if not types.is_integer(column.type):
         return pa.nulls(len(column), _TEXT)

@@ -75,7 +75,7 @@ class EngineFrame(Frame):
 
     def needed(self, reads: Iterable[Read]) -> list[str]:
         """Name the columns that are read: to count rows, some column."""
-        return list(dict.fromkeys(read.name for read in reads)) or list(self.columns[:1])
+        return _names(reads) or list(self.columns[:1])
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """All rows of some columns as lists."""
@@ -115,6 +115,10 @@ def _fitting(keep: Keep, dtype: Any) -> Keep | None:
     return Keep(keep.column, keep.low, keep.high) if types.is_float32(dtype) or types.is_float64(dtype) else None
 
 
+def _names(reads: Iterable[Read]) -> list[str]:
+    return [*dict.fromkeys(read.name for read in reads)]
+
+
 @dataclass(frozen=True)
 class Part:
     """Some tables, one after the other, as batches of raw columns."""
@@ -125,7 +129,7 @@ class Part:
         """Rows in batches of at most `size`."""
         from dfprivacy._table.frames.columns import raw  # which imports Arrow
 
-        names = [*dict.fromkeys(read.name for read in reads)]
+        names = _names(reads)
         for table in self.tables:
             for rows, columns in _reader(table).batches(table, names, size):
                 yield rows, {read: raw(columns[read.name], read) for read in reads}
@@ -133,8 +137,10 @@ class Part:
 
 def _reader(table: object) -> Any:
     """Find what knows a table: Arrow's, or one of pandas or Polars."""
-    libraries = {kind.__module__.partition(".")[0] for kind in type(table).__mro__}
-    library = next((name for name in ("pandas", "polars") if name in libraries), "arrow")
+    library = "arrow"
+    for kind in type(table).__mro__:
+        if (found := kind.__module__.partition(".")[0]) in {"pandas", "polars"}:
+            library = found
     return importlib.import_module(f"{__package__}.{library}")
 
 
