@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.advice import PART, finder
+from dfprivacy._call.explanation import PART, finder
 from dfprivacy._call.implied import paid_before
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._call.advice import PART, finder
 from dfprivacy._call.bounds import asks_to_find, found_within, to_find, told_to_find, widened
+from dfprivacy._call.explanation import PART, finder
 from dfprivacy._call.payment import parse_delta, positive
 from dfprivacy._call.plan import read_question, written_question
 from dfprivacy._measure.curator import Curator, Planner

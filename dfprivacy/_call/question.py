@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dfprivacy import _words
-from dfprivacy._call.advice import narrowing
-from dfprivacy._call.explanation import Explanation
+from dfprivacy._call.explanation import Explanation, narrowing
 from dfprivacy._call.implied import implied_answer
 from dfprivacy._call.payment import CallPayer, Target, Unpaid, delta_of, epsilon_of, is_rest
 from dfprivacy._call.replay import note, written

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from dfprivacy._measure.noisy import clamped, moved
 from dfprivacy._measure.query import Decision, grid_for
-from dfprivacy._measure.steps import Paying
+from dfprivacy._measure.steps import Paying, clamped
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import BoundedRange, Pure
 from dfprivacy.errors import ArgumentError, PluginError
@@ -100,7 +100,7 @@ class Decisions(Paying):
         each: type[Pure] = Pure if flip else BoundedRange
 
         def draw(values: Integers) -> NDArray[np.intp]:
-            chosen = noises.sampler().noisy_top_k(moved(values), scale, top, flip=flip)
+            chosen = noises.sampler().noisy_top_k(_moved(values), scale, top, flip=flip)
             return np.array(chosen, dtype=np.intp)
 
         losses = [each(plan.epsilon / top)] * top
@@ -224,7 +224,7 @@ class Decisions(Paying):
 
         def draw() -> bool | float:
             sampler = noises.sampler()
-            values = moved(self._table.value(plan.query, plan.k, sampler.generator()))
+            values = _moved(self._table.value(plan.query, plan.k, sampler.generator()))
             if alpha is None:
                 return sampler.permutation_rank(values, scale) / count
             return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
@@ -250,3 +250,15 @@ class Decisions(Paying):
         epsilon, _ = self._share(share)
         grid = grid_for(self._table, query, math.inf, epsilon)
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
+
+
+def _moved(values: Integers) -> NDArray[np.int64]:
+    """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
+
+    With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
+    """
+    if isinstance(values, np.ndarray) and -SUM_MAX <= values.min(initial=0) <= values.max(initial=0) <= SUM_MAX:
+        return values
+    every = integers(values)
+    most = max(every) if max(map(abs, every), default=0) > SUM_MAX else 0
+    return clamped([value - most for value in every])

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._measure.noisy import (
-    discovered,
-    surveyed,
-)
 from dfprivacy._measure.steps import Paying
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Approximate, Laplace
 from dfprivacy._table.domain import domain_of
+from dfprivacy._table.keys import ordered
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.release import DiscoveredKeys, MeasurementRecord
+from dfprivacy.release import DiscoveredKeys, MeasurementRecord, SurveyedColumn
 from dfprivacy.schema import Column
+from dfprivacy.schema.values import released
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
-    from dfprivacy.release import SurveyedColumn
     from dfprivacy.schema import Category
 
 __all__ = ["Discovery"]
@@ -102,7 +99,7 @@ class Discovery(Paying):
         self._refuse_held()
         self._table.present()  # a copy without rows must not pay
         if self._table.agreed(several):
-            return discovered(self._table.keys(several), 1, None, single=single)
+            return _discovered(self._table.keys(several), 1, None, single=single)
         epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
@@ -120,7 +117,7 @@ class Discovery(Paying):
 
         nothing: dict[Key, int] = {}
         noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return discovered(noisy, threshold, record, single=single)
+        return _discovered(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain that enough rows hold."""
@@ -128,7 +125,7 @@ class Discovery(Paying):
         self._table.present()  # a copy without rows must not pay
         if self._table.agreed([column]):
             exactly = domain.keyed(domain.placed(self._table.keys([column], as_written=True)))
-            return discovered(exactly, 1, None, single=True, domain=domain.size)
+            return _discovered(exactly, 1, None, single=True, domain=domain.size)
         epsilon, _ = self._share(share)
         moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
         scale = calibrate.laplace_scale(moved, epsilon)
@@ -142,7 +139,7 @@ class Discovery(Paying):
 
         nothing: dict[int, int] = {}
         places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
+        return _discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -217,7 +214,7 @@ class Discovery(Paying):
 
         nothing: dict[Key, int] = {}
         noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return surveyed(noisy, len(plain), threshold, record)
+        return _surveyed(noisy, len(plain), threshold, record)
 
     def _refuse_held(self) -> None:
         """Refuse what is not declared of a sample that holds what is."""
@@ -239,4 +236,47 @@ def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Frac
         sensitivity=float(moved),
         epsilon=float(epsilon),
         delta=float(delta),
+    )
+
+
+def _discovered(
+    counts: dict[Key, int],
+    threshold: int,
+    noise: MeasurementRecord | None,
+    *,
+    single: bool,
+    domain: int | None = None,
+) -> DiscoveredKeys:
+    """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
+    ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
+    return DiscoveredKeys(
+        keys=tuple(released(key[0] if single else key) for key, _ in ranked),
+        counts=np.array([count for _, count in ranked], dtype=np.int64),
+        threshold=threshold,
+        scale=noise.scale if noise else 0.0,
+        noise=noise,
+        domain=domain,
+    )
+
+
+def _surveyed(
+    counts: dict[Key, int], columns: int, threshold: int, noise: MeasurementRecord
+) -> tuple[SurveyedColumn, ...]:
+    """Split by column, and sort values by their noisy counts."""
+    rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
+
+    def of(place: int, kind: str) -> dict[Any, float]:
+        return {released(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
+
+    return tuple(
+        SurveyedColumn(
+            numbers=of(place, "number"),
+            dates=of(place, "date"),
+            text=of(place, "text").get(0, 0.0),
+            nothing=of(place, "nothing").get(0, 0.0),
+            values=dict(sorted(of(place, "value").items(), key=lambda item: -item[1])),
+            threshold=threshold,
+            scale=noise.scale,
+        )
+        for place in range(columns)
     )

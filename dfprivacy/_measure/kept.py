@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._ledger.tables import MOST, KeptMeasurement, Measurement, digest
-from dfprivacy._measure.noisy import placed
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._table.conditions import IsIn
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.steps import Asked
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["Kept", "Origins", "Taken", "describe", "larger"]
+__all__ = ["Kept", "Origins", "Taken", "describe", "larger", "placed"]
 
 _FEW = 3  # conditions, of which any order is tried
 _LONG = 1024  # characters, beyond which a digest stands for a value
@@ -419,3 +418,10 @@ def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDAr
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
     return placed(hashlib.blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places)
+
+
+def placed(identity: str, places: NDArray[np.intp]) -> str:
+    """Return the id of some values of a measurement: after an @ are their places, if they are not the first."""
+    if np.array_equal(places, np.arange(places.size)):
+        return identity
+    return f"{identity}@{','.join(map(str, places.tolist()))}"

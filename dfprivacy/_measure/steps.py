@@ -20,14 +20,15 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from dfprivacy._measure.kept import Taken
-from dfprivacy._measure.noisy import clamped, shown
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
+from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Cube, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Moments, OneHot, Outer, RowFeatures
+from dfprivacy.features.base import integers
 from dfprivacy.features.composed import Apart
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Asked", "CallBudget", "Paying", "Steps"]
+__all__ = ["Asked", "CallBudget", "Paying", "Steps", "clamped", "shown"]
 
 T = TypeVar("T")
 _ALL, _NOTHING = Fraction(1), Fraction(0)
@@ -289,6 +290,22 @@ def _chooser(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
         return chosen
 
     return choose
+
+
+def clamped(values: Integers) -> NDArray[np.int64]:
+    """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
+    try:
+        fit = np.array(values, dtype=np.int64)
+    except OverflowError:
+        fit = np.array([max(-SUM_MAX, min(SUM_MAX, value)) for value in integers(values)], dtype=np.int64)
+    return np.clip(fit, -SUM_MAX, SUM_MAX)
+
+
+def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Return noisy sums in the units of what was summed, nan where they are hidden."""
+    values = np.ldexp(steps.astype(np.float64), -k)
+    values[steps == noises.HIDDEN] = np.nan
+    return values
 
 
 def _priced(loss: PrivacyLoss) -> Hashable:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._measure.kept import Taken
-from dfprivacy._measure.noisy import measurement, released
+from dfprivacy._measure.kept import Taken, placed
 from dfprivacy._measure.query import (
     FINE,
     L2,
@@ -25,21 +26,24 @@ from dfprivacy._measure.query import (
     sensitivity_of,
     steps_of,
 )
-from dfprivacy._measure.steps import Asked, Paying
+from dfprivacy._measure.steps import Asked, Paying, shown
 from dfprivacy._privacy import calibrate
-from dfprivacy._privacy.calibrate import exact_exponent
+from dfprivacy._privacy.calibrate import SUM_MAX, exact_exponent
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.batch import BATCH_ROWS
-from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.base import enforced
+from dfprivacy.release import NoisyValue
+from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfprivacy.release import NoisyValue, Reveal
-    from dfprivacy.statistics import Statistic
+    from numpy.typing import NDArray
+
+    from dfprivacy.release import MeasurementRecord, Reveal
 
 __all__ = ["Sums"]
 
@@ -239,7 +243,7 @@ class Sums(Paying):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
             steps = self._in_step.ask(Asked(table=self._table, query=query, k=k))
-            return measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+            return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
@@ -289,4 +293,55 @@ class Sums(Paying):
             )
         )
         self.measured.append(taken.record)
-        return released(query, taken.record, taken.steps, taken.id)
+        return _released(query, taken.record, taken.steps, taken.id)
+
+
+def _released(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
+    """Return the values of a measurement in their units."""
+    edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
+    if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
+        _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -record.grid))
+    return _measurement(query, shown(steps, record.grid), record, identity)
+
+
+def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
+    warnings.warn(
+        f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
+        "of its sensitivities from 0. Subtract a public number near it in value().",
+        PluginWarning,
+        stacklevel=2,
+    )
+
+
+def _measurement(
+    query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None, identity: str = ""
+) -> NoisyValue:
+    weights = np.asarray(query.of.weights, dtype=np.float64)
+    weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
+    scale = noise.scale if noise else 0.0
+    noisy = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise, id=identity)
+    return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
+
+
+def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
+    """Split a measurement into its parts, if it is of a stack, or of one by category."""
+    if not (stacked := features.stacked):
+        return noisy
+    parts, end = [], 0
+    for place, part in enumerate(stacked):
+        start, end = end, end + part.dimension
+        shape = (*noisy.values.shape[:-1], *part.shape)
+        values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
+        name = noisy.id and _id_of_part(noisy, place, start, end)
+        parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise, id=name), part))
+    return replace(noisy, parts=tuple(parts))
+
+
+def _id_of_part(noisy: NoisyValue, part: int, start: int, end: int) -> str:
+    """Return the id of a part, some columns of the values: in a part the places are counted within it."""
+    whole, _, written = noisy.id.partition("@")
+    if not written:
+        return f"{whole}.{part}"
+    places = np.array(written.split(","), dtype=np.intp).reshape(noisy.values.shape)[..., start:end]
+    row, column = np.divmod(places, noisy.values.shape[-1])
+    return placed(f"{whole}.{part}", (row * (end - start) + column - start).ravel())

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dfprivacy import Column
-from dfprivacy._measure.noisy import _taken_apart
+from dfprivacy._measure.sums import _taken_apart
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
 from dfprivacy.laws import NoiseLaw
