@@ -296,10 +296,7 @@ class Question:
         """Plan the measurements without reading private columns and without a charge."""
         self._check_rest()
         self.check()
-        return self._explained(self._tables)
-
-    def _explained(self, tables: Sequence[Table]) -> Explanation:
-        sample = self.target.table.sample
+        tables, sample = self._tables, self.target.table.sample
         kept = Kept(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):

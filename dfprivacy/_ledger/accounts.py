@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import operator
 import secrets
 import time
 from collections import Counter
@@ -50,6 +51,7 @@ __all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "JointAccount", "S
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_by_name = operator.attrgetter("name")  # in one order every transaction locks accounts: none waits in a circle
 TRIES = 10  # of a transaction that the server undoes for the sake of others
 UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
@@ -335,7 +337,7 @@ class Account:
             If the charge could not be committed; then nothing may be released.
         """
         with self.ledger.transaction(write=True) as connection:
-            for account in self._in_order(also):
+            for account in sorted([self, *also], key=_by_name):
                 number = account._pay(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind
         self.ledger.note(charge=number, call=call)
         return number
@@ -412,7 +414,7 @@ class Account:
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
         kept = [written(each) for each in measurements]
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
-            for account in self._in_order(also):  # a new row locks its account too
+            for account in sorted([self, *also], key=_by_name):  # a new row locks its account too
                 event = account._begin(connection, call, mechanism, self)  # noqa: SLF001 - of our kind
                 for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
                     if rows:
@@ -548,10 +550,6 @@ class Account:
             asks = {"analyst": asker.asker, "request": asker.request or None}
             connection.execute(table.insert(), {**event, **asks})
         return event
-
-    def _in_order(self, also: Sequence[Account]) -> list[Account]:
-        """Return the accounts in the one order in which every transaction locks them: none waits in a circle."""
-        return sorted([self, *also], key=lambda account: account.name)
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,16 @@ class Composed(RowFeatures):
 
     def _made_of(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
         """Set what follows from the others, from columns of its own, and from so many more coordinates."""
-        self.inner = tuple(inner)
-        self.reads = [*own, *(read for each in self.inner for read in each.reads)]
-        self.summands = sum(each.summands for each in self.inner) + more
-        self.support = sum(each.support for each in self.inner) + more
-        self.portable = all(each.portable for each in self.inner)
-        self.threaded = any(each.threaded for each in self.inner)
+        self.inner, reads = tuple(inner), [*own]
+        self.summands = self.support = more
+        self.portable = True
+        for each in self.inner:
+            reads += each.reads
+            self.summands += each.summands
+            self.support += each.support
+            self.portable &= each.portable
+            self.threaded |= each.threaded
+        self.reads = reads
 
     @property
     def unit(self) -> float | None:
@@ -253,7 +257,7 @@ class Given(Composed):
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
         """Return which rows of a batch have all the values."""
-        complete: NDArray[np.bool_] = ~reduce(operator.or_, [batch.missing(column) for column in self.given])
+        complete: NDArray[np.bool_] = ~reduce(operator.or_, map(batch.missing, self.given))
         return complete
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
