@@ -183,14 +183,14 @@ def hold(lock, held, done):
         done.wait(1)
 
 locks = [plugins._lock, _blas()._lock]
-locks += [lock for lock in [getattr(vars(question.Question)["text"], "lock", None)] if lock is not None]
+locks += [lock for lock in [getattr(vars(question.Question)["texts"], "lock", None)] if lock is not None]
 done = threading.Event()
 for lock in locks:
     held = threading.Event()
     threading.Thread(target=hold, args=(lock, held, done)).start()
     held.wait()
 if os.fork() == 0:
-    lock = getattr(vars(question.Question)["text"], "lock", None)
+    lock = getattr(vars(question.Question)["texts"], "lock", None)
     for each in [plugins._lock, _blas()._lock, *([lock] if lock else [])]:
         with each:
             pass

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._ledger import measurements
+from dfprivacy._ledger.tables import MOST
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.kept import Origins, describe, larger
 from dfprivacy._measure.query import Query
@@ -744,7 +744,7 @@ def test_what_is_too_large_is_not_kept(monkeypatch):
     asked = view()
     for popmean in (0, 1):
         assert asked.ttest("x", epsilon=0.5, popmean=popmean).privacy.epsilon == 0.5
-    assert measurements.MOST == 2**20
+    assert MOST == 2**20
 
 
 def test_statistics_are_kept_as_sums_are():

@@ -161,13 +161,17 @@ class Table(Rows):
         """
         values: list[T] = []
         for part in self.parts or (self,):
-            frame, public = part.rows, [condition for condition in part.conditions if condition.public]
+            frame: Any = part.rows
+            public = [condition for condition in part.conditions if condition.public]
             if public and isinstance(frame, EngineFrame):
                 frame = frame.keeping(kept_by(public))  # which may leave out rows that these do not select
-            if frame.elsewhere:
-                values += part._elsewhere(frame, reads, use, portable, enough)  # noqa: SLF001
-            else:
+            if not frame.elsewhere:
                 values.append(part._here(frame, reads, use))  # noqa: SLF001
+                continue
+            task = Task(tuple(reads), part.conditions, part.mark, use)
+            alike = portable and not any(isinstance(condition, Satisfies) for condition in part.conditions)
+            with part._counting(frame) as count:  # noqa: SLF001
+                values += frame.fold(task.needed, task, count, portable=alike, enough=enough)
         return values
 
     def _here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
@@ -176,21 +180,6 @@ class Table(Rows):
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), self._counting(frame) as count:
             return redact_errors(partial(task, frame, count))
-
-    def _elsewhere(
-        self,
-        frame: Any,
-        reads: Iterable[Read],
-        use: Callable[[Selected], T],
-        portable: bool,  # noqa: FBT001 - handed on
-        enough: Callable[[T], bool],
-    ) -> list[T]:
-        """Pass the rows to copies of `use`, where they are."""
-        task = Task(tuple(reads), self.conditions, self.mark, use)
-        portable &= not any(isinstance(condition, Satisfies) for condition in self.conditions)
-        with self._counting(frame) as count:
-            folded: list[T] = frame.fold(task.needed, task, count, portable=portable, enough=enough)
-            return folded
 
     @contextmanager
     def _counting(self, frame: Frame) -> Iterator[Callable[[int], None]]:

@@ -145,22 +145,19 @@ class Kept:
         """
         if not self._account.keeps_measurements or (dry and self._fresh):
             return
-        parts = {}
+        wanted = []
         for each in asked:
             if each.price is not None and each.losses:
                 each.text = describe(self._described(each.price.query), each.table, self._origins)
                 if each.text is not None and not self._fresh:
-                    parts[each] = self._parts(each.price, each.text, each.table)
-        if not parts:
+                    wanted.append((each, each.price, self._parts(each.price, each.text, each.table)))
+        if not wanted:
             return
-        keys = [digest(description) for several in parts.values() for description, *_ in several]
+        keys = [digest(description) for *_, parts in wanted for description, *_ in parts]
         known = self._account.measurements(keys, private=noises.sampler().private)
-        for each, several in parts.items():
-            if each.price is None:
-                raise TypeError
-            found = self._best(each.price, several, known)
-            if found is not None:
-                each.told = self._recalled(each.price, found, dry=dry)
+        for each, price, parts in wanted:
+            if (found := self._best(price, parts, known)) is not None:
+                each.told = self._recalled(price, found, dry=dry)
 
     def _described(self, query: Query) -> str | None:
         """Describe what all groups measure once."""

@@ -27,7 +27,7 @@ from dfprivacy._call import question
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import discovery
-from dfprivacy._measure import kept as description
+from dfprivacy._measure import kept as keeping
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.kept import Taken
 from dfprivacy._measure.steps import Steps
@@ -1013,7 +1013,7 @@ def kernel_at():
 @contextmanager
 def undescribed(kind, attributes):
     """Leave attributes of a class out of descriptions."""
-    with mock.patch.dict(description._WORKED_OUT, {kind: attributes}):
+    with mock.patch.dict(keeping._WORKED_OUT, {kind: attributes}):
         yield
 
 
@@ -1034,7 +1034,7 @@ def bound_left_out():
 @contextmanager
 def condition_left_out():
     """Measurements are known but for which rows they are of."""
-    with mock.patch.object(description, "_rows", return_value="{}"):
+    with mock.patch.object(keeping, "_rows", return_value="{}"):
         yield
 
 
