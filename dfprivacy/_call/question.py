@@ -189,12 +189,11 @@ class Question:
 
     def _paid(self) -> Release:
         self._check_rest()
-        table, price = self.target.table, None
+        table, price, terms = self.target.table, None, (self.mechanism.name, *self.spending)
         if table.sample is not None:  # which this question alone sees, and pays at once for all that it measures
             table = table.drawn()
             price = Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
         tables = table.groups(self.by) if self.by else [table]
-        terms = (self.mechanism.name, *self.spending)
         call = CallPayer(self.target.payer, *terms, fresh=self.fresh, price=price)
         try:
             if self.by and all(column.public for column in self.by):
