@@ -16,7 +16,7 @@ from unittest import mock
 
 import numpy as np
 
-from dfprivacy._call.target import Target
+from dfprivacy._call.payment import Target
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.conversions import on_sample
