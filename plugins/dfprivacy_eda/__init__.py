@@ -20,17 +20,15 @@ from dfprivacy_eda import (
     profile,
     quantiles,
     report,
-    rows,
 )
 from dfprivacy_eda.aggregate import Aggregates
 from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.correlation import Correlations, Covariances
-from dfprivacy_eda.describe import Description
+from dfprivacy_eda.describe import Description, each_once
 from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.quantiles import Quantiles
-from dfprivacy_eda.reading import each_once
 from dfprivacy_eda.report import Report
 from dfprivacy_eda.results import ColumnStatistic
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
@@ -62,7 +60,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     for of_column in (moments.mean, moments.var.checks(moments.var_asked), moments.std, moments.total):
         planned = of_column.plans(planning.of_moments(of_column.name))
         register(planned.reads(planning.known_statistic(of_column.name), *_TELL))
-    for of_rows in (rows.count, rows.missing):
+    for of_rows in (counts.count, counts.missing):
         told = planning.known_statistic(of_rows.name)
         register(of_rows.plans(planning.of_rows).reads(told, *_TELL, "value_counts", "crosstab"))
     register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
@@ -70,7 +68,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))
     register(counts.value_counts.checks(counts.value_counts_asked).plans(planning.of_counts))
     register(counts.crosstab.checks(counts.crosstab_asked).plans(planning.of_counts))
-    register(rows.nunique.checks(rows.nunique_asked).plans(planning.of_nunique))
+    register(counts.nunique.checks(counts.nunique_asked).plans(planning.of_nunique))
     register(correlation.corr.checks(correlation.columns_asked).plans(planning.of_products("correlation")))
     register(correlation.cov.checks(correlation.columns_asked).plans(planning.of_products("covariance")))
     register(aggregate.agg.checks(aggregate.agg_asked).plans(planning.of_agg))

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dfprivacy import ArgumentError, Curator, Probability, mechanism
+from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels, wrapped
 from dfprivacy.wording import between, limited
-from dfprivacy_eda import reading
-from dfprivacy_eda.joint import Measured, cell, measure, split
-from dfprivacy_eda.plots import LONG
-from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Entry, Statistics
-from dfprivacy_eda.sums import ROWS, Cell
-from dfprivacy_eda.wording import at_bound, covers_of, note, said, word
+from dfprivacy_eda.describe import Measured, cell, measure, share_of
+from dfprivacy_eda.results import LONG, Entry, Statistics, at_bound, covers_of, note, said, word
+from dfprivacy_eda.sums import ROWS, SD
 
-__all__ = ["Aggregates", "agg", "agg_asked"]
+if TYPE_CHECKING:
+    from dfprivacy_eda.sums import Cell
+
+__all__ = ["Aggregates", "Aggregation", "agg", "agg_asked", "read", "split"]
 
 _WHOSE = "Intervals are for this table: privacy noise only, no sampling error"
 _TOLD = 3  # numbers in a sentence
@@ -111,14 +113,211 @@ class Aggregates(Statistics):
         return (*self._limits(), *self.notes)
 
 
+OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
+OF_LABELS = ("count", "missing", "top", "freq")
+_INSTEAD = {  # what dataframes have, and nobody can be told
+    "min": 'It is one person\'s value. Ask for a quantile near the end, such as "1%".',
+    "max": 'It is one person\'s value. Ask for a quantile near the end, such as "99%".',
+    "first": "It is one person's value.",
+    "last": "It is one person's value.",
+    "nunique": "It has a measurement of its own: view.nunique(column).",
+    "n_unique": "It has a measurement of its own: view.nunique(column).",
+    "size": 'Rows with a value are "count".',
+    "len": 'Rows with a value are "count".',
+    "null_count": 'Rows without a value are "missing".',
+    "mode": 'The most frequent category is "top", and its rows "freq".',
+    "quantile": 'Write the share as in describe: "25%".',
+}
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One aggregation.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in the answer.
+    column : str
+        Of which column.
+    statistic : str
+        Which.
+    """
+
+    name: str
+    column: str
+    statistic: str
+
+
+def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
+    """Read what is asked for: statistics by column, or pairs of column and statistic by name.
+
+    Parameters
+    ----------
+    aggregations : mapping or None
+        ``{"age": "mean", "income": ["mean", "std"]}``.
+    named : mapping
+        ``{"oldest": ("age", "99%")}``; a name with a statistic, or a list of them, is that of a column.
+
+    Returns
+    -------
+    tuple of Aggregation
+        In the order asked.
+
+    Raises
+    ------
+    ArgumentError
+        If something is no aggregation, or two have one name.
+    """
+    if not isinstance(aggregations, Mapping | None):
+        raise ArgumentError(
+            f"agg() takes statistics by column, not a {type(aggregations).__name__}.",
+            'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
+        )
+    every = []
+    by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
+    for column, statistics in by_column:
+        several = statistics if isinstance(statistics, list | tuple) else [statistics]
+        every += [_checked(f"{column}_{each}", column, each) for each in several]
+    for name, pair in named.items():
+        if _of_column(pair):
+            continue
+        if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
+            given = repr(pair)[:100] if isinstance(pair, str | int | float | list | tuple) else type(pair).__name__
+            raise ArgumentError(f"{name}={given} is no aggregation.", f'For example {name}=("age", "mean").')
+        every.append(_checked(name, *pair))
+    if not every:
+        raise ArgumentError("agg() was asked for nothing.", 'For example agg({"age": ["mean", "std"]}).')
+    names = [each.name for each in every]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ArgumentError(
+            f"Two aggregations are called {twice[0]!r}.", "Name each in its own way: agg(name=(column, statistic))."
+        )
+    return tuple(every)
+
+
+def _of_column(given: object) -> bool:
+    """Return whether statistics of the column of that name are given, not a pair of column and statistic."""
+    several = given if isinstance(given, list) else [given]
+    return bool(several) and all(isinstance(each, str) and _statistic(each) for each in several)
+
+
+def _statistic(name: str) -> bool:
+    share = share_of(name)
+    return name in {*OF_NUMBERS, *OF_LABELS} or (share is not None and share <= 1)
+
+
+def _checked(name: str, column: object, statistic: object) -> Aggregation:
+    if not isinstance(column, str):
+        raise ArgumentError(f"{name}: a column is named by a string, not by a {type(column).__name__}.")
+    if isinstance(statistic, str):
+        if _statistic(statistic):
+            return Aggregation(name, column, statistic)
+        if statistic in _INSTEAD:
+            raise ArgumentError(f"No column is aggregated by {statistic!r}.", _INSTEAD[statistic])
+    written = getattr(statistic, "__name__", statistic) if callable(statistic) else statistic
+    near = difflib.get_close_matches(str(written)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise ArgumentError(
+        f"{written!r} is no aggregation of {column!r}."
+        if not callable(statistic)
+        else "A function is no aggregation.",
+        f'{hint}Of numbers: {", ".join(OF_NUMBERS)}, or a quantile such as "25%"; of categories: '
+        f"{', '.join(OF_LABELS)}.",
+    )
+
+
+def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -> dict[str, Column]:
+    """Find the columns that are asked for, and check that each can be aggregated so.
+
+    Parameters
+    ----------
+    aggregations : sequence of Aggregation
+        The aggregations.
+    columns : sequence of Column
+        All columns that have bounds or categories.
+
+    Returns
+    -------
+    dict of str to Column
+        Those asked for, in order.
+
+    Raises
+    ------
+    ArgumentError
+        If a column is not among them, or has no such statistic.
+    """
+    known = {column.name: column for column in columns}
+    for each in aggregations:
+        column = known.get(each.column)
+        if column is None:
+            near = difflib.get_close_matches(each.column, known, n=1)
+            raise ArgumentError(
+                f"There is no column {each.column!r} with bounds or categories.",
+                (f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.")
+                + f" Bounds of numbers that nobody knows: view.find_bounds({each.column!r}, epsilon=...).",
+            )
+        allowed = OF_LABELS if column.bounds is None else OF_NUMBERS
+        if each.statistic not in allowed and not (
+            share_of(each.statistic) is not None and column.bounds is not None
+        ):
+            kind = "categories" if column.bounds is None else "numbers"
+            raise ArgumentError(
+                f"{each.column!r} is a column of {kind}, which has no {each.statistic!r}.",
+                f"It has {', '.join(allowed)}.",
+            )
+    return {each.column: known[each.column] for each in aggregations}
+
+
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
 _NONE_LOST = (0.0, 0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 _WIDE = 1 / 2
 
 
+_RANKS = (
+    26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
+)
+_SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
+_PARTS = 10**6
+
+
+def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
+    """Split the budget so that the expected errors are equal, from public numbers.
+
+    Parameters
+    ----------
+    summed : int
+        Coordinates with noise of the cube.
+    ranked : int
+        Trees of counts.
+    labels : sequence of Column
+        Columns whose categories are counted.
+    moments : bool
+        Whether the coordinates are of values, and not of rows alone.
+
+    Returns
+    -------
+    dict of str to Fraction
+        The parts of sums, quantiles and categories, 1 together, in this order.
+    """
+    most = max((len(column.categories or ()) for column in labels), default=0)
+    errors = {  # times the rows and epsilon, where rows change; where they come and go, half of each
+        "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (SD if moments else 1) * (summed > 0),
+        "quantiles": _SLOPE * _RANKS * ranked,
+        "categories": 2 * math.sqrt(2) * most * len(labels),
+    }
+    total = sum(errors.values()) or 1.0
+    parts = {name: Fraction(round(_PARTS * error / total), _PARTS) for name, error in errors.items() if error}
+    if parts:  # the last has what rounding leaves
+        *_, last = parts
+        parts[last] = 1 - sum((part for name, part in parts.items() if name != last), Fraction(0))
+    return parts
+
+
 def agg_asked(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
     """Check what is asked for before anything is paid."""
-    reading.read(aggregations, named)
+    read(aggregations, named)
 
 
 @mechanism()
@@ -188,15 +387,15 @@ def agg(
     >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
     30
     """
-    wanted = reading.read(aggregations, named)
-    columns = reading.columns_of(wanted, curator.columns)
+    wanted = read(aggregations, named)
+    columns = columns_of(wanted, curator.columns)
     about = {name: [each for each in wanted if each.column == name] for name in columns}
     degrees = {
         name: max(_DEGREE.get(each.statistic, 0) for each in about[name])
         for name, column in columns.items()
         if column.bounds is not None
     }
-    ranked = [name for name in degrees if any(each.share is not None for each in about[name])]
+    ranked = [name for name in degrees if any(share_of(each.statistic) is not None for each in about[name])]
     gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
     counted = [name for name in degrees if name not in ranked and gaps[name]]
     labels = [column for name, column in columns.items() if name not in degrees]
@@ -216,7 +415,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> Aggregates:
     """Compute each with its standard error and interval."""
-    wanted = reading.read(aggregations, named)
+    wanted = read(aggregations, named)
     cells = [_cell(each, measured, confidence) for each in wanted]
     moved = [
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
@@ -241,7 +440,7 @@ def _(
 
 
 def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
-    found = cell(measured, one, confidence)
+    found = cell(measured, one.column, one.statistic, confidence)
     return _NONE_LOST if one.statistic == "missing" and found[0] is None else found
 
 

@@ -13,7 +13,7 @@ from dfprivacy import ArgumentError, Column, Curator, Release, features, mechani
 from dfprivacy.plotting import axes
 from dfprivacy.schema import FoundPair
 from dfprivacy.wording import number, with_unit
-from dfprivacy_eda.plots import SURE, legend
+from dfprivacy_eda.results import SURE, legend
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

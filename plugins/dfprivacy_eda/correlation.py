@@ -19,11 +19,9 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, wrapped
 from dfprivacy.wording import limited, number, sure, with_error
-from dfprivacy_eda.plots import LONG, squares
-from dfprivacy_eda.reading import each_once
-from dfprivacy_eda.results import Framed
+from dfprivacy_eda.describe import each_once
+from dfprivacy_eda.results import LONG, Framed, left_out, squares
 from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
-from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

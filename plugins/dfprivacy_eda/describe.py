@@ -1,28 +1,52 @@
-"""A whole table at a glance: counts, moments and quartiles of numbers, the most frequent of categories."""
+"""A whole table at a glance, and how several columns are measured in one release.
+
+Sums have noise of the cube, trees of counts and counts of categories discrete Laplace noise; they share the budget.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
+import numpy as np
+from scipy.special import ndtri
+
+from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.estimates import measure_beyond
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.wording import limited
-from dfprivacy_eda.joint import Measured, cell, measure
-from dfprivacy_eda.plots import interval_of
-from dfprivacy_eda.reading import Aggregation
-from dfprivacy_eda.results import Entry, Framed, Statistics
-from dfprivacy_eda.sums import ROWS
-from dfprivacy_eda.wording import at_bound, covers_of, note, said
+from dfprivacy_eda.counts import Cells
+from dfprivacy_eda.results import Entry, Framed, Statistics, at_bound, covers_of, interval_of, note, said
+from dfprivacy_eda.sums import ROWS, STATISTICS, Sums, project, within
+from dfprivacy_eda.tree import AdaptiveReveal, CountTree, layout, rows_epsilon
 
-__all__ = ["Description", "describe", "described", "measured_of", "split"]
+if TYPE_CHECKING:
+    from dfprivacy.release import NoisyValue
+    from dfprivacy_eda.sums import Cell
+
+__all__ = [
+    "Description",
+    "Measured",
+    "Summed",
+    "cell",
+    "describe",
+    "described",
+    "each_once",
+    "measure",
+    "measured_of",
+    "of_labels",
+    "share_of",
+    "split",
+]
 
 Focus = Literal["moments", "quartiles", "categories"]
 _PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
@@ -31,6 +55,9 @@ _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
 _LABELS = ("top", "freq")
+_NONE = NoiseLaw(0.0)
+_NOTHING = (None, None, None, None, None)
+_BEYOND = Fraction(1, 16)  # of the part of sums, for the rows beyond bounds
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -146,6 +173,267 @@ class Description(Statistics, Framed):
         return panels(ax, [self._panel(shown, of, f"{self._called(name)} ({words})") for name, of in columns])
 
 
+@dataclass(frozen=True)
+class Summed:
+    """Sums of several columns in one vector, with noise of the cube.
+
+    Attributes
+    ----------
+    rows : float
+        The number of all rows.
+    law : NoiseLaw
+        Of the noise in each sum.
+    parts : mapping of str to NoisyValue
+        What was summed of each column: values, and last the rows without one, if they were counted.
+    counted : str
+        The id of the number of all rows; None where that is public.
+    beyond : mapping of str to NoisyValue
+        The rows beyond the bounds of each column whose values were summed.
+    """
+
+    rows: float
+    law: NoiseLaw = _NONE
+    parts: Mapping[str, NoisyValue] = field(default_factory=dict)
+    counted: str | None = None
+    beyond: Mapping[str, NoisyValue] = field(default_factory=dict)
+
+    @classmethod
+    def measured(
+        cls,
+        curator: Curator,
+        columns: Mapping[str, Column],
+        degrees: Mapping[str, int],
+        gaps: Mapping[str, tuple[Column, ...]],
+        told: Collection[str],
+        share: Fraction,
+    ) -> Summed:
+        """Measure y of a degree of 1, and 2y²-1 as well of 2, with the number of rows where that is private.
+
+        Where rows change, one without a value counts twice: it is then as far from others as these from each other.
+        Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
+        """
+        n, beyond = curator.size, {}
+        if limited := {name: column for name, column in columns.items() if degrees[name]}:
+            counted = measure_beyond(curator, tuple(limited.values()), share=share * _BEYOND)
+            beyond = dict(zip(limited, counted, strict=True))
+            share *= 1 - _BEYOND
+        every: dict[str, features.RowFeatures] = {}
+        for name, column in columns.items():
+            if degrees[name]:
+                of = features.Moments(column, degree=degrees[name], centred=degrees[name] > 1)
+                tally = (0.0, 1.0 if n is None else 2.0) if name in told else None
+                every[name] = features.Given(*gaps[name], of=of, tally=tally) if gaps[name] else of
+            elif name in told:
+                every[name] = features.Given(*gaps[name])
+        all_rows = [features.Count()] if n is None else []
+        noisy = curator.sum(features.Stack(*every.values(), *all_rows), noise="cube", share=share)
+        parts = dict(zip(every, noisy.parts, strict=False))
+        if n is None:
+            return cls(float(noisy.values[-1]), noisy.law, parts, noisy.parts[-1].id, beyond)
+        return cls(float(n), noisy.law, parts, None, beyond)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise in the number of all rows, 0 where it is public."""
+        return 0.0 if self.counted is None else self.law.variance
+
+    def of(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
+        """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
+
+        The sum of y² is half of that of 2y²-1 and of the rows with a value.
+        """
+        law = replace(self.law, step=0.0)
+        none = replace(law, scale=0.0)
+        sums, laws, ids = [self.rows, 0.0, 0.0, 0.0], [none] * 4, [("", 0)] * 4
+        if self.variance:
+            laws[0], ids[0] = law, (self.counted or "", 0)
+        part = self.parts.get(column.name)
+        values = [] if part is None else part.values.tolist()
+        told = len(values) > degree
+        for place, (at, value) in enumerate(zip([*range(1, 1 + degree), 3], values, strict=False)):
+            sums[at], laws[at], ids[at] = value, law, (part.id if part else "", place)
+        map_ = np.array([[1, 0, 0, -1], [0, 1, 0, 0], [1 / 2, 0, 1 / 2, -1 / 2], [0, 0, 0, 1]])
+        if told and degree:
+            map_[:, 3] /= 2.0 if self.counted is None else 1.0
+        elif told:  # those with a value were counted
+            map_[[0, 3]] = [0, 0, 0, 1], [1, 0, 0, -1]
+        elif tree is not None and (gone := tree.missing[0]) is not None:
+            scale = (tree.missing[1] or 0.0) / math.sqrt(2)
+            sums[3], laws[3], ids[3] = gone, NoiseLaw(scale), (f"{tree.missing}", 0)
+            told = True
+        found = Sums(column, np.array(sums), tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
+        return found.limited(self.beyond[column.name]) if column.name in self.beyond else found
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measurements of each column, and how the budget was split."""
+
+    columns: dict[str, Column]
+    sums: dict[str, Sums]
+    trees: dict[str, CountTree]
+    cells: dict[str, Cells]
+    shares: dict[str, float]
+    size: int | None
+
+    def about(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the names, bounds and noisy sums of some columns, and how the budget was split, for a release."""
+        sums = [self.sums.get(name) for name in columns]
+        return {
+            "columns": tuple(columns),
+            "bounds": tuple(None if each is None else each.column.bounds for each in sums),
+            "released": tuple(None if each is None else each.released for each in sums),
+            "clipped": tuple(each.clipped.shares[0] if each and each.clipped else None for each in sums),
+            "shares": self.shares,
+        }
+
+
+def measure(
+    curator: Curator,
+    columns: Mapping[str, Column],
+    degrees: Mapping[str, int],
+    shares: Mapping[str, Fraction],
+    nan_policy: NanPolicy,
+    *,
+    ranked: Sequence[str],
+    counted: Sequence[str] = (),
+    told: Collection[str] = (),
+    asked: Sequence[tuple[float, ...]] | None = None,
+) -> Measured:
+    """Measure sums of numbers, trees of their counts, and counts of categories, each with its share of the budget.
+
+    Parameters
+    ----------
+    curator : Curator
+        What measures.
+    columns : mapping of str to Column
+        The columns.
+    degrees : mapping of str to int
+        Up to which power the values of each column of numbers are summed.
+    shares : mapping of str to Fraction
+        The parts of the budget of sums or moments, of quantiles or quartiles, and of categories.
+    nan_policy : str
+        As the methods have it.
+    ranked, counted : sequence of str
+        The columns of numbers with a tree of counts, and those whose missing values are counted beside the sums.
+    told : collection of str
+        The columns of categories of which rows in none are counted.
+    asked : sequence of tuple of float, optional
+        The quantiles that are asked of each tree, whose other nodes are not shown; default: all are.
+
+    Returns
+    -------
+    Measured
+        All of it.
+    """
+    gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
+    numbers = {name: columns[name] for name in degrees}
+    labels = [column for name, column in columns.items() if name not in degrees]
+    of_sums, of_trees, of_counts = (
+        next((shares[name] for name in names if name in shares), None)
+        for names in (("sums", "moments"), ("quantiles", "quartiles"), ("categories",))
+    )
+    complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
+    lost = tuple(bool(gaps[name]) for name in ranked)
+    plans = [
+        layout(numbers[name], None, rows_epsilon(curator, (of_trees or Fraction(0)) / len(ranked)))
+        for name in ranked
+    ]
+    each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
+    nodes = [plan.features(numbers[name], missing=gone, root=False) for name, plan, gone in each]
+    shown = None if asked is None else AdaptiveReveal(tuple(plan.sizes for plan in plans), lost, tuple(asked))
+    moments, trees = Summed(float(curator.size or 0)), dict[str, CountTree]()
+    if of_sums is not None:
+        moments = Summed.measured(curator, numbers, degrees, gaps, counted, of_sums)
+    if of_trees is not None:
+        rows = moments.rows, moments.variance
+        parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
+        for name, plan, part, gone in zip(ranked, plans, parts, lost, strict=True):
+            trees[name] = CountTree.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
+    return Measured(
+        columns=dict(columns),
+        sums={
+            name: moments.of(column, degrees[name], trees.get(name), complete=complete[name])
+            for name, column in numbers.items()
+        },
+        trees=trees,
+        cells={} if of_counts is None else _counted(curator, labels, told, of_counts),
+        shares={name: float(share) for name, share in shares.items()},
+        size=curator.size,
+    )
+
+
+def _counted(curator: Curator, labels: list[Column], told: Collection[str], share: Fraction) -> dict[str, Cells]:
+    """Count the rows in each category, and of some columns those in none, in a cell of their own."""
+    every: list[features.RowFeatures] = [
+        features.Given(column, of=features.OneHot(column), tally=(0, 1))
+        if column.name in told
+        else features.OneHot(column)
+        for column in labels
+    ]
+    counted = {}
+    parts = curator.sum(features.Stack(*every), share=share, grid="unit").parts
+    for column, part in zip(labels, parts, strict=True):
+        counted[column.name] = Cells.of(part, curator.size, (column,))
+        if column.name in told:
+            *_, gone = part.values.tolist()
+            lost = gone, counted[column.name].law.standard_deviation
+            counted[column.name] = replace(counted[column.name], raw=part.values[:-1], missing=lost)
+    return counted
+
+
+def share_of(statistic: str) -> float | None:
+    """Return the share of rows at or below a statistic, if it is a quantile."""
+    if statistic == "median":
+        return 0.5
+    written = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)%", statistic)
+    return None if written is None else float(written[1]) / 100
+
+
+def of_labels(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
+    """Return the number of rows in a category and in none, the most frequent category and its rows."""
+    reach, error = measured.law.reach(confidence), measured.law.standard_deviation
+    known, all_rows = column.categories or (), math.inf if measured.size is None else float(measured.size)
+    z, spread, rows = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known)), float(measured.raw.sum())
+    if column.other and measured.size is not None:
+        rows, spread = all_rows, 0.0
+    cells = {"count": within(rows, spread, rows - z * spread, rows + z * spread, all_rows)}
+    gone, gone_error = measured.missing
+    if gone is not None and gone_error is not None:
+        cells["missing"] = within(gone, gone_error, gone - z * gone_error, gone + z * gone_error, all_rows)
+    top = int(np.argmax(measured.raw))
+    cells["top"] = (known[top], None, None, None, known[top])
+    raw = float(measured.raw[top])
+    shown = float(project(measured.raw, min(max(rows, 0.0), all_rows))[top])  # no more than all in some category
+    cells["freq"] = (shown, error, max(min(raw - reach, shown), 0.0), max(raw, shown) + reach, raw)
+    return cells
+
+
+def cell(measured: Measured, name: str, statistic: str, confidence: float) -> Cell:
+    """Return a statistic of a column, its standard error and interval, and what was released.
+
+    A number of rows is brought between none and all. It is None where the column has none of that name.
+    """
+    column = measured.columns[name]
+    if name in measured.cells:
+        return of_labels(measured.cells[name], column, confidence).get(statistic, _NOTHING)
+    if (share := share_of(statistic)) is not None:
+        tree, z = measured.trees[name].tree, float(ndtri((1 + confidence) / 2))
+        every = [tree.quantiles([share])[0], *(end[0] for end in tree.intervals([share], z))]
+        value, low, high = np.clip(every, column.low, column.high).tolist()
+        return value, (high - low) / (2 * z), low, high, value
+    sums = measured.sums[name]
+    known = statistic in STATISTICS and (sums.counted or statistic != "missing")
+    return sums.cell(statistic, confidence) if known else _NOTHING
+
+
+def each_once(columns: Sequence[Column] | None, **_: object) -> None:
+    """Check that columns are named, each once, before anything is paid; None names all."""
+    names = None if columns is None else [column.name for column in columns]
+    if names is not None and (not names or len(set(names)) < len(names)):
+        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
+
+
 @mechanism(columns={"columns": "columns"})
 def describe(
     curator: Curator,
@@ -257,8 +545,8 @@ def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bo
 def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     """Compute every cell with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
-    asked = [Aggregation(name, column, name) for column in measured.columns for name in names]
-    found = zip(*(cell(measured, one, confidence) for one in asked), strict=True)
+    asked = [(column, name) for column in measured.columns for name in names]
+    found = zip(*(cell(measured, *one, confidence) for one in asked), strict=True)
     values, errors, lows, highs, raw = (tuple(zip(*[iter(each)] * len(names), strict=True)) for each in found)
     return Description(
         statistics=names,

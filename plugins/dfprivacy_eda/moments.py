@@ -11,15 +11,18 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.inference.clipped import WEIGHT
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.moments import laws_of
 from dfprivacy.statistics import OfSums
 from dfprivacy_eda.results import ColumnStatistic, concluded, statistic_notes
-from dfprivacy_eda.sums import Sums, ids_of, moments
+from dfprivacy_eda.sums import Sums, ids_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy.arguments import NanPolicy
     from dfprivacy.release import NoisyValue
+    from dfprivacy_eda.sums import Drawn
 
 __all__ = ["Centred", "Spread", "Total", "mean", "std", "total", "var", "var_asked"]
 
@@ -122,6 +125,41 @@ class Total(OfSums):
         return self.moved if relation == "replace_one" else 1.0
 
 
+def _moments(
+    curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
+) -> Sums:
+    """Measure the number of rows with a value, and the sums of y and, of degree 2, of y², in one vector.
+
+    With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
+    y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
+    docs/explanation/exploration.md has the sensitivities. Rows beyond the bounds are in the same vector, and have
+    about a sixteenth of the call's budget beside the `share` of the others.
+    """
+    n, gaps = curator.size, curator.gaps([column], nan_policy)
+    counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
+    weight = 1.0 if degree == 1 else 0.5 if n is not None else 1.5
+    beyond = WEIGHT if share is None else 2.0 ** round(math.log2(WEIGHT / share))
+    of: features.RowFeatures = features.Moments(column, degree=degree, count=n is None)
+    if gaps:
+        of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
+    of = features.Stack(of, features.Beyond(column, weight=beyond))
+    measured, clipped = curator.sum(of, share=None if share is None else share * (1 + Fraction(beyond))).parts
+    sums = np.zeros((4, len(measured.values)))
+    if n is None:
+        sums[:3, : degree + 1] = [[1, 1], [1, -1], [0, 0]] if degree == 1 else [[0, 1, 1], [1, 0, 0], [0, 0, 1]]
+    else:
+        sums[1 : 1 + degree, :degree] = np.eye(degree)
+    if counted:
+        sums[3, -1] = 1 / weight
+        sums[0] -= 0 if n is None else sums[3]
+    start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
+    complete = not (gaps or column.filled or nan_policy == "fill")
+    found = Sums(
+        column, measured.values, tuple(laws_of(measured)), sums, start, counted or complete, ids_of(measured)
+    )
+    return found.limited(clipped)
+
+
 def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
     """Measure the mean alone, or for `alone` False what the variance needs as well.
 
@@ -132,9 +170,9 @@ def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: boo
     """
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if not (alone and gaps and rows >= _MANY_FOR_MEAN):
-        return moments(curator, column, nan_policy, degree=1 if alone else 2)
+        return _moments(curator, column, nan_policy, degree=1 if alone else 2)
     share = _part(rows**0.4 / 2)
-    guess = moments(curator, column, nan_policy, degree=1, share=share)
+    guess = _moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     t = float(guess.estimate.y[0])
@@ -153,14 +191,13 @@ def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     """
     n, gaps, many = curator.size, curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if n is None or (gaps and many < _MANY):
-        return moments(curator, column, nan_policy)
+        return _moments(curator, column, nan_policy)
     if many < _MANY:
-        start, counted = np.array([n, 0.0, 0, 0]), not (column.filled or nan_policy == "fill")
-        blank = Sums(column, np.empty(0), (), np.zeros((4, 0)), start, counted)
+        blank = _blank(column, n, counted=not (column.filled or nan_policy == "fill"))
         blank = blank.limited(curator.sum(features.Beyond(column), share=_BEYOND))
         return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
     share = _GUESS if gaps else _part(math.sqrt(many))
-    guess = moments(curator, column, nan_policy, share=share)
+    guess = _moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
@@ -179,6 +216,11 @@ def _rows_epsilon(curator: Curator) -> float:
     """Return public rows times epsilon, the same for all groups of a table; 0 where rows are private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
+
+
+def _blank(column: Column, rows: float, *, counted: bool) -> Sums:
+    """Return sums of which nothing but the number of rows is known."""
+    return Sums(column, np.empty(0), (), np.zeros((4, 0)), np.array([rows, 0.0, 0, 0]), counted)
 
 
 def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
@@ -263,7 +305,12 @@ def _(
         return release
     if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
-    ends = low, high = tuple(map(float, measured.population.interval(confidence)))
+
+    def of_population(drawn: Drawn) -> tuple[Any, Any, Any]:
+        rows = np.maximum(drawn.count, 2)
+        return drawn.mean, drawn.var / rows, rows - 1
+
+    ends = low, high = tuple(map(float, infer(measured, of_population).interval(confidence)))
     notes = statistic_notes("mean", measured, ends)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
@@ -446,11 +493,11 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     counted = [features.Given(column)] if size is None else []
     beyond = curator.sum(features.Stack(features.Beyond(column), *counted), share=_BEYOND).parts
     noisy = curator.measure(statistic)
-    unit, n = statistic.most / column.half, float(size or 0)  # as the sum of y, and that of the middles
-    law, map_ = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0), np.array([[0.0], [1], [0], [0]])
-    start = np.array([n, -n * column.mid / column.half, 0.0, 0.0])
-    found = Sums(column, noisy.values * unit, (law,), map_, start, counted=False, ids=ids_of(noisy))
-    return found.limited(beyond[0], n if size is not None else float(beyond[-1].values[0]))
+    n, of = float(size or 0), None if size is not None else float(beyond[-1].values[0])
+    unit = statistic.most / column.half  # as the sum of y, and that of the middles
+    found = _joined(_blank(column, n, counted=False).limited(beyond[0], of), noisy, unit, 1)
+    found.start[1] = -n * column.mid / column.half
+    return found
 
 
 @total.concludes

@@ -16,12 +16,11 @@ from dfprivacy import Column
 from dfprivacy.estimates import Estimate
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_eda import reading
+from dfprivacy_eda.aggregate import read
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
-from dfprivacy_eda.joint import of_labels
+from dfprivacy_eda.describe import of_labels, share_of
 from dfprivacy_eda.quantiles import Chosen
-from dfprivacy_eda.reading import Aggregation
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from dfprivacy import Curator, Release
     from dfprivacy_eda.correlation import Products
     from dfprivacy_eda.counts import Cells
-    from dfprivacy_eda.joint import Measured
+    from dfprivacy_eda.describe import Measured
 
     Array = NDArray[np.float64]
 
@@ -295,7 +294,7 @@ def _described(curator: Curator, measured: Measured) -> Findings:
             each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], CountTree) else each for each in of
         }
         alike = {shape[column]: column for column in of}.values()
-        errors = [_aggregated(curator, measured, Aggregation(name, column, name)) for column in alike]
+        errors = [_aggregated(curator, measured, column, name) for column in alike]
         if errors:
             findings[_given(curator, what)] = max(relative for _, relative in errors)
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
@@ -315,29 +314,32 @@ def _correlated(curator: Curator, products: Products, name: str) -> Findings:
 
 def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
     """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
-    each = [(one, *_aggregated(curator, curator.planned, one)) for one in reading.read(aggregations, named)]
+    each = [
+        (one, *_aggregated(curator, curator.planned, one.column, one.statistic))
+        for one in read(aggregations, named)
+    ]
     errors = {f"expected standard error of {one.name}": error for one, error, _ in each if error}
     given = _given(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
     assumed = {"assumed": given} if errors else {}
     return {**errors, **assumed, RELATIVE: max((relative for *_, relative in each), default=0.0)}
 
 
-def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple[float, float]:
-    """Return the standard error of one aggregation, and the relative one."""
-    n, column = rows_of(curator), measured.columns[one.column]
-    if one.share is not None:
-        error, _ = _off(measured.trees[one.column], column, [one.share], n)
+def _aggregated(curator: Curator, measured: Measured, name: str, statistic: str) -> tuple[float, float]:
+    """Return the standard error of a statistic of a column, and the relative one."""
+    n, column = rows_of(curator), measured.columns[name]
+    if (share := share_of(statistic)) is not None:
+        error, _ = _off(measured.trees[name], column, [share], n)
         return error, error / (SD * column.half)
-    if one.column not in measured.cells:
-        error, relative = _expected(measured.sums[one.column], one.statistic, n)
+    if name not in measured.cells:
+        error, relative = _expected(measured.sums[name], statistic, n)
     else:
-        cells, known = measured.cells[one.column], len(column.categories or ())
-        if one.statistic in {"top", "freq"}:
+        cells, known = measured.cells[name], len(column.categories or ())
+        if statistic in {"top", "freq"}:
             error = _largest(column, cells, n / known)
-            return error * (one.statistic == "freq"), error * known / n
-        summed = one.statistic == "count" or curator.size is not None  # what is in no category is what is left
+            return error * (statistic == "freq"), error * known / n
+        summed = statistic == "count" or curator.size is not None  # what is in no category is what is left
         error = cells.law.standard_deviation * (math.sqrt(known) if summed else 1)
-    if one.statistic not in ROWS:
+    if statistic not in ROWS:
         return error, relative
     error = _rms(np.clip(error * _NORMAL, -0.1 * n, 0.9 * n))  # of a tenth that is missing
     return error, error / n
@@ -346,7 +348,7 @@ def _aggregated(curator: Curator, measured: Measured, one: Aggregation) -> tuple
 def _largest(column: Column, cells: Cells, rows: float) -> float:
     """Return the standard error of the largest count, of categories with equally many rows."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
-    every = [of_labels(column, replace(cells, raw=rows + each), 0.95)["freq"][0] for each in noise]
+    every = [of_labels(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
     return _rms(np.array(every) - rows)
 
 

@@ -19,8 +19,7 @@ from dfprivacy.plotting import axes, ink
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
 from dfprivacy.wording import between, beyond, number, sure, whose, with_unit
-from dfprivacy_eda.plots import BAR, SURE, interval_of, legend
-from dfprivacy_eda.results import ColumnStatistic
+from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_of, left_out, legend
 from dfprivacy_eda.tree import (
     CountTree,
     Layout,
@@ -32,7 +31,6 @@ from dfprivacy_eda.tree import (
     rows_epsilon,
     tree_error,
 )
-from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

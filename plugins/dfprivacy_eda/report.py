@@ -20,10 +20,9 @@ from dfprivacy.wording import between, beyond, clearly_some, number
 from dfprivacy_eda.correlation import Products, corr
 from dfprivacy_eda.correlation import measured as products_of
 from dfprivacy_eda.counts import value_counts
-from dfprivacy_eda.describe import Description, describe, described, measured_of, split
-from dfprivacy_eda.joint import Measured
+from dfprivacy_eda.describe import Description, Measured, describe, described, measured_of, split
+from dfprivacy_eda.results import is_quantile
 from dfprivacy_eda.tables import Counts, Histogram
-from dfprivacy_eda.wording import is_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

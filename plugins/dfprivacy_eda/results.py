@@ -1,4 +1,8 @@
-"""Results of one number, and tables of several results."""
+"""Results of one number, and tables of several results; words and parts of pictures that results share.
+
+Dots, bars and lines of a picture are what was released; the lines across them are intervals, whose coverage the
+legend says. The colours can be told apart by people who see fewer of them, and in grey.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,156 @@ from scipy.special import ndtri
 from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.plotting import axes, below, forest, ink
-from dfprivacy.wording import between, beyond, limited, noise_share, number, sure, whose, with_unit
-from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums, within
-from dfprivacy_eda.wording import covers_of, is_quantile, left_out, said, stated, unit_of
+from dfprivacy.wording import (
+    between,
+    beyond,
+    clearly_some,
+    limited,
+    noise_share,
+    number,
+    sure,
+    whose,
+    with_error,
+    with_unit,
+)
+from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums
 
-__all__ = ["ColumnStatistic", "Entry", "Framed", "Statistics", "concluded", "statistic_notes"]
+__all__ = [
+    "BAR",
+    "LONG",
+    "SURE",
+    "ColumnStatistic",
+    "Entry",
+    "Framed",
+    "Statistics",
+    "at_bound",
+    "concluded",
+    "covers_of",
+    "interval_of",
+    "is_quantile",
+    "left_out",
+    "legend",
+    "note",
+    "said",
+    "squares",
+    "statistic_notes",
+    "word",
+]
+
+BAR, SURE = "#9ec3e6", "#d95f02"
+LONG = 18
+"""Letters beside a plot, from which a name is broken."""
+_DARK = 0.65  # of the largest number, from which its square is too dark for black
+
+
+def legend(ax: Any, **how: Any) -> Any:
+    """Explain what is drawn, and take away the frame's right and upper side, which say nothing."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize="small", **how)
+    return ax
+
+
+def interval_of(confidence: float, *, noise: bool = True) -> str:
+    """Name intervals in a legend."""
+    return f"{100 * confidence:.4g}% CI{', all noise' if noise else ''}"
+
+
+def squares(
+    ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
+) -> Any:
+    """Draw numbers on squares, dark for large ones."""
+    most = float(np.nanmax(abs(values), initial=1e-300))
+    ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")
+    for (i, j), text in [] if written is None else np.ndenumerate(written):
+        colour = "white" if abs(values[i, j]) > _DARK * most else "black"
+        ax.text(j, i, text, ha="center", va="center", color=colour)
+    ax.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
+    ax.set_yticks(range(len(rows)), rows)
+    return ax
+
+
+_WORDS = {
+    "missing": "number of rows without a value",
+    "nunique": "number of different values",
+    "std": "standard deviation",
+    "var": "variance",
+    "top": "most frequent value",
+    "freq": "number of rows with the most frequent value",
+    "count": "number of rows with a value",
+}
+_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+_NAMED = 3  # numbers in a note
+_LIMITED = {"mean", "sum", "var", "std"}
+
+
+def left_out(missing: float | None, error: float | None) -> list[tuple[str, str]]:
+    """Return a row about missing values, where there clearly are some."""
+    some = clearly_some(missing, error)
+    return [("missing", f"{with_error(missing, error)} rows, left out")] if some else []
+
+
+def is_quantile(statistic: str) -> bool:
+    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
+    return statistic.startswith(("median", "quantile ")) or statistic.endswith("%")
+
+
+def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
+    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
+    past = beyond(value, bounds)
+    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
+
+
+def covers_of(statistic: str) -> str:
+    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
+
+    Limits do not move quantiles within them, nor numbers of rows.
+    """
+    return "limited table" if statistic in _LIMITED else "table"
+
+
+def word(statistic: str) -> str:
+    """Return what a statistic is called."""
+    return _WORDS.get(statistic, statistic)
+
+
+def stated(release: ColumnStatistic) -> str:
+    """Describe what a number is, in the words of the column."""
+    name = release._called(*release.column.split(", "))  # noqa: SLF001 - of our own kind
+    return f"{word(release.statistic)} of {name}" if release.column else "rows"
+
+
+def said(release: Release, statistic: str, column: str) -> str:
+    """Describe what a statistic is of, in the words of the schema."""
+    if not column:
+        return "number of rows"
+    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
+    share = statistic[:-1] if statistic.endswith("%") else ""
+    return f"{f'{share}% quantile' if share else word(statistic)} of {of}"
+
+
+def unit_of(release: Release, statistic: str, column: str) -> str:
+    """Return the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
+    if statistic in _ROWS or not column:
+        return ""
+    unit = release._unit(column)  # noqa: SLF001 - of our own kind
+    return f"({unit})²" if unit and statistic == "var" else unit
+
+
+def note(names: Sequence[str], where: str) -> str:
+    """Return which numbers were clamped to what is possible, and where the noisy ones are.
+
+    Examples
+    --------
+    >>> note(["count of sex"], "raw")
+    'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
+    """
+    one = len(names) == 1
+    listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    clamped = "it was clamped" if one else "they were clamped"
+    return (
+        f"Noise took {listed} below 0 or above the number of rows; {clamped}, and `{where}` holds the noisy "
+        f"value{'s' * (not one)}."
+    )
 
 
 class Framed(Release):
@@ -213,21 +362,22 @@ class ColumnStatistic(Release):
 
 def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
     """Return a statistic of noisy sums, with the interval in which the table's own lies."""
-    noisy, error, low, high = sums.cell(name, confidence)
+    value, error, low, high, raw = sums.cell(name, confidence)
     left, left_error = sums.missing
     rows: float | None = sums.known("count")
-    about: dict[str, Any] = {"value": noisy, "low": low, "high": high}
+    about: dict[str, Any] = {"raw": None if value == raw else raw}
     if name in ROWS:
-        value, low, high = within(noisy, low, high, sums.size)
-        about = {"value": value, "low": low, "high": high, "raw": None if value == noisy else noisy}
         rows = sums.size if name == "missing" and math.isfinite(sums.size) else rows
         left = left if name == "count" and sums.column.name else None
     else:
         known = bool(rows or sums.map[0].any())
         rows = sums.known("count") + min(left or 0.0, 0.0) if known else None  # none are missing if fewer are
-        about |= {"bounds": sums.column.bounds, "notes": statistic_notes(name, sums, (low, high))}
+        about = {"bounds": sums.column.bounds, "notes": statistic_notes(name, sums, (low, high))}
         about["clipped"] = None if sums.clipped is None else sums.clipped.shares[0]
     return ColumnStatistic(
+        value=value,
+        low=low,
+        high=high,
         **about,
         confidence=confidence,
         noise_standard_error=error,
@@ -244,7 +394,7 @@ def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
 _WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
 
 
-def statistic_notes(name: str, sums: Sums, ends: tuple[float, ...]) -> tuple[str, ...]:
+def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, ...]:
     """Return notes on how many values were limited, how far that moves a mean or sum, and on a wide interval."""
     limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
     column, rows = sums.column, sums.known("count")

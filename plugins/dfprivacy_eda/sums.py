@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, replace
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaincinv
 
-from dfprivacy import Column, Curator, features
-from dfprivacy.inference.clipped import WEIGHT, Clipped
+from dfprivacy import Column
+from dfprivacy.inference.clipped import Clipped
 from dfprivacy.inference.draws import in_steps, points, quantile, redrawn
-from dfprivacy.inference.engine import Inference, infer
+from dfprivacy.inference.engine import infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dfprivacy.arguments import NanPolicy
     from dfprivacy.inference.engine import Parameter
     from dfprivacy.inference.moments import NoisyMoments
     from dfprivacy.release import NoisyValue
@@ -36,15 +34,10 @@ __all__ = [
     "STATISTICS",
     "Cell",
     "Drawn",
-    "Noisy",
     "Sums",
-    "counts",
     "drawn_noise",
     "ids_of",
-    "laws_of",
-    "moments",
     "project",
-    "statistic",
     "within",
 ]
 
@@ -53,11 +46,9 @@ ROWS = ("count", "missing")  # between none and all
 STATISTICS = ("count", "missing", "mean", "sum", "var", "std")
 SD = 1 / 3  # of a column in units of half its bounds, as it is assumed: they are six standard deviations wide
 
-
-Noisy = tuple[Any, float | None, float | None, float | None]
-"""A number, or a text, its standard error, and the ends of its interval."""
 Cell = tuple[Any, float | None, float | None, float | None, Any]
-"""The same, and what was released, where that is not possible."""
+"""A number, or a text, its standard error, the ends of its interval, and what was released, where that is not
+possible."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +104,7 @@ class Drawn:
         return np.sqrt(self._square) * self.half
 
 
-def statistic(name: str) -> Parameter:
+def _statistic(name: str) -> Parameter:
     """Return the table's own number of a name of `Drawn`, as `~dfprivacy.inference.engine.infer` takes it."""
     return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
@@ -230,9 +221,9 @@ class Sums:
     @property
     def size(self) -> float:
         """Number of all rows; infinity where it is private."""
-        scales = [law.scale for law in self.laws]
-        private = np.any((self.map[0] + self.map[3]) * scales)
-        return math.inf if private else self.known("count") + self.known("missing")
+        of_all = self.map[0] + self.map[3]
+        private = any(of_all * [law.scale for law in self.laws])
+        return math.inf if private else float(of_all @ self.values + self.start[0] + self.start[3])
 
     def most(self, name: str) -> tuple[float, float] | None:
         """Return what a statistic may be, however few rows have a value; None where that depends on rows."""
@@ -242,39 +233,37 @@ class Sums:
 
     def _noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
         """Return the laws of the noise in a number of rows, each with how many times it is added."""
-        weights = np.abs(self.map[0 if name == "count" else 3]).tolist()
+        weights = np.abs(self.map[ROWS.index(name) * 3]).tolist()
         return [(times, law) for times, law in zip(weights, self.laws, strict=True) if times and law.scale]
 
     def error(self, name: str) -> float:
         """Return the standard error that privacy adds to a statistic."""
         if name in ROWS:
             return math.sqrt(sum(times**2 * law.variance for times, law in self._noise(name)))
-        return float(infer(self, statistic(name)).noise_standard_error)
+        return float(infer(self, _statistic(name)).noise_standard_error)
 
-    def cell(self, name: str, confidence: float) -> tuple[float, float, float, float]:
+    def cell(self, name: str, confidence: float) -> Cell:
         """Return a statistic, its standard error from noise, and its interval for the table's own.
 
         The interval is all that is possible where there may be no row with a value.
         """
-        value, error = self.known(name), self.error(name)
-        if name in ROWS and len(self._noise(name)) <= 1:  # of which the law is known
-            reach = sum(times * law.reach(confidence) for times, law in self._noise(name))
-            return value, error, value - reach, value + reach
-        low, high = map(float, infer(self, statistic(name)).interval(confidence))
+        value, noise = self.known(name), self._noise(name) if name in ROWS else []
+        if name in ROWS and len(noise) <= 1:  # of which the law is known
+            reach = sum(times * law.reach(confidence) for times, law in noise)
+            return within(value, self.error(name), value - reach, value + reach, self.size)
+        found = infer(self, _statistic(name))
+        low, high = map(float, found.interval(confidence))
+        if name in ROWS:
+            return within(value, self.error(name), low, high, self.size)
         every = self.most(name)
-        if every and infer(self, statistic("count")).quantile((1 - confidence) / 2) < 1:
+        if every and np.mean(self.draws()[0].count < 1) >= (1 - confidence) / 2:
             low, high = every
-        return value, error, low, high
+        return value, float(found.noise_standard_error), low, high, value
 
     @property
     def missing(self) -> tuple[float | None, float | None]:
         """Number of rows without a value and its standard error; None where it is not known."""
         return (self.known("missing"), self.error("missing")) if self.counted else (None, None)
-
-    @property
-    def population(self) -> Inference:
-        """The inference for the mean of a population of which the rows are a sample."""
-        return infer(self, _of_population)
 
     def expected(self, rows: float) -> Sums:
         """Return the same of a table in the middle of the bounds, a sixth of which is its standard deviation."""
@@ -284,11 +273,6 @@ class Sums:
             about = SD**2 - second / rows
         values = np.linalg.pinv(self.map) @ (np.array([rows, 0.0, second, 0.0]) - self.start)
         return replace(self, values=values, about=about)
-
-
-def _of_population(drawn: Drawn) -> tuple[Array, Array, Array]:
-    rows = np.maximum(drawn.count, 2)
-    return drawn.mean, drawn.var / rows, rows - 1
 
 
 @lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
@@ -318,71 +302,9 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     return np.array(drawn).reshape(len(laws), draws)
 
 
-def laws_of(noisy: NoisyValue) -> tuple[NoiseLaw, ...]:
-    """Return the law of the noise in each of several sums, without the grid."""
-    return tuple(replace(noisy.law, scale=float(scale), step=0.0) for scale in noisy.scales.ravel())
-
-
 def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
     """Return of each of several sums its measurement, and its place in that."""
     return tuple((noisy.id, place) for place in range(noisy.values.size))
-
-
-def counts(noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool) -> Sums:
-    """Return noisy numbers of rows.
-
-    Parameters
-    ----------
-    noisy : NoisyValue
-        That of rows with a value, or two, of which the other is that of rows without one.
-    columns : sequence of Column
-        The columns in which they have a value.
-    all_rows : float, optional
-        The public number of all rows: those without a value are the rest of them.
-    complete : bool
-        Whether all rows have a value.
-    """
-    map_, start = np.zeros((4, noisy.values.size)), np.zeros(4)
-    map_[0, 0], counted = 1, complete or all_rows is not None or noisy.values.size > 1
-    if noisy.values.size > 1:
-        map_[3, 1] = 1
-    elif all_rows is not None and not complete:
-        map_[3, 0], start[3] = -1, all_rows
-    column, laws = Column(", ".join(each.name for each in columns), (-1.0, 1.0)), (noisy.law,) * noisy.values.size
-    return Sums(column, noisy.values, laws, map_, start, counted, ids_of(noisy))
-
-
-def moments(
-    curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
-) -> Sums:
-    """Measure the number of rows with a value, and the sums of y and, of degree 2, of y², in one vector.
-
-    With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
-    y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
-    docs/explanation/exploration.md has the sensitivities. Rows beyond the bounds are in the same vector, and have
-    about a sixteenth of the call's budget beside the `share` of the others.
-    """
-    n, gaps = curator.size, curator.gaps([column], nan_policy)
-    counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
-    weight = 1.0 if degree == 1 else 0.5 if n is not None else 1.5
-    beyond = WEIGHT if share is None else 2.0 ** round(math.log2(WEIGHT / share))
-    of: features.RowFeatures = features.Moments(column, degree=degree, count=n is None)
-    if gaps:
-        of = features.Given(*gaps, of=of, tally=(0, weight) if counted else None)
-    of = features.Stack(of, features.Beyond(column, weight=beyond))
-    measured, clipped = curator.sum(of, share=None if share is None else share * (1 + Fraction(beyond))).parts
-    sums = np.zeros((4, len(measured.values)))
-    if n is None:
-        sums[:3, : degree + 1] = [[1, 1], [1, -1], [0, 0]] if degree == 1 else [[0, 1, 1], [1, 0, 0], [0, 0, 1]]
-    else:
-        sums[1 : 1 + degree, :degree] = np.eye(degree)
-    if counted:
-        sums[3, -1] = 1 / weight
-        sums[0] -= 0 if n is None else sums[3]
-    start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
-    complete = not (gaps or column.filled or nan_policy == "fill")
-    found = Sums(column, measured.values, laws_of(measured), sums, start, counted or complete, ids_of(measured))
-    return found.limited(clipped)
 
 
 def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
@@ -415,7 +337,7 @@ def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
     return np.maximum(counts - np.take_along_axis(thetas, last, axis=-1), 0.0)
 
 
-def within(value: float, low: float, high: float, most: float) -> tuple[float, float, float]:
+def within(value: float, error: float, low: float, high: float, most: float) -> Cell:
     """Bring a noisy number between 0 and the most it can be, with its interval.
 
     The interval reaches as far below and above the new number as it did of the old one, so it holds all that it
@@ -423,9 +345,9 @@ def within(value: float, low: float, high: float, most: float) -> tuple[float, f
 
     Examples
     --------
-    >>> within(-39.0, -69.0, -9.0, 1000.0), within(990.0, 960.0, 1020.0, 1000.0)
-    ((0.0, 0.0, 30.0), (990.0, 960.0, 1000.0))
+    >>> within(-39.0, 15.0, -69.0, -9.0, 1000.0), within(990.0, 15.0, 960.0, 1020.0, 1000.0)
+    ((0.0, 15.0, 0.0, 30.0, -39.0), (990.0, 15.0, 960.0, 1000.0, 990.0))
     """
     kept = min(max(value, 0.0), most)
     first, last = (min(max(end + kept - value, 0.0), most) for end in (low, high))
-    return kept, first, last
+    return kept, error, first, last, value

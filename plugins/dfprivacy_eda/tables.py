@@ -16,9 +16,8 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure, with_unit
-from dfprivacy_eda.plots import BAR, SURE, interval_of, legend, squares
+from dfprivacy_eda.results import BAR, SURE, interval_of, left_out, legend, squares
 from dfprivacy_eda.sums import project
-from dfprivacy_eda.wording import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -530,6 +530,7 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
     return CountTree.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
 
 
+@lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
     """Return the mean standard error of the rows below an edge, of a tree with these variances of counts."""
     sizes = (1, *plan.sizes)

@@ -25,7 +25,7 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import Parts, recorded, resumable
 
-from dfprivacy_eda import correlation, counts, describe, moments, quantiles, rows
+from dfprivacy_eda import correlation, counts, describe, moments, quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,8 +85,8 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "var": (moments.var, {}),
     "std": (moments.std, {}),
     "sum": (moments.total, {}),
-    "count": (rows.count, {}),
-    "missing": (rows.missing, {}),
+    "count": (counts.count, {}),
+    "missing": (counts.missing, {}),
     "quartiles": (quantiles.quantile, {"q": QUARTILES, "covers": "table"}),
     "histogram": (counts.histogram, {}),
 }

@@ -39,7 +39,7 @@ from eda_simulation import Simulated
 from eda_tables import Table, tables
 from results import recorded
 
-from dfprivacy_eda import counts, describe, moments, quantiles, rows
+from dfprivacy_eda import counts, describe, moments, quantiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ METHODS = {
     "var": moments.var,
     "std": moments.std,
     "sum": moments.total,
-    "count": rows.count,
+    "count": counts.count,
     "median": quantiles.median,
     "quartiles": quantiles.quantile,
     "histogram": counts.histogram,

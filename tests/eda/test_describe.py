@@ -15,8 +15,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import NoisyValue
 from dfprivacy.testing import seeded_noise
-from dfprivacy_eda.describe import split
-from dfprivacy_eda.joint import Summed
+from dfprivacy_eda.describe import Summed, split
 from dfprivacy_eda.sums import drawn_noise
 
 from .conftest import data

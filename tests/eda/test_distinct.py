@@ -8,7 +8,7 @@ import pytest
 
 from dfprivacy import Column
 from dfprivacy.errors import ArgumentError
-from dfprivacy_eda.rows import Categories, Values
+from dfprivacy_eda.counts import Categories, Values
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
