@@ -16,7 +16,6 @@ from dfprivacy_eda import (
     counts,
     describe,
     moments,
-    planning,
     profile,
     quantiles,
     report,
@@ -27,6 +26,7 @@ from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a ho
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.correlation import Correlations, Covariances
 from dfprivacy_eda.describe import Description, each_once
+from dfprivacy_eda.planning import PLANS, READS
 from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.quantiles import Quantiles
 from dfprivacy_eda.report import Report
@@ -51,29 +51,33 @@ __all__ = [
 ]
 
 
-_TELL = ("describe", "agg", "mean", "var", "std", "sum", "ttest", "ztest")  # whose answers hold sums of columns
+_METHODS = (
+    moments.mean,
+    moments.var.checks(moments.var_asked),
+    moments.std,
+    moments.total,
+    counts.count,
+    counts.missing,
+    quantiles.quantile.checks(quantiles.quantile_asked),
+    quantiles.median.checks(quantiles.quantile_asked),
+    counts.histogram.checks(counts.histogram_asked),
+    counts.value_counts.checks(counts.value_counts_asked),
+    counts.crosstab.checks(counts.crosstab_asked),
+    counts.nunique.checks(counts.nunique_asked),
+    correlation.corr.checks(correlation.columns_asked),
+    correlation.cov.checks(correlation.columns_asked),
+    aggregate.agg.checks(aggregate.agg_asked),
+    describe.describe.checks(each_once),
+    report.report.checks(each_once),
+    bounds.find_bounds.checks(each_once),
+    categories.find_categories.checks(each_once),
+    profile.profile.checks(each_once),
+)
 
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    for of_column in (moments.mean, moments.var.checks(moments.var_asked), moments.std, moments.total):
-        planned = of_column.plans(planning.of_moments(of_column.name))
-        register(planned.reads(planning.known_statistic(of_column.name), *_TELL))
-    for of_rows in (counts.count, counts.missing):
-        told = planning.known_statistic(of_rows.name)
-        register(of_rows.plans(planning.of_rows).reads(told, *_TELL, "value_counts", "crosstab"))
-    register(quantiles.quantile.checks(quantiles.quantile_asked).plans(planning.of_quantiles))
-    register(quantiles.median.checks(quantiles.median_asked).plans(planning.of_quantiles))
-    register(counts.histogram.checks(counts.histogram_asked).plans(planning.of_counts))
-    register(counts.value_counts.checks(counts.value_counts_asked).plans(planning.of_counts))
-    register(counts.crosstab.checks(counts.crosstab_asked).plans(planning.of_counts))
-    register(counts.nunique.checks(counts.nunique_asked).plans(planning.of_nunique))
-    register(correlation.corr.checks(correlation.columns_asked).plans(planning.of_products("correlation")))
-    register(correlation.cov.checks(correlation.columns_asked).plans(planning.of_products("covariance")))
-    register(aggregate.agg.checks(aggregate.agg_asked).plans(planning.of_agg))
-    register(describe.describe.checks(each_once).plans(planning.of_describe))
-    register(report.report.checks(each_once).plans(planning.of_report))
-    register(bounds.find_bounds.checks(each_once).plans(planning.of_bounds))
-    register(categories.find_categories.checks(each_once).plans(planning.of_keys))
-    register(profile.profile.checks(each_once).plans(planning.of_profile))
+    for method in _METHODS:
+        planned = method.plans(PLANS[method.name])
+        register(planned.reads(*READS[method.name]) if method.name in READS else planned)

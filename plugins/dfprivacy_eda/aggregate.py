@@ -16,13 +16,13 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels, wrapped
 from dfprivacy.wording import between, limited
 from dfprivacy_eda.describe import Measured, cell, measure, share_of
-from dfprivacy_eda.results import LONG, Entry, Statistics, at_bound, covers_of, note, said, word
+from dfprivacy_eda.results import LONG, Entry, Statistics, at_bound, covers_of, ends_of, note, word
 from dfprivacy_eda.sums import ROWS, SD
 
 if TYPE_CHECKING:
     from dfprivacy_eda.sums import Cell
 
-__all__ = ["Aggregates", "Aggregation", "agg", "agg_asked", "read", "split"]
+__all__ = ["Aggregates", "agg", "agg_asked", "read", "split"]
 
 _WHOSE = "Intervals are for this table: privacy noise only, no sampling error"
 _TOLD = 3  # numbers in a sentence
@@ -92,7 +92,7 @@ class Aggregates(Statistics):
         told = []
         for each in self._each[:_TOLD]:
             own = each.name == f"{each.column}_{each.statistic}"
-            told.append(self._says(each, f"the {said(self, each.statistic, each.column) if own else each.name}"))
+            told.append(self._says(each, f"the {self._what(each.statistic, each.column) if own else each.name}"))
         more = [f"{len(self.names) - _TOLD} more are below"] if len(self.names) > _TOLD else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
         limits = f"; values are{limited(self.covers)}" if limited(self.covers) else ""
@@ -102,8 +102,8 @@ class Aggregates(Statistics):
         rows = [
             (
                 each.name,
-                at_bound(each.value, each.error, each.ends),
-                "" if each.low is None or each.high is None else between(each.low, each.high, bounds=each.ends),
+                at_bound(each),
+                "" if each.low is None or each.high is None else between(each.low, each.high, bounds=ends_of(each)),
             )
             for each in self._each
         ]
@@ -272,7 +272,6 @@ def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -
 
 _DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
 _NONE_LOST = (0.0, 0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
-_WIDE = 1 / 2
 
 
 _RANKS = (
@@ -420,22 +419,15 @@ def _(
     moved = [
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
     ]
-    values, errors, lows, highs, raw = zip(*cells, strict=True)
     wide = [each.name for each, one in zip(wanted, cells, strict=True) if _uninformative(each, measured, one)]
     many = "too little data for this epsilon, an interval spans half of what is possible"
     few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
         names=tuple(each.name for each in wanted),
         statistics=tuple(each.statistic for each in wanted),
-        values=values,
-        standard_errors=errors,
-        lows=lows,
-        highs=highs,
-        raw=raw,
-        confidence=confidence,
         notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
         covers="limited table" if any(covers_of(each.statistic) != "table" for each in wanted) else "table",
-        **measured.about([each.column for each in wanted]),
+        **measured.about([each.column for each in wanted], zip(*cells, strict=True), confidence),
     )
 
 
@@ -444,12 +436,9 @@ def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
     return _NONE_LOST if one.statistic == "missing" and found[0] is None else found
 
 
-def _uninformative(aggregation: Aggregation, measured: Measured, found: Cell) -> bool:
+def _uninformative(one: Aggregation, measured: Measured, found: Cell) -> bool:
     """Return whether an interval spans half of what is possible for values between the bounds."""
     _, _, low, high, _ = found
-    column = measured.columns[aggregation.column]
-    if low is None or high is None or column.name in measured.cells or aggregation.statistic in ROWS:
+    if low is None or high is None or one.column in measured.cells or one.statistic in ROWS:
         return False
-    rows = max(measured.sums[column.name].known("count"), 1.0)
-    most = {"sum": 2 * column.half * rows, "var": column.half * column.half, "std": column.half}
-    return high - low > _WIDE * most.get(aggregation.statistic, 2 * column.half)
+    return measured.sums[one.column].wide(one.statistic, low, high)

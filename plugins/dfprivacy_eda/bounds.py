@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, Release, features, mechanism
+from dfprivacy import ArgumentError, Column, Curator, NoisyValue, Release, features, mechanism
 from dfprivacy.plotting import axes
 from dfprivacy.schema import FoundPair
 from dfprivacy.wording import number, with_unit
@@ -201,17 +201,8 @@ def widened(
     return first, last, rows_beyond(np.append(counts[:first], counts[last:]), error, rows)
 
 
-@dataclass(frozen=True)
-class Found:
-    """Noisy counts of the intervals of each column, the scale of their noise, and all rows if they are public."""
-
-    counts: tuple[NDArray[np.float64], ...]
-    scale: float
-    size: int | None
-
-
 @mechanism(columns={"columns": "all"})
-def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
+def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyValue, int | None]:
     """Find bounds of columns of which nobody knows any.
 
     Parameters
@@ -264,22 +255,23 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> Found:
         wide = replace(column, bounds=(float(EDGES[0]), float(EDGES[-1])), categories=None, other=False, fill=0.0)
         wide = replace(wide, find=False, beyond=None)
         every.append(features.Given(wide, of=features.Bins(wide, EDGES)))
-    measured = curator.sum(features.Stack(*every))
-    return Found(tuple(part.values for part in measured.parts), float(np.max(measured.scales)), curator.size)
+    return curator.sum(features.Stack(*every)), curator.size
 
 
 @find_bounds.concludes
-def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
+def _(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
     """Keep what exceeds the threshold."""
-    least, limits = threshold(measured.scale, len(columns)), sums_exceeded(measured.scale, len(columns))
+    noisy, rows = measured
+    scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]
+    least, limits = threshold(scale, len(columns)), sums_exceeded(scale, len(columns))
     ends: list[tuple[Any, Any, Any]] = []
-    for counts in measured.counts:
+    for counts in every:
         passed = np.flatnonzero(counts > least)
         if not len(passed):
             ends.append((None, None, None))
             continue
         around = int(passed[0]), int(passed[-1]) + 1
-        first, last, outside = widened(counts, *around, limits, math.sqrt(2) * measured.scale, measured.size)
+        first, last, outside = widened(counts, *around, limits, math.sqrt(2) * scale, rows)
         ends.append((float(EDGES[first]), float(EDGES[last]), outside))
     low, high, beyond = zip(*ends, strict=True)
     notes = [BEYOND]
@@ -290,7 +282,7 @@ def _(measured: Found, columns: tuple[Column, ...]) -> FoundBounds:
         low=low,
         high=high,
         threshold=least,
-        counts=np.array(measured.counts),
+        counts=np.array(every),
         notes=tuple(notes),
         beyond=beyond,
     )

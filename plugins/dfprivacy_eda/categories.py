@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "FoundCategories",
-    "FoundCounts",
-    "Keys",
-    "find_categories",
-    "found_counts",
-    "keys",
-]
+__all__ = ["FoundCategories", "FoundCounts", "Keys", "find_categories", "found_counts", "keys"]
 
 _TOLD = 3  # columns in a sentence
 

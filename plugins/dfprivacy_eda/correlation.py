@@ -79,30 +79,22 @@ class _Matrix(Framed):
         raise ArgumentError(f"{column!r} is not a pair of the columns.", f"They are {[*self.columns]!r}.")
 
     def _tidy(self) -> list[dict[str, Any]]:
-        pairs = self._pairs()
-        tables = {
-            "value": self.values,
-            "standard_error": self.standard_errors,
-            "low": self.lows,
-            "high": self.highs,
-        }
-        named = {side: [self.columns[pair[at]] for pair in pairs] for at, side in enumerate("ab")}
-        cells = {name: [float(table[pair]) for pair in pairs] for name, table in tables.items()}
-        return [{**named, **cells}]
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(itertools.combinations_with_replacement(range(len(self.columns)), 2))
+        at = np.triu_indices(len(self.columns))
+        a, b = ([self.columns[place] for place in side] for side in at)
+        fields = {"value": "values", "standard_error": "standard_errors", "low": "lows", "high": "highs"}
+        return [{"a": a, "b": b, **{name: getattr(self, of)[at].tolist() for name, of in fields.items()}}]
 
     def _sentence(self) -> str:
         """Write the number that is farthest from 0."""
-        pairs = [pair for pair in self._pairs() if pair[0] != pair[1] and not math.isnan(self.values[pair])]
+        every = itertools.combinations(range(len(self.columns)), 2)
+        pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
             return f"No {self._what} of {self._noun(*self.columns)} is known."
         first, second = max(pairs, key=lambda pair: abs(self._scaled(*pair)))
-        low, high = float(self.lows[first, second]), float(self.highs[first, second])
+        low, high, value = (float(of[first, second]) for of in (self.lows, self.highs, self.values))
         names = self.columns[first], self.columns[second]
         units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
-        told = f"{number(float(self.values[first, second]), (high - low) / 4)} {' · '.join(units)}".rstrip()
+        told = f"{number(value, (high - low) / 4)} {' · '.join(units)}".rstrip()
         how = sure(low, high, self.confidence, whose="this table", noise=1.0)
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
         return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
@@ -113,11 +105,8 @@ class _Matrix(Framed):
 
     def _grid(self) -> Grid:
         shown = self.columns[:_SHOWN]
-        rows = [
-            (name, *(_written(self.values[i, j], self.standard_errors[i, j]) for j in range(len(shown))))
-            for i, name in enumerate(shown)
-        ]
-        return Grid(("", *shown), rows)
+        cells = _written(self.values, self.standard_errors)
+        return Grid(("", *shown), [(name, *row[: len(shown)]) for name, row in zip(shown, cells, strict=False)])
 
     def _rows(self) -> list[tuple[str, str]]:
         hidden = len(self.columns) - _SHOWN
@@ -132,16 +121,16 @@ class _Matrix(Framed):
         """Draw the matrix as coloured squares, with the number and its standard error in each."""
         names = [wrapped(self._called(name), LONG) for name in self.columns]
         ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
-        written = np.empty(self.values.shape, dtype=object)
-        for cell, value in np.ndenumerate(self.values):
-            error = float(self.standard_errors[cell])
-            spread = f"\n± {error:.2g}" if error else ""
-            written[cell] = "not known" if np.isnan(value) else number(float(value), error) + spread
-        return squares(ax, self.values, written, names, names, "RdBu")
+        errors = np.vectorize(lambda error: f"\n± {error:.2g}" if error else "", otypes=[object])
+        cells = _written(self.values, self.standard_errors, errors(self.standard_errors))
+        return squares(ax, self.values, cells, names, names, "RdBu")
 
 
-def _written(value: float, error: float) -> str:
-    return "not known" if math.isnan(value) else with_error(value, error)
+@np.vectorize(otypes=[object])
+def _written(value: float, error: float, spread: str | None = None) -> str:
+    """Write a number with its error, or with a text that says it."""
+    told = with_error(value, error) if spread is None else number(value, error) + spread
+    return "not known" if math.isnan(value) else told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -487,8 +476,9 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
         ]
     elif (high - low)[off].min() > 1:
         notes.append("Uninformative: each interval spans more than half of what is possible, of too little data.")
-    release = _about(products, values, errors, (low, high))
-    return Correlations(**release, unknown=drowned, confidence=confidence, notes=tuple(notes))
+    return Correlations(
+        **_about(products, values, errors, low, high, notes), unknown=drowned, confidence=confidence
+    )
 
 
 def _itself(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
@@ -576,8 +566,8 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)
-    release = _about(products, values * units, errors * units, (low * units, high * units))
-    return Covariances(**release, unknown=(), confidence=confidence, notes=tuple(notes))
+    about = _about(products, values * units, errors * units, low * units, high * units, notes)
+    return Covariances(**about, unknown=(), confidence=confidence)
 
 
 def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
@@ -590,17 +580,20 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
     return [*notes, *products.limits[1]]
 
 
-def _about(products: Products, values: Numbers, errors: Numbers, ends: tuple[Numbers, Numbers]) -> dict[str, Any]:
-    left = products.counted and products.size is not None
+def _about(
+    products: Products, values: Numbers, errors: Numbers, low: Numbers, high: Numbers, notes: list[str]
+) -> dict[str, Any]:
+    left = None if products.size is None or not products.counted else products.size - products.rows
     return {
         "columns": tuple(column.name for column in products.columns),
         "estimates": values,
         "standard_errors": errors,
-        "lows": ends[0],
-        "highs": ends[1],
+        "lows": low,
+        "highs": high,
+        "notes": tuple(notes),
         "count": products.rows,
-        "missing": products.size - products.rows if left and products.size is not None else None,
-        "missing_standard_error": products.noise if left else None,
+        "missing": left,
+        "missing_standard_error": None if left is None else products.noise,
         "bounds": tuple((column.low, column.high) for column in products.columns),
         "clipped": products.limits[0],
     }

@@ -11,11 +11,12 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.inference.counts import project
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.categories import Keys, found_counts, keys
 from dfprivacy_eda.results import ColumnStatistic, concluded
-from dfprivacy_eda.sums import Sums, ids_of, project
+from dfprivacy_eda.sums import Sums, ids_of
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,13 +20,14 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.estimates import measure_beyond
+from dfprivacy.inference.counts import project
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.wording import limited
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.results import Entry, Framed, Statistics, at_bound, covers_of, interval_of, note, said
-from dfprivacy_eda.sums import ROWS, STATISTICS, Sums, project, within
+from dfprivacy_eda.results import Entry, Framed, Statistics, at_bound, covers_of, interval_of, note
+from dfprivacy_eda.sums import ROWS, STATISTICS, Sums, within
 from dfprivacy_eda.tree import AdaptiveReveal, CountTree, layout, rows_epsilon
 
 if TYPE_CHECKING:
@@ -144,12 +145,12 @@ class Description(Statistics, Framed):
         if not known:
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
-        what = f"The {said(self, one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
+        what = f"The {self._what(one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
         told = self._says(one, what, whose="this table", noise=1.0)
         return f"{every} {told}."
 
     def _grid(self) -> Grid:
-        told = ["" if each.value is None else at_bound(each.value, each.error, each.ends) for each in self._each]
+        told = ["" if each.value is None else at_bound(each) for each in self._each]
         return Grid(("", *self.columns), [*zip(self.statistics, *self._shaped(told), strict=True)])
 
     def _notes(self) -> list[str]:
@@ -276,10 +277,13 @@ class Measured:
     shares: dict[str, float]
     size: int | None
 
-    def about(self, columns: Sequence[str]) -> dict[str, Any]:
-        """Return the names, bounds and noisy sums of some columns, and how the budget was split, for a release."""
+    def about(self, columns: Sequence[str], cells: Iterable[Iterable[Any]], confidence: float) -> dict[str, Any]:
+        """Return what a release tells: statistics, columns with bounds and noisy sums, how the budget was split."""
         sums = [self.sums.get(name) for name in columns]
+        names = ("values", "standard_errors", "lows", "highs", "raw")
         return {
+            **{name: tuple(of) for name, of in zip(names, cells, strict=True)},
+            "confidence": confidence,
             "columns": tuple(columns),
             "bounds": tuple(None if each is None else each.column.bounds for each in sums),
             "released": tuple(None if each is None else each.released for each in sums),
@@ -547,15 +551,9 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [(column, name) for column in measured.columns for name in names]
     found = zip(*(cell(measured, *one, confidence) for one in asked), strict=True)
-    values, errors, lows, highs, raw = (tuple(zip(*[iter(each)] * len(names), strict=True)) for each in found)
+    by_column = (zip(*[iter(each)] * len(names), strict=True) for each in found)
     return Description(
         statistics=names,
-        values=values,
-        standard_errors=errors,
-        lows=lows,
-        highs=highs,
-        raw=raw,
-        confidence=confidence,
         covers="limited table" if measured.sums else "table",
-        **measured.about([*measured.columns]),
+        **measured.about([*measured.columns], by_column, confidence),
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
     from dfprivacy_eda.sums import Drawn
 
-__all__ = ["Centred", "Spread", "Total", "mean", "std", "total", "var", "var_asked"]
+__all__ = ["Centred", "Spread", "Total", "mean", "of_population", "std", "total", "var", "var_asked"]
 
 _BEYOND = Fraction(1, 16)  # of the budget, where rows beyond the bounds are counted in a sum of their own
 _GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
@@ -37,7 +37,24 @@ _REACH = (
 )
 
 
-class Centred(OfSums):
+class _OfRowsWithAValue(OfSums):
+    """A number that follows from the sums of y, 1-y² and y² over rows with a value, or of (1+y)/2 and (1-y)/2."""
+
+    shape = (1,)
+    error = 3e-5  # of six sums and products, for up to 2^32 rows
+    moved = 1.0  # by a row that changes
+
+    def __init__(self, column: Column, gaps: tuple[Column, ...], degree: int = 2) -> None:
+        of = features.Moments(column, degree=degree, count=True)
+        self.features = features.Given(*gaps, of=of) if gaps else of
+        self.columns = self.features.columns
+
+    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound how far it moves."""
+        return self.moved if relation == "replace_one" else 1.0
+
+
+class Centred(_OfRowsWithAValue):
     """The sum over rows with a value of (y - t) / 2, for some t in [-1, 1].
 
     Before the division a row adds a number in [-1 - t, 1 - t]; one without a value adds 0, which lies in it. So a
@@ -45,14 +62,10 @@ class Centred(OfSums):
     groups of a table, whatever t is.
     """
 
-    shape = (1,)
-    error = 3e-5  # of six sums and products, for up to 2^32 rows
     lipschitz = 1.0  # of y, 1-y² and y²/2 summed
 
     def __init__(self, column: Column, gaps: tuple[Column, ...], t: float) -> None:
-        of = features.Moments(column, count=True)
-        self.features = features.Given(*gaps, of=of) if gaps else of
-        self.columns = self.features.columns
+        super().__init__(column, gaps)
         self.t = t
 
     def value(self, sums: NDArray[np.float64]) -> float:
@@ -60,12 +73,8 @@ class Centred(OfSums):
         first, rest, second = sums.tolist()
         return float(first - self.t * (rest + second)) / 2
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far it moves."""
-        return 1.0
 
-
-class Spread(OfSums):
+class Spread(_OfRowsWithAValue):
     """The least that the sum over rows with a value of ((y - t)² - v) / (1 + b)² is for any t in an interval.
 
     The interval lies in [-1, 1], b is the largest absolute value in it, and v is in [0, 1]. For a fixed t a row
@@ -74,14 +83,10 @@ class Spread(OfSums):
     by 1 at most. Where the mean of y is in the interval, it is the sum of squares about the mean.
     """
 
-    shape = (1,)
-    error = 3e-5  # of six sums and products, for up to 2^32 rows
     lipschitz = 2.0  # 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
 
     def __init__(self, column: Column, gaps: tuple[Column, ...], ends: tuple[float, float], v: float) -> None:
-        of = features.Moments(column, count=True)
-        self.features = features.Given(*gaps, of=of) if gaps else of
-        self.columns = self.features.columns
+        super().__init__(column, gaps)
         self.ends, self.v = ends, v
         self.unit = (1 + max(map(abs, ends))) ** 2
 
@@ -92,26 +97,19 @@ class Spread(OfSums):
         inside = [min(max(first / n, low), high)] if n > 0 else []
         return float(min(second - 2 * t * first + (t**2 - self.v) * n for t in (low, high, *inside))) / self.unit
 
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far it moves."""
-        return 1.0
 
-
-class Total(OfSums):
+class Total(_OfRowsWithAValue):
     """The sum of a column over its largest number in absolute value, from those of (1+y)/2 and (1-y)/2.
 
     A row without a value adds 0. Where a row changes, it moves by the range of the column, or by the largest
     number if that is more, for a value may go missing; where one comes or goes, by the largest number.
     """
 
-    shape = (1,)
     lipschitz = 1.0
     error = 1e-5
 
     def __init__(self, column: Column, gaps: tuple[Column, ...]) -> None:
-        of = features.Moments(column, degree=1, count=True)
-        self.features = features.Given(*gaps, of=of) if gaps else of
-        self.columns = self.features.columns
+        super().__init__(column, gaps, degree=1)
         self.most = max(abs(column.low), abs(column.high))
         self.ends = (column.high / self.most, column.low / self.most)
         self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
@@ -119,10 +117,6 @@ class Total(OfSums):
     def value(self, sums: NDArray[np.float64]) -> float:
         """Add the part of the upper bound and that of the lower."""
         return float(sums @ np.array(self.ends))
-
-    def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far it moves."""
-        return self.moved if relation == "replace_one" else 1.0
 
 
 def _moments(
@@ -305,11 +299,6 @@ def _(
         return release
     if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
-
-    def of_population(drawn: Drawn) -> tuple[Any, Any, Any]:
-        rows = np.maximum(drawn.count, 2)
-        return drawn.mean, drawn.var / rows, rows - 1
-
     ends = low, high = tuple(map(float, infer(measured, of_population).interval(confidence)))
     notes = statistic_notes("mean", measured, ends)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
@@ -373,6 +362,12 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Subtract the square of the mean from the mean of squares."""
     return concluded("var", measured, confidence)
+
+
+def of_population(drawn: Drawn) -> tuple[Any, Any, Any]:
+    """Return the mean of a sample of a population, its variance, and the degrees of freedom of that."""
+    rows = np.maximum(drawn.count, 2)
+    return drawn.mean, drawn.var / rows, rows - 1
 
 
 def var_asked(column: Column, **_: Any) -> None:

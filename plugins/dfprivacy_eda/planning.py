@@ -38,21 +38,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "known_statistic",
-    "of_agg",
-    "of_bounds",
-    "of_counts",
-    "of_describe",
-    "of_keys",
-    "of_moments",
-    "of_nunique",
-    "of_products",
-    "of_profile",
-    "of_quantiles",
-    "of_report",
-    "of_rows",
-]
+__all__ = ["PLANS", "READS"]
 
 RELATIVE = "expected relative error"
 _DRAWS = 64
@@ -94,7 +80,7 @@ def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
 
-def of_moments(name: str) -> Any:
+def _of_moments(name: str) -> Any:
     """Make the planner of a method that gives a mean, a variance or a standard deviation."""
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
@@ -156,7 +142,7 @@ def _in_cells(release: Counts | Crosstab, columns: Sequence[Column], size: int |
     return Sums(Column(", ".join(named), (-1.0, 1.0)), raw, laws, map_, start, counted=size is not None, ids=ids)
 
 
-def known_statistic(name: str) -> Any:
+def _known_statistic(name: str) -> Any:
     """Make the reader of answers that tell a statistic of a column."""
 
     def reader(
@@ -194,19 +180,17 @@ def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -
     return findings
 
 
-of_rows = _noise("the number of rows")
-of_keys = _noise("each count", lambda curator, **_: _TYPICAL * len(curator.measured))
-of_profile = _noise("each number of rows", lambda *_, **__: _TYPICAL, at=0)
+_of_keys = _noise("each count", lambda curator, **_: _TYPICAL * len(curator.measured))
 _of_cells = _noise("each {}", lambda curator, **_: curator.planned.raw.size)
 
 
-def of_counts(curator: Curator, **asked: Any) -> Findings:
+def _of_counts(curator: Curator, **asked: Any) -> Findings:
     """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
-    return dict((of_keys if found else _of_cells)(curator, **asked))
+    return dict((_of_keys if found else _of_cells)(curator, **asked))
 
 
-def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
+def _of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
     """Plan the number of different values: half of those that there can be."""
     known = len(column.categories or ())
     error = _rms(np.clip(laplace(curator) * _NORMAL, *((-known / 2, known / 2) if known else (None, None))))
@@ -216,7 +200,7 @@ def of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
     }
 
 
-def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
+def _of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
     """Plan the search for bounds: relative to one of ten intervals."""
     error = laplace(curator)
     return {
@@ -225,7 +209,7 @@ def of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findin
     }
 
 
-def of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
+def _of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
     """Plan quantiles: in the column's units, and in rows relative to a quarter of all."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
@@ -270,16 +254,16 @@ def _chosen(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
     return float(np.average(off[at] ** 2, weights=np.exp(-n * beside / rows)))
 
 
-def of_describe(curator: Curator, **_: Any) -> Findings:
+def _of_describe(curator: Curator, **_: Any) -> Findings:
     """Plan a description, by the column of which each statistic is known worst."""
     return _described(curator, curator.planned)
 
 
-def of_report(curator: Curator, **_: Any) -> Findings:
+def _of_report(curator: Curator, **_: Any) -> Findings:
     """Plan a report: a description, and correlations."""
-    looked = curator.planned
-    findings = _described(curator, looked.measured)
-    correlations = {} if looked.products is None else _correlated(curator, looked.products, "correlation")
+    measured, products = curator.planned
+    findings = _described(curator, measured)
+    correlations = {} if products is None else _correlated(curator, products, "correlation")
     relative = [each.get(RELATIVE, 0.0) for each in (findings, correlations)]
     worst = "not known" if "not known" in relative else max(relative)
     return {**findings, **correlations, RELATIVE: worst}
@@ -300,11 +284,6 @@ def _described(curator: Curator, measured: Measured) -> Findings:
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
 
 
-def of_products(name: str) -> Any:
-    """Make the planner of correlations, or of covariances in standard deviations."""
-    return lambda curator, **_: _correlated(curator, curator.planned, name)
-
-
 def _correlated(curator: Curator, products: Products, name: str) -> Findings:
     what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
     error = products.expected(rows_of(curator), name)
@@ -312,7 +291,7 @@ def _correlated(curator: Curator, products: Products, name: str) -> Findings:
     return {_given(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
 
 
-def of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
+def _of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
     """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
     each = [
         (one, *_aggregated(curator, curator.planned, one.column, one.statistic))
@@ -354,3 +333,27 @@ def _largest(column: Column, cells: Cells, rows: float) -> float:
 
 def _rms(off: Array) -> float:
     return float(np.sqrt(np.mean(off**2)))
+
+
+PLANS: Mapping[str, Any] = {
+    **{name: _of_moments(name) for name in ("mean", "var", "std", "sum")},
+    **dict.fromkeys(ROWS, _noise("the number of rows")),
+    **dict.fromkeys(("quantile", "median"), _of_quantiles),
+    **dict.fromkeys(("histogram", "value_counts", "crosstab"), _of_counts),
+    "nunique": _of_nunique,
+    "corr": lambda curator, **_: _correlated(curator, curator.planned, "correlation"),
+    "cov": lambda curator, **_: _correlated(curator, curator.planned, "covariance"),
+    "agg": _of_agg,
+    "describe": _of_describe,
+    "report": _of_report,
+    "find_bounds": _of_bounds,
+    "find_categories": _of_keys,
+    "profile": _noise("each number of rows", lambda *_, **__: _TYPICAL, at=0),
+}
+"""The planner of each method."""
+
+_TELL = ("describe", "agg", "mean", "var", "std", "sum", "ttest", "ztest")  # whose answers hold sums of columns
+READS = {name: (_known_statistic(name), *_TELL) for name in ("mean", "var", "std", "sum")} | {
+    name: (_known_statistic(name), *_TELL, "value_counts", "crosstab") for name in ROWS
+}
+"""Of each method that other answers may tell, what reads them, and which they are."""

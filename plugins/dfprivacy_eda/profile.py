@@ -11,11 +11,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Release, features, mechanism
+from dfprivacy.inference.counts import project
 from dfprivacy.plotting import forest
 from dfprivacy.schema import OTHER, FoundPair
 from dfprivacy.wording import listed
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
-from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

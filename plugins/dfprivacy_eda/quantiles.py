@@ -37,18 +37,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
 
-__all__ = [
-    "Quantiles",
-    "RankOfLeaf",
-    "choice_error",
-    "choose_alone",
-    "chosen",
-    "median",
-    "median_asked",
-    "quantile",
-    "quantile_asked",
-    "share",
-]
+__all__ = ["Chosen", "Quantiles", "RankOfLeaf", "choose_alone", "median", "quantile", "quantile_asked"]
 
 _BESIDE = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
 _CLEARLY = 0.75
@@ -199,14 +188,14 @@ class Quantiles(Release):
     column: str
     q: tuple[float, ...]
     values: tuple[float, ...]
-    low: tuple[float, ...] | None
-    high: tuple[float, ...] | None
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
     confidence: float
     covers: str | None = "table"
     bounds: tuple[float, float] | None = None
     count: float | None
-    missing: float | None
-    missing_standard_error: float | None
+    missing: float | None = None
+    missing_standard_error: float | None = None
     notes: tuple[str, ...]
     leaves: NDArray[np.float64] | None = None
     grid: tuple[float, float] | None = None
@@ -225,9 +214,8 @@ class Quantiles(Release):
                 "Nothing but these quantiles is known: each was chosen alone.",
                 "Ask with covers='table': from a tree of counts any other follows.",
             )
-        edges = self.grid[0] + self.grid[1] * np.arange(len(self.leaves) + 1.0)
-        edges = np.asarray(edges, dtype=np.float64)
-        return Tree(edges, self.sizes, self.leaves, self.spreads, self.whole, self.ends)
+        plan = Layout(*self.grid, self.sizes[1:], (), self.whole, self.ends)
+        return Tree(plan, self.leaves, self.spreads)
 
     def quantile(self, q: float) -> float:
         """Return another quantile, at no price.
@@ -326,8 +314,8 @@ class Quantiles(Release):
         """Draw the share of rows up to each value, with a band of two standard errors; give where it lies."""
         tree, low, high = self.tree, self.low or (), self.high or ()
         rows, error = tree.below(tree.edges)
-        at, how = tree.edges if tree.ends is None else np.clip(tree.edges, *tree.ends), {}
-        if tree.whole:  # shares up to a value, which holds up to the next
+        at, how = tree.edges if tree.layout.ends is None else np.clip(tree.edges, *tree.layout.ends), {}
+        if tree.layout.whole:  # shares up to a value, which holds up to the next
             at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
         total = max(tree.total, 1.0)
         ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
@@ -353,15 +341,10 @@ Step = Annotated[float, Range(0, exclusive="low")]
 _WIDE = 1 / 2  # of the bounds
 
 
-def quantile_asked(column: Column, q: Any, *, step: float | None, **_: Any) -> None:
+def quantile_asked(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
     """Check the shares and the step before anything is paid."""
     if not _shares(q):
         raise ArgumentError("q= names no quantile.", "For example [0.25, 0.5, 0.75].")
-    layout(column, step, math.inf)
-
-
-def median_asked(column: Column, *, step: float | None, **_: Any) -> None:
-    """Check the `step` of a median before anything is charged."""
     layout(column, step, math.inf)
 
 
@@ -439,7 +422,10 @@ def quantile(
     >>> [round(x) for x in view.quantile("age", [0.1, 0.9], step=1, epsilon=0.5).values]
     [22, 40]
     """
-    return _measured(curator, column, _shares(q), nan_policy, step, covers)
+    shares = _shares(q)
+    if choose_alone(curator, column, shares, step, covers):
+        return chosen(curator, column, shares, nan_policy, step)
+    return grown(curator, column, nan_policy, step)
 
 
 @quantile.concludes
@@ -460,20 +446,6 @@ def _(
 
 def _shares(q: Any) -> list[float]:
     return [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
-
-
-def _measured(
-    curator: Curator,
-    column: Column,
-    shares: list[float],
-    nan_policy: NanPolicy,
-    step: float | None,
-    covers: Covers | None,
-) -> Chosen | CountTree:
-    """Measure in the way that is expected to be more accurate."""
-    if choose_alone(curator, column, shares, step, covers):
-        return chosen(curator, column, shares, nan_policy, step)
-    return grown(curator, column, nan_policy, step)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -522,7 +494,8 @@ def median(
     >>> float(view.median("age", step=1, epsilon=0.5))
     30.0
     """
-    return _measured(curator, column, [0.5], nan_policy, step, None)
+    measured: Chosen | CountTree = quantile.function(curator, column, 0.5, step=step, nan_policy=nan_policy)
+    return measured
 
 
 @median.concludes
@@ -536,28 +509,34 @@ def _one(
 ) -> ColumnStatistic:
     """Return one quantile alone."""
     release = _several(measured, column, [q], covers, confidence)
-    low, high = release.low, release.high
-    noise = None
+    ((low, high),), noise = release._intervals, None  # noqa: SLF001 - of our own kind
     if low is not None and high is not None:
-        noise = (high[0] - low[0]) / (2 * float(ndtri((1 + confidence) / 2))) if any(release.spreads) else 0.0
+        noise = (high - low) / (2 * float(ndtri((1 + confidence) / 2))) if any(release.spreads) else 0.0
+    same = ("column", "confidence", "covers", "bounds", "count", "missing", "missing_standard_error", "notes")
     return ColumnStatistic(
         value=release.values[0],
-        low=None if low is None else low[0],
-        high=None if high is None else high[0],
-        confidence=confidence,
+        low=low,
+        high=high,
         noise_standard_error=noise,
         statistic=name,
-        column=release.column,
-        covers=release.covers,
-        bounds=release.bounds,
-        count=release.count,
-        missing=release.missing,
-        missing_standard_error=release.missing_standard_error,
-        notes=release.notes,
+        **{each: getattr(release, each) for each in same},
     )
 
 
-def _alone(measured: Chosen, column: Column, shares: list[float], confidence: float) -> Quantiles:
+def _several(
+    measured: Chosen | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
+) -> Quantiles:
+    """Return quantiles, those of a tree with intervals, and of those chosen alone how many rows they may be off."""
+    if isinstance(measured, Chosen):
+        known = _alone(measured, column, shares, confidence)
+    else:
+        known = _of_tree(measured, column, shares, covers, confidence)
+    return Quantiles(
+        column=column.name, q=tuple(shares), confidence=confidence, bounds=(column.low, column.high), **known
+    )
+
+
+def _alone(measured: Chosen, column: Column, shares: list[float], confidence: float) -> dict[str, Any]:
     """Describe between which shares of rows the chosen intervals have their quantiles."""
     n, off = measured.size, measured.rows(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
@@ -572,56 +551,35 @@ def _alone(measured: Chosen, column: Column, shares: list[float], confidence: fl
     note = f"{nothing}At {confidence:.0%}, {what} {'; '.join(told)}."
     values = np.array(measured.values(column))
     values[np.argsort(shares, kind="stable")] = np.sort(values)
-    return Quantiles(
-        column=column.name,
-        q=tuple(shares),
-        values=tuple(values.tolist()),
-        low=None,
-        high=None,
-        confidence=confidence,
-        bounds=(column.low, column.high),
-        count=None if n is None else float(n),
-        missing=None,
-        missing_standard_error=None,
-        notes=(note, "Intervals of values come with covers='table', and more noise."),
-    )
+    return {
+        "values": tuple(values.tolist()),
+        "count": None if n is None else float(n),
+        "notes": (note, "Intervals of values come with covers='table', and more noise."),
+    }
 
 
-def _several(
-    measured: Chosen | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
-) -> Quantiles:
-    if isinstance(measured, Chosen):
-        return _alone(measured, column, shares, confidence)
+def _of_tree(
+    measured: CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
+) -> dict[str, Any]:
+    """Read quantiles and their intervals off a tree of counts."""
     tree, plan = measured.tree, measured.layout
-    z = float(ndtri((1 + confidence) / 2))
-    low, high = tree.intervals(shares, z, population=covers == "population")
-    notes: tuple[str, ...] = ()
-    if ((high - low) > _WIDE * (column.high - column.low)).any():
-        notes = (
-            "Uninformative: an interval spans more than half of the bounds, of too little data for this epsilon.",
-        )
-    left, error = measured.missing
-
-    def within(values: NDArray[np.float64]) -> tuple[float, ...]:
-        return tuple(np.clip(values, column.low, column.high).tolist())
-
-    return Quantiles(
-        column=column.name,
-        q=tuple(shares),
-        values=within(tree.quantiles(shares)),
-        low=within(low),
-        high=within(high),
-        confidence=confidence,
-        covers=covers or "table",
-        bounds=(column.low, column.high),
-        count=tree.total,
-        missing=left,
-        missing_standard_error=error,
-        notes=notes,
-        leaves=tree.leaves,
-        grid=(plan.low, plan.step),
-        whole=plan.whole,
-        ends=plan.ends,
-        sizes=tree.sizes,
-        spreads=tuple(float(np.max(each)) for each in tree.spreads),  # which are alike: all of it was measured
-    )
+    ends = tree.intervals(shares, float(ndtri((1 + confidence) / 2)), population=covers == "population")
+    values, low, high = (np.clip(each, column.low, column.high) for each in (tree.quantiles(shares), *ends))
+    wide = ((ends[1] - ends[0]) > _WIDE * (column.high - column.low)).any()
+    few = "Uninformative: an interval spans more than half of the bounds, of too little data for this epsilon."
+    return {
+        "values": tuple(values.tolist()),
+        "low": tuple(low.tolist()),
+        "high": tuple(high.tolist()),
+        "covers": covers or "table",
+        "count": tree.total,
+        "missing": measured.missing[0],
+        "missing_standard_error": measured.missing[1],
+        "notes": (few,) * bool(wide),
+        "leaves": tree.leaves,
+        "grid": (plan.low, plan.step),
+        "whole": plan.whole,
+        "ends": plan.ends,
+        "sizes": tree.sizes,
+        "spreads": tuple(float(np.max(each)) for each in tree.spreads),  # which are alike: all of it was measured
+    }

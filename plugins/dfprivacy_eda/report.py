@@ -203,19 +203,10 @@ def binned(column: Column, grown: CountTree, confidence: float) -> Histogram:
     )
 
 
-@dataclass(frozen=True)
-class ReportData:
-    """The measurement: a description of the columns, and products of those with bounds."""
-
-    measured: Measured
-    products: Products | None
-    shares: dict[str, float]
-
-
 @mechanism(columns={"columns": "columns"})
 def report(
     curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit"
-) -> ReportData:
+) -> tuple[Measured, Products | None]:
     """Look at a whole table once: every column with a picture, and how columns go together.
 
     Parameters
@@ -275,13 +266,13 @@ def report(
     products = None
     if "correlations" in shares:
         products = products_of(curator, numbers, nan_policy, limited=False)  # which the description tells
-    return ReportData(measured, products, {name: float(share) for name, share in shares.items()})
+    return measured, products
 
 
 @report.concludes
-def _(looked: ReportData, *, confidence: Probability = 0.95) -> Report:
+def _(looked: tuple[Measured, Products | None], *, confidence: Probability = 0.95) -> Report:
     """Describe, count, and divide covariances by standard deviations."""
-    measured = looked.measured
+    measured, products = looked
     told: dict[str, Any] = {"confidence": confidence}
     description = describe.conclude(measured, told)
     return Report(
@@ -299,11 +290,9 @@ def _(looked: ReportData, *, confidence: Probability = 0.95) -> Report:
             for column in measured.columns.values()
             if column.name in measured.cells
         ),
-        correlations=None
-        if looked.products is None
-        else corr.conclude(looked.products, {**told, "recentre": False}),
+        correlations=None if products is None else corr.conclude(products, {**told, "recentre": False}),
         bounds=tuple(column.bounds for column in measured.columns.values()),
-        shares=looked.shares,
+        shares=measured.shares,
         confidence=confidence,
     )
 

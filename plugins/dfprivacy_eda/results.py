@@ -43,12 +43,12 @@ __all__ = [
     "at_bound",
     "concluded",
     "covers_of",
+    "ends_of",
     "interval_of",
     "is_quantile",
     "left_out",
     "legend",
     "note",
-    "said",
     "squares",
     "statistic_notes",
     "word",
@@ -111,10 +111,15 @@ def is_quantile(statistic: str) -> bool:
     return statistic.startswith(("median", "quantile ")) or statistic.endswith("%")
 
 
-def at_bound(value: Any, error: float | None, bounds: tuple[float, float] | None) -> str:
+def ends_of(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
+    """Return the bounds of a quantile, which may lie beyond them if it lies on one; None of other numbers."""
+    return one.bounds if is_quantile(one.statistic) else None
+
+
+def at_bound(one: Entry) -> str:
     """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
-    past = beyond(value, bounds)
-    return f"{number(value)}{past}" if past and not error else f"{with_error(value, error)}{past}"
+    past = beyond(one.value, ends_of(one))
+    return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
 
 
 def covers_of(statistic: str) -> str:
@@ -128,29 +133,6 @@ def covers_of(statistic: str) -> str:
 def word(statistic: str) -> str:
     """Return what a statistic is called."""
     return _WORDS.get(statistic, statistic)
-
-
-def stated(release: ColumnStatistic) -> str:
-    """Describe what a number is, in the words of the column."""
-    name = release._called(*release.column.split(", "))  # noqa: SLF001 - of our own kind
-    return f"{word(release.statistic)} of {name}" if release.column else "rows"
-
-
-def said(release: Release, statistic: str, column: str) -> str:
-    """Describe what a statistic is of, in the words of the schema."""
-    if not column:
-        return "number of rows"
-    of = release._noun(*column.split(", "))  # noqa: SLF001 - of our own kind
-    share = statistic[:-1] if statistic.endswith("%") else ""
-    return f"{f'{share}% quantile' if share else word(statistic)} of {of}"
-
-
-def unit_of(release: Release, statistic: str, column: str) -> str:
-    """Return the unit of a statistic of a column: rows of numbers of rows, the square of that of a variance."""
-    if statistic in _ROWS or not column:
-        return ""
-    unit = release._unit(column)  # noqa: SLF001 - of our own kind
-    return f"({unit})²" if unit and statistic == "var" else unit
 
 
 def note(names: Sequence[str], where: str) -> str:
@@ -205,8 +187,32 @@ class Framed(Release):
         return self.frame.loc
 
 
+class _OfColumns(Release):
+    """Statistics of columns, in words."""
+
+    confidence: float
+
+    def _what(self, statistic: str, column: str) -> str:
+        """Describe what a statistic is of, in the words of the schema."""
+        if not column:
+            return "number of rows"
+        share = f"{statistic} quantile" if statistic.endswith("%") else word(statistic)
+        return f"{share} of {self._noun(*column.split(', '))}"
+
+    def _says(
+        self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
+    ) -> str:
+        """Describe a number with its unit, and how sure it is."""
+        error = error if one.low is None or one.high is None else (one.high - one.low) / 4
+        unit = "" if one.statistic in _ROWS or not one.column else self._unit(one.column)
+        unit = f"({unit})²" if unit and one.statistic == "var" else unit
+        value = with_unit(number(one.value, error), unit) + beyond(one.value, ends_of(one))
+        told = sure(one.low, one.high, self.confidence, unit=unit, bounds=ends_of(one), **about)
+        return f"{what} is {value}{how or told}"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ColumnStatistic(Release):
+class ColumnStatistic(_OfColumns):
     """One number about a column, or about rows; ``float()`` gives it.
 
     Attributes
@@ -276,10 +282,8 @@ class ColumnStatistic(Release):
         values = getattr(drawn(self.released, self.column, self.bounds), name)
         if self.raw is None:
             return {"value": values}
-        within = (
-            np.minimum if self.value < self.raw else np.maximum
-        )  # what was brought to what is possible stays so
-        return {"value": within(values, self.value), "raw": values}
+        kept = np.minimum if self.value < self.raw else np.maximum  # what was brought to what is possible stays so
+        return {"value": kept(values, self.value), "raw": values}
 
     @property
     def _repeated(self) -> tuple[str, ...]:
@@ -294,21 +298,11 @@ class ColumnStatistic(Release):
 
     def _sentence(self) -> str:
         """Write the number, what it is of, and how sure it is."""
-        low, high, ends = self.low, self.high, self._ends
-        unit = unit_of(self, self.statistic, self.column)
-        of = whose(self.covers or "")
-        how = sure(low, high, self.confidence, unit=unit, whose=of, noise=self._noise_part, bounds=ends)
-        if self._exact and low is not None and low == high:
-            how = ", exact: it follows from public columns"
-        error = self.noise_standard_error if low is None or high is None else (high - low) / 4
-        told = with_unit(number(self.value, error), unit) + beyond(self.value, ends)
-        what = said(self, self.statistic, self.column) + limited(self.covers, self.bounds)
-        return f"The {what} is {told}{how}."
-
-    @property
-    def _ends(self) -> tuple[float, float] | None:
-        """The bounds of a quantile, which may lie beyond them if it lies on one; None of other numbers."""
-        return self.bounds if is_quantile(self.statistic) else None
+        exact = self._exact and self.low is not None and self.low == self.high
+        how = ", exact: it follows from public columns" if exact else ""
+        what = f"The {self._what(self.statistic, self.column)}{limited(self.covers, self.bounds)}"
+        about = {"whose": whose(self.covers or ""), "noise": self._noise_part}
+        return self._says(self, what, how, self.noise_standard_error, **about) + "."
 
     @property
     def _exact(self) -> bool:
@@ -328,13 +322,14 @@ class ColumnStatistic(Release):
 
     @property
     def _axis(self) -> str:
-        return stated(self)
+        """Describe what the number is, in the words of the column."""
+        return f"{word(self.statistic)} of {self._called(*self.column.split(', '))}" if self.column else "rows"
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(question, number(self.value, error) + beyond(self.value, self._ends))]
+        rows = [(question, number(self.value, error) + beyond(self.value, ends_of(self)))]
         if self.low is not None and self.high is not None:
-            interval = between(self.low, self.high, bounds=self._ends)
+            interval = between(self.low, self.high, bounds=ends_of(self))
             rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
@@ -351,7 +346,7 @@ class ColumnStatistic(Release):
         ax = axes(ax)
         of = (self.covers or "table").removeprefix("limited ")
         known = self.low is not None and self.high is not None
-        ax.set(yticks=[], xlabel=stated(self) + (f"; the interval is for the {of}" if known else ""))
+        ax.set(yticks=[], xlabel=self._axis + (f"; the interval is for the {of}" if known else ""))
         if self.low is None or self.high is None:
             ax.plot(self.value, 0, "o", color=ink(ax), label="released; its notes say how sure it is")
             below(ax)
@@ -391,17 +386,11 @@ def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
     )
 
 
-_WIDE = 1 / 2  # of what is possible: an interval as wide tells next to nothing
-
-
 def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, ...]:
     """Return notes on how many values were limited, how far that moves a mean or sum, and on a wide interval."""
     limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
-    column, rows = sums.column, sums.known("count")
-    known = bool(rows or sums.map[0].any())
-    least, most = sums.most(name) or ((column.low * rows, column.high * rows) if known else (-np.inf, np.inf))
     few = "Uninformative: the interval spans more than half of what is possible, there is too little data for this "
-    return limited if ends[1] - ends[0] <= _WIDE * (most - least) else (*limited, f"{few}epsilon.")
+    return (*limited, f"{few}epsilon.") if sums.wide(name, *ends) else limited
 
 
 def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
@@ -425,11 +414,6 @@ class Entry:
     raw: Any
 
     @property
-    def ends(self) -> tuple[float, float] | None:
-        """The bounds of a quantile, which may lie beyond them."""
-        return self.bounds if is_quantile(self.statistic) else None
-
-    @property
     def redrawn(self) -> Any:
         """The number under draws of the noise, if it follows from sums; else None."""
         if self.released is None or self.statistic not in STATISTICS:
@@ -438,7 +422,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Statistics(Release):
+class Statistics(_OfColumns):
     """Statistics of columns, by place: all of a column in one tuple, or each for itself."""
 
     columns: tuple[str, ...]
@@ -508,13 +492,6 @@ class Statistics(Release):
         """Return what a panel of `dfprivacy.plotting.panels` draws."""
         values, lows, highs, noise = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
         return names, values, lows, highs, what, noise
-
-    def _says(self, one: Entry, what: str, **how: Any) -> str:
-        """Describe a number with its unit, and how sure it is."""
-        error = None if one.low is None or one.high is None else (one.high - one.low) / 4
-        unit = unit_of(self, one.statistic, one.column)
-        value = with_unit(number(one.value, error), unit) + beyond(one.value, one.ends)
-        return f"{what} is {value}{sure(one.low, one.high, self.confidence, unit=unit, bounds=one.ends, **how)}"
 
     def _notes(self) -> Sequence[str]:
         """Return the notes."""

@@ -19,7 +19,7 @@ from dfprivacy.laws import REDRAWS, NoiseLaw
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from dfprivacy.inference.engine import Parameter
     from dfprivacy.inference.moments import NoisyMoments
@@ -27,19 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = [
-    "DRAWS",
-    "ROWS",
-    "SD",
-    "STATISTICS",
-    "Cell",
-    "Drawn",
-    "Sums",
-    "drawn_noise",
-    "ids_of",
-    "project",
-    "within",
-]
+__all__ = ["DRAWS", "ROWS", "SD", "STATISTICS", "Cell", "Drawn", "Sums", "drawn_noise", "ids_of", "within"]
 
 DRAWS = 8192
 ROWS = ("count", "missing")  # between none and all
@@ -228,8 +216,15 @@ class Sums:
     def most(self, name: str) -> tuple[float, float] | None:
         """Return what a statistic may be, however few rows have a value; None where that depends on rows."""
         half = self.column.half
-        ends = {"mean": self.column.bounds, "var": (0.0, half * half), "std": (0.0, half)}
-        return ends.get(name)
+        ends = {"var": (0.0, half * half), "std": (0.0, half)}
+        return None if name in {*ROWS, "sum"} else ends.get(name, self.column.bounds)
+
+    def wide(self, name: str, low: float, high: float) -> bool:
+        """Return whether an interval spans more than half of what is possible for values between the bounds."""
+        rows = self.known("count")
+        known = bool(rows or self.map[0].any())
+        ends = self.most(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
+        return known and high - low > (ends[1] - ends[0]) / 2
 
     def _noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
         """Return the laws of the noise in a number of rows, each with how many times it is added."""
@@ -305,36 +300,6 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
 def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
     """Return of each of several sums its measurement, and its place in that."""
     return tuple((noisy.id, place) for place in range(noisy.values.size))
-
-
-def project(counts: ArrayLike, totals: ArrayLike) -> NDArray[np.float64]:
-    """Find the nearest numbers in least squares that are not negative and have given sums, row by row.
-
-    Parameters
-    ----------
-    counts : array_like of shape (..., c)
-        Any numbers.
-    totals : array_like of shape (...)
-        The sums; below 0 counts as 0.
-
-    Returns
-    -------
-    ndarray of shape (..., c)
-        max(counts - theta, 0), with one theta a row.
-
-    Examples
-    --------
-    >>> project([3, -1, 5, 2], 8).round(3).tolist()
-    [2.333, 0.0, 4.333, 1.333]
-    """
-    counts = np.asarray(counts, dtype=np.float64)
-    if not counts.size:
-        return counts
-    totals = np.maximum(np.asarray(totals, dtype=np.float64), 0.0)[..., None]
-    falling = -np.sort(-counts, axis=-1)
-    thetas = (np.cumsum(falling, axis=-1) - totals) / np.arange(1, counts.shape[-1] + 1)
-    last = np.maximum((falling > thetas).sum(axis=-1, keepdims=True) - 1, 0)  # the first is always kept
-    return np.maximum(counts - np.take_along_axis(thetas, last, axis=-1), 0.0)
 
 
 def within(value: float, error: float, low: float, high: float, most: float) -> Cell:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy import ArgumentError, Release
+from dfprivacy.inference.counts import project
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
@@ -17,7 +18,6 @@ from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure, with_unit
 from dfprivacy_eda.results import BAR, SURE, interval_of, left_out, legend, squares
-from dfprivacy_eda.sums import project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, features
-from dfprivacy_eda.sums import project
+from dfprivacy.inference.counts import project
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -354,30 +354,31 @@ def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayL
 
 @dataclass(frozen=True)
 class Tree:
-    """Noisy counts of the intervals between edges, made consistent.
+    """Noisy counts of the intervals of a layout, made consistent.
 
     Attributes
     ----------
-    edges : ndarray of shape (N + 1,)
-        Edges of the intervals.
-    sizes : tuple of int
-        Nodes of each level, the root's 1 first and the leaves' N last.
+    layout : Layout
+        Where the intervals lie, N of them.
     leaves : ndarray of shape (N,)
         The least-squares counts: unbiased, and negative at times.
     spreads : tuple of float or ndarray
-        Variances of `least_squares`, of a level or of each of its nodes.
-    whole : bool
-        Whether each interval stands for one value, its middle.
-    ends : tuple of two float, optional
-        The lowest and highest value, if the first interval and the last are for these two alone.
+        Variances of `least_squares`, of each level, the root's first, or of each of its nodes.
     """
 
-    edges: NDArray[np.float64]
-    sizes: tuple[int, ...]
+    layout: Layout
     leaves: NDArray[np.float64]
     spreads: tuple[float | Numbers, ...]
-    whole: bool = False
-    ends: tuple[float, float] | None = None
+
+    @cached_property
+    def edges(self) -> NDArray[np.float64]:
+        """Edges of the intervals, shape (N + 1,)."""
+        return self.layout.edges
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Nodes on each level, the root's 1 first and the leaves' N last."""
+        return (1, *self.layout.sizes)
 
     @property
     def total(self) -> float:
@@ -427,8 +428,10 @@ class Tree:
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
         at = np.asarray(x, dtype=np.float64)
-        if self.ends is not None:
-            at = np.where(at < self.ends[0], self.edges[0], np.where(at > self.ends[1], self.edges[-1], at))
+        if self.layout.ends is not None:
+            at = np.where(
+                at < self.layout.ends[0], self.edges[0], np.where(at > self.layout.ends[1], self.edges[-1], at)
+            )
         at = np.clip(at, self.edges[0], self.edges[-1])
         reached = np.concatenate([[0.0], np.cumsum(self.counts)])
         right = np.clip(np.searchsorted(self.edges, at), 1, len(self.edges) - 1)
@@ -438,8 +441,8 @@ class Tree:
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
         """Quantiles of the counts that are not negative."""
         values = quantiles(self.counts, self.edges, q)
-        if not self.whole:
-            return values if self.ends is None else np.clip(values, *self.ends)
+        if not self.layout.whole:
+            return values if self.layout.ends is None else np.clip(values, *self.layout.ends)
         leaf = np.searchsorted(self.edges, values, side="left") - 1  # quantiles lie above their lower edge
         middles: NDArray[np.float64] = (self.edges[1:] + self.edges[:-1]) / 2
         return middles[np.clip(leaf, 0, len(middles) - 1)]
@@ -472,7 +475,7 @@ class Tree:
         last = len(reached) - 1
         first = np.where(possible.any(axis=1), possible.argmax(axis=1), last)
         final = np.where(surely.all(axis=1), 0, last - (~surely)[:, ::-1].argmax(axis=1))
-        inner = (self.edges[1] - self.edges[0]) / 2 if self.whole else 0.0
+        inner = (self.edges[1] - self.edges[0]) / 2 if self.layout.whole else 0.0
         return edges[np.maximum(first - 1, 0)] + inner, edges[np.minimum(final + 1, last)] - inner
 
 
@@ -488,9 +491,8 @@ class CountTree:
     @cached_property
     def tree(self) -> Tree:
         """The tree, of consistent counts: no part of the measurement."""
-        plan = self.layout
         leaves, spreads = least_squares(self.levels, self.variances)
-        return Tree(plan.edges, (1, *plan.sizes), leaves, spreads, plan.whole, plan.ends)
+        return Tree(self.layout, leaves, spreads)
 
     @classmethod
     def of(
@@ -533,10 +535,9 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
 @lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
     """Return the mean standard error of the rows below an edge, of a tree with these variances of counts."""
-    sizes = (1, *plan.sizes)
-    leaves, spreads = least_squares([np.zeros(size) for size in sizes], (rows_variance, *variances))
-    tree = Tree(plan.edges, sizes, leaves, spreads)
-    return float(np.sqrt(tree.prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
+    counts = [np.zeros(size) for size in (1, *plan.sizes)]
+    leaves, spreads = least_squares(counts, (rows_variance, *variances))
+    return float(np.sqrt(Tree(plan, leaves, spreads).prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfprivacy.inference.counts import project
 from dfprivacy.inference.draws import DRAWS, noise, points, quantile
 from dfprivacy.inference.engine import Alternative, Inference
 from dfprivacy.inference.planning import TABLES
@@ -452,8 +453,5 @@ def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
     """
     apart = sizes - n / len(sizes)
     moved = n / len(sizes) + np.sign(apart) * np.maximum(np.abs(apart) - SLACK * scale, 0)
-    falling = -np.sort(-moved)  # the nearest sizes that are not negative
-    thetas = (np.cumsum(falling) - n) / np.arange(1, len(moved) + 1)
-    theta = thetas[np.flatnonzero(falling > thetas)[-1]]
-    shares = np.maximum(np.maximum(moved - theta, 0.0) / n, _SHARE_MIN)
+    shares = np.maximum(project(moved, n) / n, _SHARE_MIN)
     return np.asarray(shares / shares.sum())

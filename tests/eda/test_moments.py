@@ -11,8 +11,10 @@ import pytest
 
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError, SchemaError
+from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
+from dfprivacy_eda.moments import of_population
 from dfprivacy_eda.sums import Sums
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -238,7 +240,7 @@ def test_intervals_of_a_population_cover(law, epsilon):
             "size private": ([s1, n - s2, s2, 0], [1.5, 1.5, 3, 1.5]),
         }[law]
         measured = noisy(law, np.array(scales) / epsilon, truth, n, rng)
-        low, high = measured.population.interval(0.95)
+        low, high = infer(measured, of_population).interval(0.95)
         inside += low <= 45 <= high
 
     assert abs(inside - 0.95 * runs) < 5.5 * math.sqrt(runs * 0.95 * 0.05)

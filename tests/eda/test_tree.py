@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfprivacy_eda.sums import project
-from dfprivacy_eda.tree import Tree, least_squares, quantiles
+from dfprivacy.inference.counts import project
+from dfprivacy_eda.tree import Layout, Tree, least_squares, quantiles
 
 
 def tree_of(counts, variances, edges=None):
     leaves, spreads = least_squares([np.asarray(each, dtype=float) for each in counts], variances)
-    edges = np.arange(len(leaves) + 1.0) if edges is None else edges
-    return Tree(edges, tuple(map(len, counts)), leaves, spreads)
+    low, step = (0.0, 1.0) if edges is None else (edges[0], edges[1] - edges[0])
+    return Tree(Layout(low, step, tuple(map(len, counts[1:])), (), whole=False), leaves, spreads)
 
 
 def blank(sizes, variances):
