@@ -93,16 +93,27 @@ class Projections(OfRows):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Largest norm of the change of one row's projections: a convex function, so at a corner of the box."""
+        """Largest norm of the change of one row's projections: a convex function, so at a corner of the box.
+
+        Of two complete rows private values change, by 1 at most. Where a private value may be missing, a row that
+        counts and one that is at the middle of all bounds differ in all values, by 1/2 at most.
+        """
         if relation != "replace_one":
             return math.inf
-        free = self.directions * [column.name not in public for column in self.columns]
+        private = np.array([column.name not in public for column in self.columns])
+        may_go = self.omit and any(each and not c.filled for each, c in zip(private, self.columns, strict=True))
+        farthest = [self._farthest(self.directions * private, norm)]
+        farthest += [self._farthest(self.directions / 2, norm)] if may_go else []
+        return self.excess * max(farthest)
+
+    def _farthest(self, along: NDArray[np.float64], norm: float) -> float:
+        """Return the largest norm of projections in directions, by values from -1 to 1."""
         if self.split:
-            return self.excess * float(np.abs(free).sum(axis=1).max())
-        if free.shape[1] > _CORNERS_MAX:
-            return self.excess * float(np.linalg.norm(np.abs(free).sum(axis=1), ord=norm))
-        corners = np.array(list(itertools.product([1.0], *[[-1.0, 1.0]] * (free.shape[1] - 1))))
-        return self.excess * float(np.linalg.norm(free @ corners.T, ord=norm, axis=0).max())
+            return float(np.abs(along).sum(axis=1).max())
+        if along.shape[1] > _CORNERS_MAX:
+            return float(np.linalg.norm(np.abs(along).sum(axis=1), ord=norm))
+        corners = np.array(list(itertools.product([1.0], *[[-1.0, 1.0]] * (along.shape[1] - 1))))
+        return float(np.linalg.norm(along @ corners.T, ord=norm, axis=0).max())
 
 
 def kenthapadi(epsilon: float, delta: float) -> float:
