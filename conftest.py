@@ -78,7 +78,7 @@ _LONG = (
     "test_statistics.py",
     "test_plugins.py",
     "test_missing.py",
-    "test_unlabelled.py",
+    "test_mixtures.py",
     "test_demo.py",
 )
 

@@ -20,15 +20,9 @@ def sums_of(y, codes=None, *, sd=(0.0, 0.0, 0.0)):
     """The sums of rows y in [-1, 1] as they are, declared to have noise."""
     codes = np.zeros(len(y), int) if codes is None else codes
     groups = [y[codes == code] for code in range(codes.max() + 1)]
-    d = y.shape[1]
-    return Sums(
-        np.array([float(len(part)) for part in groups]),
-        np.array([part.sum(axis=0) for part in groups]),
-        np.array([part.T @ part for part in groups]),
-        sd[0],
-        sd[1],
-        np.full((d, d), sd[2]),
-    )
+    totals, products = ([part.sum(axis=0) for part in groups], [part.T @ part for part in groups])
+    noise = np.full((y.shape[1],) * 2, sd[2])
+    return Sums(np.array([*map(len, groups)], float), np.array(totals), np.array(products), sd[0], sd[1], noise)
 
 
 @pytest.mark.parametrize("sizes", [None, np.array([5.0, 9.0])])
@@ -41,34 +35,24 @@ def test_sums_are_taken_apart(sizes):
     found = Sums.named(values[:, start:], sd[start:], sizes)
 
     assert found.sizes.tolist() == ([4.0, 7.0] if sizes is None else [5.0, 9.0])
-    assert found.size_sd == (9.0 if sizes is None else 0.0)
+    assert (found.size_sd, found.total_sd) == (9.0 if sizes is None else 0.0, 8.0)
     assert found.totals.tolist() == [[1, 2], [3, 5]]
     assert found.products.tolist() == [[[10, 20], [20, 30]], [[40, 50], [50, 60]]]
-    assert found.total_sd == 8.0
     assert found.product_sd.tolist() == [[1, 2], [2, 1]]
 
 
 def test_exact_sums_give_numpys_moments():
-    """Without noise the estimates are numpy's means and covariances with the divisor n - 1."""
-    y = np.random.default_rng(1).uniform(-1, 1, (50, 3))
-
-    found = estimates(sums_of(y))
-
-    assert found.means[0] == pytest.approx(y.mean(axis=0))
-    assert found.covariances[0] == pytest.approx(np.cov(y.T))
-
-
-def test_the_pooled_covariance_is_the_average_over_rows():
-    """Pooling is that of linear discriminant analysis: deviations from each group's own mean, n - 3 of them."""
+    """With the divisor n - 1; pooled as in linear discriminant analysis, from each group's own mean, with n - 3."""
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 3, 90)
     y = rng.uniform(-0.5, 0.5, (90, 2)) + codes[:, None] * 0.2
     own = np.array([y[codes == code].mean(axis=0) for code in range(3)])
 
-    found = estimates(sums_of(y, codes)).pooled()
+    found = estimates(sums_of(y, codes))
 
-    assert found.covariances.shape == (1, 2, 2)
-    assert found.covariances[0] == pytest.approx(np.cov((y - own[codes]).T, ddof=3))
+    assert found.means == pytest.approx(own)
+    assert found.covariances == pytest.approx(np.array([np.cov(y[codes == code].T) for code in range(3)]))
+    assert found.pooled().covariances == pytest.approx(np.cov((y - own[codes]).T, ddof=3)[None])
 
 
 def test_the_papers_repair_is_a_floor_of_the_negative_eigenvalues():
@@ -80,40 +64,27 @@ def test_the_papers_repair_is_a_floor_of_the_negative_eigenvalues():
 
     found = repaired(matrix / scale, np.zeros((4, 4)), repair="paper", grid_minimum=0.05, units=units)
 
-    assert np.linalg.eigvalsh(found * scale) == pytest.approx([0.02, 0.05, 0.05, 1.5])
     assert found * scale == pytest.approx((vectors * [0.05, 0.05, 0.02, 1.5]) @ vectors.T)
 
 
-def test_clip_changes_a_covariance_in_nothing():
-    """What is a covariance stays one, under "clip"; under the noise-aware repair too, if there is no noise."""
-    matrix = np.array([[0.5, 0.2], [0.2, 0.4]])
-
-    for repair in ("clip", "noise_aware", "paper"):
-        found = repaired(matrix, np.zeros((2, 2)), repair=repair, grid_minimum=0.01)
-
-        assert found == pytest.approx(matrix)
+SHARE = 1 - 2 * 0.1**2 / (2 * 0.3**2)
 
 
-def test_shrinking_by_hand():
-    """Off the diagonal it keeps the share 1 - s² d (d-1)/||off||²; eigenvalues are at least s √d."""
-    matrix = np.array([[0.5, 0.3], [0.3, 0.5]])
-    share = 1 - 2 * 0.1**2 / (2 * 0.3**2)
+@pytest.mark.parametrize(
+    ("repair", "noise", "matrix", "expected"),
+    [
+        *((repair, 0 * NOISE, [[0.5, 0.2], [0.2, 0.4]], None) for repair in ("clip", "noise_aware", "paper")),
+        ("noise_aware", NOISE, [[0.5, 0.3], [0.3, 0.5]], None),
+        ("shrink", NOISE, [[0.5, 0.3], [0.3, 0.5]], [[0.5, 0.3 * SHARE], [0.3 * SHARE, 0.5]]),
+        ("shrink", NOISE, [[0.5, 0.05], [0.05, 0.4]], [[0.5, 0], [0, 0.4]]),
+        ("shrink", NOISE, [[0.5, 0], [0, 0.01]], [[0.5, 0], [0, 0.1 * math.sqrt(2)]]),
+    ],
+)
+def test_repairs_by_hand(repair, noise, matrix, expected):
+    """What has more variance than noise in every direction stays; shrinking keeps 1 - s² d (d-1)/||off||² of it."""
+    found = repaired(np.array(matrix), noise, repair=repair, grid_minimum=0.01)
 
-    found = repaired(matrix, NOISE, repair="shrink")
-
-    assert found == pytest.approx(np.array([[0.5, 0.3 * share], [0.3 * share, 0.5]]))
-    assert repaired(np.array([[0.5, 0.05], [0.05, 0.4]]), NOISE, repair="shrink") == pytest.approx(
-        np.diag([0.5, 0.4])
-    )
-    floored = repaired(np.diag([0.5, 0.01]), NOISE, repair="shrink")
-    assert floored == pytest.approx(np.diag([0.5, 0.1 * np.sqrt(2)]))
-
-
-def test_the_noise_aware_repair_keeps_what_can_be_kept():
-    """What has no less variance in any direction than the noise is not changed, however large the noise is."""
-    matrix = np.array([[0.5, 0.3], [0.3, 0.5]])
-
-    assert repaired(matrix, NOISE, repair="noise_aware") == pytest.approx(matrix)
+    assert found == pytest.approx(np.array(matrix if expected is None else expected))
 
 
 def off_by(X, C, s):
@@ -140,18 +111,17 @@ def test_nothing_positive_definite_is_nearer_in_standard_deviations_of_the_noise
     assert np.linalg.eigvalsh(X).min() >= floor - 1e-9
     assert np.linalg.eigvalsh(slope).min() >= -1e-4 * np.abs(slope).max()
     assert abs(np.sum(slope * (X - floor * np.eye(d)))) <= 1e-4 * np.abs(slope).max()
-    for _ in range(200):
-        other = rng.normal(size=(d, d)) * 0.1
-        other = X + (other + other.T) / 2
-        e, V = np.linalg.eigh(other)
-        assert off_by((V * np.maximum(e, floor)) @ V.T, C, s) >= off_by(X, C, s) - 1e-6
     if equal:  # Higham's: it is enough to clip eigenvalues
         e, V = np.linalg.eigh(C)
         assert pytest.approx((V * np.maximum(e, floor)) @ V.T, abs=1e-9) == X
+    for _ in range(50):
+        other = rng.normal(size=(d, d)) * 0.1
+        e, V = np.linalg.eigh(X + (other + other.T) / 2)
+        assert off_by((V * np.maximum(e, floor)) @ V.T, C, s) >= off_by(X, C, s) - 1e-6
 
 
 @pytest.mark.parametrize("repair", ["noise_aware", "shrink", "paper", "clip"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_symmetric_matrix_can_be_repaired(repair, data):
     """Whatever the noise made of it, the result is finite, symmetric, and has no negative eigenvalue."""
@@ -169,52 +139,71 @@ def test_any_symmetric_matrix_can_be_repaired(repair, data):
 
 @pytest.mark.statistical
 def test_standard_errors_are_those_of_the_noise():
-    """Over 4000 draws of small noise in all sums, means and covariances spread as predicted, to 12%."""
-    rng = np.random.default_rng(4)
+    """Over 20,000 draws of small noise in all sums, means and covariances spread as predicted, to 6%."""
+    rng, runs = np.random.default_rng(4), 20_000
     codes = rng.integers(0, 2, 4000)
     y = np.clip(rng.normal(0.2 + 0.2 * codes[:, None], 0.2, (4000, 2)), -1, 1)
     exact = sums_of(y, codes, sd=(10.0, 8.0, 6.0))
-    means, covariances, pooled = [], [], []
-    for _ in range(4000):
-        noise = rng.normal(0, 6, (2, 2, 2))
-        products = exact.products + np.triu(noise) + np.triu(noise, 1).transpose(0, 2, 1)
-        noisy = Sums(
-            exact.sizes + rng.normal(0, 10, 2),
-            exact.totals + rng.normal(0, 8, (2, 2)),
-            products,
-            *(10.0, 8.0, exact.product_sd),
-        )
-        noisy = estimates(noisy)
-        means.append(noisy.means)
-        covariances.append(noisy.covariances)
-        pooled.append(noisy.pooled().covariances)
     truth = estimates(exact)
 
-    expected = truth.mean_errors(sampling=False)
-    assert np.std(means, axis=0) == pytest.approx(expected, rel=0.06)
-    expected = truth.covariance_errors("none")
-    assert np.std(covariances, axis=0) == pytest.approx(expected, rel=0.06)
-    common = truth.pooled()
-    expected = common.covariance_errors("none")
-    assert np.std(pooled, axis=0) == pytest.approx(expected, rel=0.12)
+    def noisy(of, shape):
+        """These sums with noise."""
+        noise = rng.normal(0, 6, (*shape, 2, 2))
+        return Sums(
+            exact.sizes[of] + rng.normal(0, 10, shape),
+            exact.totals[of] + rng.normal(0, 8, (*shape, 2)),
+            exact.products[of] + np.triu(noise) + np.triu(noise, 1).swapaxes(-1, -2),
+            *(10.0, 8.0, exact.product_sd),
+        )
+
+    for at in (0, 1):
+        found = estimates(noisy(at, (runs,)))
+        assert found.means.std(axis=0) == pytest.approx(truth.mean_errors(sampling=False)[at], rel=0.06)
+        assert found.covariances.std(axis=0) == pytest.approx(truth.covariance_errors("none")[at], rel=0.06)
+    pooled = [estimates(noisy(slice(2), (2,))).pooled().covariances for _ in range(1500)]
+    assert np.std(pooled, axis=0) == pytest.approx(truth.pooled().covariance_errors("none"), rel=0.12)
 
 
 @pytest.mark.statistical
 def test_standard_errors_are_those_of_sampling():
-    """Without noise, they are the textbook's of normal samples, over 3000 samples to 7%."""
-    rng = np.random.default_rng(5)
+    """Without noise, they are the textbook's of normal samples, over 5,000 samples to 7%."""
     factor = 0.1 * np.array([[1.0, 0.0], [0.6, 0.8]])
-    samples = rng.standard_normal((3000, 200, 2)) @ factor.T
-    found = [estimates(sums_of(y)) for y in samples]
-    errors = [
-        np.mean([each.mean_errors() for each in found], axis=0),
-        np.mean([each.covariance_errors("normal") for each in found], axis=0),
-        np.mean([each.correlation_errors("normal") for each in found], axis=0),
-    ]
+    y = np.random.default_rng(5).standard_normal((5000, 200, 2)) @ factor.T
+    found = estimates(Sums(np.full(5000, 200.0), y.sum(axis=1), y.swapaxes(1, 2) @ y, 0.0, 0.0, np.zeros((2, 2))))
 
-    assert np.std([each.means for each in found], axis=0) == pytest.approx(errors[0], rel=0.07)
-    assert np.std([each.covariances for each in found], axis=0) == pytest.approx(errors[1], rel=0.07)
-    assert np.std([each.correlations() for each in found], axis=0) == pytest.approx(errors[2], rel=0.07, abs=1e-9)
+    for numbers, errors in (
+        (found.means, found.mean_errors()),
+        (found.covariances, found.covariance_errors("normal")),
+        (found.correlations(), found.correlation_errors("normal")),
+    ):
+        assert numbers.std(axis=0) == pytest.approx(errors.mean(axis=0), rel=0.07, abs=1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.5])
+def test_errors_of_covariances_hold_for_rare_values(share):
+    """Of two columns of 0 and 1, intervals of variances, covariance and correlation miss in 7.5% at most.
+
+    They were those of normal data, which do not cover rare values.
+    """
+    rng, runs, n = np.random.default_rng(5), 2000, 2000
+    x = rng.random((runs, n), dtype=np.float32) < share
+    y = np.where(rng.random((runs, n), dtype=np.float32) < 0.5, x, rng.random((runs, n), dtype=np.float32) < share)
+    one, other, both = (2 * each.sum(axis=1) for each in (x, y, x == y))
+    totals, product = np.stack([one, other], axis=1) - float(n), both - float(n)
+    products = np.array([[np.full(runs, n), product], [product, np.full(runs, n)]]).transpose(2, 0, 1)
+    own = estimates(Sums(np.full(runs, float(n)), totals, products, 0.0, 0.0, np.zeros((2, 2))))
+    variance = 4 * share * (1 - share)
+
+    def missed(numbers, truth, errors, at):
+        return np.mean(np.abs(numbers[:, 0, at] - truth) > 1.96 * errors[:, 0, at])
+
+    errors = own.covariance_errors()
+    assert missed(own.covariances, variance, errors, 0) < 0.075
+    assert missed(own.covariances, variance / 2, errors, 1) < 0.075
+    assert missed(own.correlations(), 0.5, own.correlation_errors(), 1) < 0.075
+    if share < 0.1:
+        assert missed(own.covariances, variance, own.covariance_errors("normal"), 0) > 0.4
 
 
 def test_doubts_are_named():
@@ -222,13 +211,11 @@ def test_doubts_are_named():
     y = np.random.default_rng(6).uniform(-1, 1, (100, 2))
     codes = np.array([0] * 98 + [1] * 2)
 
-    clear = estimates(sums_of(y)).doubts(None)
-    few = estimates(sums_of(y, codes)).doubts(None)
     noisy = estimates(sums_of(y, codes, sd=(5.0, 5.0, 5.0))).doubts(None)
     drowned = estimates(sums_of(y, np.arange(100) % 2, sd=(0.0, 9.0, 90.0))).pooled().doubts(None)
 
-    assert clear == []
-    assert few[0] == (1, "it has about 2 rows, too few for 2 columns")
+    assert estimates(sums_of(y)).doubts(None) == []
+    assert estimates(sums_of(y, codes)).doubts(None)[0] == (1, "it has about 2 rows, too few for 2 columns")
     assert (1, "the noise could be all of its number of rows: its numbers say nothing") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
 
@@ -240,8 +227,9 @@ def test_doubts_are_named():
 def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
     """Where rows end at the radius, and that is not noise, a doubt says so; a radius that scales none is fine."""
     angles = np.random.default_rng(8).uniform(0, 2 * np.pi, 500)
-    y = scale * np.array([np.cos(angles), np.sin(angles)]).T
-    d = estimates(sums_of(y, sd=(0.0, 0.0, noise))).doubts(radius)
+    d = estimates(sums_of(scale * np.array([np.cos(angles), np.sin(angles)]).T, sd=(0.0, 0.0, noise))).doubts(
+        radius
+    )
 
     said = "many rows are as long as the radius and were scaled down, to the middle of the bounds"
     assert ((None, f"{said}: use radius=2**0.5") in d) is named

@@ -1,0 +1,315 @@
+"""`view.moments`: covariances and correlations of several columns, of all rows or by group."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.testing import seeded_noise
+from dfprivacy_gmm import JointMoments
+
+NAMES = (f"moments {number}" for number in itertools.count())
+rng = np.random.default_rng(1)
+GROUP = rng.choice(["a", "b"], 20_000)
+X = rng.standard_normal((20_000, 2)) @ [[1.0, 0.6], [0.0, 0.8]]
+TABLE = {"x": X[:, 0].clip(-5, 6), "y": (X[:, 1] + (GROUP == "a")).clip(-5, 6), "g": GROUP}
+GONE = [rng.random(20_000) < np.where(GROUP == "a", 0.4, 0.1), rng.random(20_000) < 0.1]
+GAPPY = TABLE | {name: np.where(gone, np.nan, TABLE[name]) for name, gone in zip("xy", GONE, strict=True)}
+CREDITS = pd.DataFrame({  # seven columns that fill a small part of their bounds; months and amount are correlated
+    "months": (months := rng.gamma(3, 7, 1000).clip(4, 72)),
+    "amount": (250 + months * 150 * rng.lognormal(0, 0.45, 1000)).clip(250, 20_000),
+    "rate": rng.integers(1, 5, 1000),
+    "since": rng.integers(1, 5, 1000),
+    "age": rng.gamma(9, 4, 1000).clip(19, 75),
+    "credits": rng.integers(1, 4, 1000),
+    "people": rng.integers(1, 3, 1000),
+})  # fmt: skip
+WIDE = dict(zip(CREDITS, [(0, 72), (0, 20_000), (1, 4), (1, 4), (18, 80), (1, 4), (1, 2)], strict=True))
+
+
+def protect(table=TABLE, engine=pd.DataFrame, **terms):
+    known = {"epsilon": 10**5, "delta": 0.1, "accounting": "basic", "ledger": "memory:"}
+    known |= {"bounds": {"x": (-5, 6), "y": (-5, 6)}, "categories": {"g": ["a", "b"]}}
+    return dp.protect(engine(table), next(NAMES), **{**known, **terms})
+
+
+def measured(*, seed=1, table=TABLE, engine=pd.DataFrame, terms=None, **asked):
+    with seeded_noise(seed):
+        view = protect(table, engine, **(terms or {}))
+        return view.moments(["x", "y"], **{"epsilon": 40, "delta": 1e-6, **asked})
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("by", [None, "g"])
+@pytest.mark.parametrize("table", [TABLE, GAPPY], ids=["whole", "gaps"])
+def test_moments_are_those_of_complete_rows(table, neighbors, delta, by):
+    """A row with a missing value neither pulls a mean to the middle nor counts; how many there are is said."""
+    found = measured(table=table, terms={"neighbors": neighbors}, delta=delta, by=by)
+
+    whole, complete = pd.DataFrame(table), pd.DataFrame(table).dropna()
+    parts = [complete] if by is None else [part for _, part in complete.groupby("g")]
+    assert found.groups == (("all",) if by is None else ("a", "b"))
+    for at, part in enumerate(parts):
+        both = part[["x", "y"]]
+        assert found.sizes[at] == pytest.approx(len(part), abs=15)
+        assert found.means[at] == pytest.approx(both.mean(), abs=0.02)
+        assert found.covariances[at] == pytest.approx(both.cov().to_numpy(), abs=0.1)
+        assert found.correlations[at] == pytest.approx(both.corr().to_numpy(), abs=0.04)
+    if neighbors == "add_remove":
+        assert found.missing is found.missing_standard_error is None
+    else:
+        assert found.missing == pytest.approx(len(whole) - len(complete), abs=6 * found.missing_standard_error)
+        assert any("rows were left out" in note for note in found.notes) == (table is GAPPY)
+
+
+def test_filled_values_count_where_they_are_asked_for():
+    """With "fill" the sizes are all rows, and means go to the middle of the bounds; a declared fill does so too."""
+    filled = pd.DataFrame(GAPPY)[["x", "y"]].fillna(0.5)
+    declared = {"missing": {"x": 0.5, "y": 0.5}}
+
+    for found in (measured(table=GAPPY, nan_policy="fill"), measured(table=GAPPY, terms=declared)):
+        assert (found.public_sizes, found.sizes.tolist()) == (True, [20_000])
+        assert found.means[0] == pytest.approx(filled.mean(), abs=0.01)
+
+
+def test_missing_values_of_public_columns_are_known():
+    """They are refused if asked for, and left out exactly and for nothing otherwise."""
+    view, complete = protect(GAPPY, public=["x", "y"]), pd.DataFrame(GAPPY).dropna()
+
+    with pytest.raises(dp.ArgumentError, match="A value is missing in 'x'"):
+        view.moments(["x", "y"], epsilon=1, delta=1e-6, nan_policy="raise")
+    found = view.moments(["x", "y"], epsilon=1, delta=1e-6)
+
+    assert found.missing == pytest.approx(20_000 - len(complete))
+    assert (found.missing_standard_error, view.budget.spent) == (0, 0)
+    assert found.means[0] == pytest.approx(complete[["x", "y"]].mean(), abs=1e-4)
+
+
+def test_public_sizes_leave_less_to_measure():
+    """A public number of rows is not measured: the sensitivity of the rest is √4.5 r, with it 1.5 r.
+
+    Beside the rows beyond the bounds, of weight 1/4: two of each column where rows change, else one.
+    """
+    public, private = (measured(terms={"neighbors": each}) for each in ("replace_one", "add_remove"))
+
+    r = math.sqrt(2)
+    assert public.privacy.noise[0].sensitivity == pytest.approx(math.hypot(math.sqrt(4.5) * r, 1 / 2), rel=1e-3)
+    assert private.privacy.noise[0].sensitivity == pytest.approx(math.hypot(1.5 * r, math.sqrt(2) / 4), rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1, 2, 10])
+def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
+    """Over 60 answers their mean is the truth to within its error, and an interval seldom misses it.
+
+    They were shrunk away. Where a variance could be all noise there is no correlation, and a note says so.
+    """
+    view, truth = protect(CREDITS, bounds=WIDE, categories={}), CREDITS.cov().loc["months", "amount"]
+
+    with seeded_noise(epsilon):
+        found = [view.moments([*WIDE], epsilon=epsilon, delta=1e-6, fresh=True) for _ in range(60)]
+
+    covariances = np.array([each.covariances[0, 0, 1] for each in found])
+    noise = np.array([each.standard_errors("none")[1][0, 0, 1] for each in found])
+    assert abs(covariances.mean() - truth) < 5 * noise.mean() / math.sqrt(60)
+    assert covariances.std() == pytest.approx(noise.mean(), rel=0.45)
+    assert np.mean(np.abs(covariances - truth) > 2 * noise) < 0.2
+    for each in found[:20]:
+        hidden = np.isnan(each.correlations[0, 0, 1])
+        assert not hidden or any("no correlations, of" in note for note in each.notes)
+        if np.linalg.eigvalsh(each.covariances[0]).min() < 0:
+            assert any("may be those of no data" in note for note in each.notes)
+        assert np.linalg.eigvalsh(each.nearest_covariances[0]).min() > 0
+    assert epsilon > 1 or sum(np.isnan(each.correlations[0, 0, 1]) for each in found) > 30
+
+
+def test_correlations_and_slopes_are_the_datas_where_the_noise_is_small():
+    """At a large epsilon they are the table's, without a note, and the nearest covariances are the same."""
+    rest = [name for name in WIDE if name != "amount"]
+    slope = np.linalg.solve(CREDITS[rest].cov(), CREDITS[rest].apply(lambda column: column.cov(CREDITS["amount"])))
+
+    with seeded_noise(1):
+        found = protect(CREDITS, bounds=WIDE, categories={}).moments([*WIDE], epsilon=60, delta=1e-6)
+
+    S = found.covariances[0]
+    mine = np.linalg.solve(np.delete(np.delete(S, 1, 0), 1, 1), np.delete(S[:, 1], 1))
+    assert found.correlations[0, 0, 1] == pytest.approx(CREDITS.corr().loc["months", "amount"], abs=0.06)
+    assert mine[0] == pytest.approx(slope[0], rel=0.1)
+    assert found.notes == ()
+    assert found.nearest_covariances == pytest.approx(found.covariances, rel=1e-6)
+
+
+def test_standard_errors_on_other_terms():
+    """Those of any data are the largest, those of the noise alone the smallest; anything else is refused."""
+    found = measured()
+
+    bounded, normal, noise = (found.standard_errors(each) for each in ("bounded", "normal", "none"))
+
+    assert bounded[1].tolist() == found.covariance_errors.tolist()
+    assert bounded[2].tolist() == found.correlation_errors.tolist()
+    for most, some, least in zip(bounded[1:], normal[1:], noise[1:], strict=True):
+        assert (most >= some).all()
+        assert (some >= least).all()
+    assert (normal[0] > noise[0]).all()
+    with pytest.raises(dp.ArgumentError, match="sampling='all' is unknown"):
+        found.standard_errors("all")
+
+
+# Tables
+
+
+LIBRARIES = {
+    "pandas": (pd.DataFrame, pd.DataFrame),
+    "polars": (pl.DataFrame, pl.DataFrame),
+    "lazy": (pl.LazyFrame, pl.DataFrame),
+    "arrow": (pa.table, pa.Table),
+}
+
+
+def lists(table):
+    return table.to_pydict() if isinstance(table, pa.Table) else {name: list(table[name]) for name in table.columns}
+
+
+@pytest.mark.parametrize(("engine", "made"), LIBRARIES.values(), ids=LIBRARIES)
+def test_tables_are_the_callers(engine, made):
+    """Every column of every group has a row; matrices have rows with names; all are of the caller's library."""
+    found = measured(engine=engine, by="g")
+
+    tables = found.to_frame(), found.correlation("b"), found.covariance("a")
+
+    frame, correlation, covariance = map(lists, tables)
+    assert {type(table) for table in tables} == {made}
+    assert (frame["g"], frame["column"]) == (["a", "a", "b", "b"], ["x", "y", "x", "y"])
+    assert frame["size"] == found.sizes.repeat(2).tolist()
+    assert frame["mean"] == found.means.ravel().tolist()
+    assert frame["variance"] == found.variances.ravel().tolist()
+    assert frame["variance_error"] == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
+    assert (correlation["column"], correlation["x"]) == (["x", "y"], found.correlations[1, 0].tolist())
+    assert covariance["y"] == found.covariances[0, 1].tolist()
+
+
+def test_tables_of_another_library_and_of_groups():
+    """By the name of a library; those of a group's view, and of an answer from the ledger, know whose they are."""
+    found, view = measured(), protect(engine=pl.DataFrame)
+    first, again = (view.group_by("g").moments(["x", "y"], epsilon=30, delta=1e-6) for _ in range(2))
+
+    for library in ("pandas", "polars", "pyarrow"):
+        tables = found.to_frame(library), found.correlation(library=library), found.covariance(library=library)
+        assert {type(table).__module__.split(".")[0] for table in tables} == {library}
+    with pytest.raises(dp.ArgumentError, match="library='numpy' is unknown"):
+        found.to_frame("numpy")
+    assert again.privacy.replayed
+    assert {type(group.covariance()) for group in (*first.releases, *again.releases)} == {pl.DataFrame}
+
+
+@pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
+def test_tables_of_columns_with_unhappy_names(engine):
+    """A column may be called as one of the table's own, and groups may be text and numbers."""
+    table = {"column": TABLE["x"], "x": TABLE["y"], "mean": GROUP}
+    view = protect(table, engine, bounds={"column": (-5, 6), "x": (-5, 6)}, categories={"mean": ["a", 1]})
+
+    found = view.moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
+
+    assert list(map(str, found.to_frame()["mean_"])) == ["a", "a", "1", "1"]
+    assert list(found.covariance("a")["column_"]) == ["column", "x"]
+    assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
+
+
+def test_json_and_back():
+    """A trip through JSON changes nothing."""
+    found = measured(by="g")
+
+    again = dp.Release.from_dict(json.loads(json.dumps(found.to_dict())))
+
+    assert (type(again), again.to_dict()) == (JointMoments, found.to_dict())
+    assert again.correlations.tolist() == found.correlations.tolist()
+
+
+# Whatever the table, there is a sensible answer
+
+
+def test_little_data_are_uninformative():
+    """Where the noise drowns the rows, or columns are more than rows, numbers are finite, and a note says so."""
+    names = [f"x{i}" for i in range(10)]
+    few = {name: np.random.default_rng(2).normal(size=6) for name in names}
+
+    drowned = measured(table={name: values[:5] for name, values in TABLE.items()}, by="g", epsilon=0.01)
+    found = protect(few, bounds=dict.fromkeys(names, (-4, 4)), categories={}).moments(names, epsilon=50, delta=1e-6)
+
+    assert drowned.notes != ()
+    for numbers in (drowned.means, drowned.covariances, drowned.nearest_correlations, drowned.mean_errors):
+        assert np.isfinite(numbers).all()
+    assert re.search(r"all: it has about \d+ rows?, too few for 10 columns", "\n".join(found.notes))
+    assert np.linalg.eigvalsh(found.nearest_covariances[0]).min() > 0
+
+
+def test_a_group_that_never_occurs_is_named():
+    """It gets numbers like the others, and a note says that they say nothing."""
+    found = measured(by="g", terms={"categories": {"g": ["a", "never", "b"]}})
+
+    assert {note.split(":")[0] for note in found.notes} == {"never"}
+    assert np.isfinite(found.covariances).all()
+    assert np.isfinite(found.nearest_correlations).all()
+    assert np.isnan(found.correlations[1]).all()
+
+
+def test_a_constant_column_has_almost_no_variance():
+    """Its variance is 0 to within the noise, it has no correlations, and its mean is right."""
+    found = measured(table={**TABLE, "y": np.full(20_000, 2.0)})
+
+    assert found.means[0, 1] == pytest.approx(2, abs=0.01)
+    assert abs(found.variances[0, 1]) < 0.1
+    assert np.isnan(found.correlations[0, 1]).all()
+    assert found.nearest_covariances[0, 1, 1] > 0
+    assert any("no correlations, of y" in note for note in found.notes)
+
+
+def test_a_whole_budget_can_be_spent_without_a_delta_of_its_own():
+    """With delta=None the question takes the budget's delta in proportion to epsilon, or what is left of it."""
+    view = protect(epsilon=1, delta=1e-6, accounting=None)
+
+    found = view.moments(["x", "y"], epsilon=1)
+
+    assert found.privacy.epsilon <= 1
+    assert 0 < found.privacy.delta <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("asked", "match"),
+    [
+        ({"columns": []}, "at least one column"),
+        ({"columns": ["x", "x"]}, "each once"),
+        ({"columns": ["x", "g"]}, "is categorical"),
+        ({"by": "x"}, "has no categories"),
+        ({"columns": ["x", "both"], "by": "both"}, "by='both' is among the columns"),
+        ({"radius": 2}, "is out of range"),
+        ({"radius": 1, "delta": 0}, "belongs to Gaussian noise"),
+        ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(asked, match):
+    """Whatever is wrong, nothing is spent."""
+    terms = {"bounds": dict.fromkeys(["x", "y", "both"], (-5, 6)), "categories": {"g": ["a", "b"], "both": [0, 1]}}
+    view = protect({**TABLE, "both": (GROUP == "a").astype(int)}, **terms)
+
+    with pytest.raises(dp.ArgumentError, match=match):
+        view.moments(**{"columns": ["x", "y"], "epsilon": 1, "delta": 1e-6, **asked})
+    assert view.budget.spent == 0
+    if "by" in asked and asked["by"] == "both":  # a number, or categories, but not both at once
+        assert view.moments(["x", "both"], epsilon=1, delta=1e-6).columns == ("x", "both")
+
+
+@pytest.mark.parametrize("group", [None, "c", ["a"]])
+def test_a_matrix_is_of_a_group(group):
+    """One that there is, and which is named where there are several."""
+    with pytest.raises(dp.ArgumentError, match="is no group"):
+        measured(by="g").covariance(group)
