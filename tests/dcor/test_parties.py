@@ -36,6 +36,13 @@ LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.LazyFram
 Z = np.zeros(20)
 
 
+@pytest.fixture(autouse=True)
+def noise():
+    """Noise from a seed, so that every run is the same."""
+    with seeded_noise(1):
+        yield
+
+
 def party(values, library="pandas", **terms):
     """A view of a table of its own, whose column id is public if there is one."""
     known = {"epsilon": 10**4, "delta": 0.01, "accounting": "basic", "ledger": "memory:"}
@@ -107,7 +114,7 @@ def test_the_estimate_from_a_message_is_its_formula():
 @pytest.mark.statistical
 @pytest.mark.parametrize("harmonic", [1, 3])
 def test_the_estimate_from_a_message_is_unbiased(harmonic):
-    """The mean over 1,500 messages is that of true angles, and of 0 for rows that lack a value, within 5 errors."""
+    """The mean over 1,000 messages is that of true angles, and of 0 for rows that lack a value, within 5 errors."""
     rng, n = np.random.default_rng(5), 200
     x = rng.random(n)
     y, gone = x + 0.1 * rng.random(n), rng.random(n) < 0.4
@@ -122,9 +129,9 @@ def test_the_estimate_from_a_message_is_unbiased(harmonic):
         ]
 
     for there in (np.ones(n, bool), ~gone):
-        found = [estimate(np.where(there, true, rng.integers(2, size=n) * PLACES // 2)) for _ in range(1500)]
+        found = [estimate(np.where(there, true, rng.integers(2, size=n) * PLACES // 2)) for _ in range(1000)]
         expected = unbiased(heard(true, there, harmonic), lines(y))
-        assert expected == pytest.approx(np.mean(found), abs=5 * np.std(found) / math.sqrt(1500))
+        assert expected == pytest.approx(np.mean(found), abs=5 * np.std(found) / math.sqrt(1000))
 
 
 @pytest.mark.parametrize("gap", [0, PLACES // 2])
@@ -148,9 +155,8 @@ def test_gaps_of_either_party_hardly_bias_the_squared_correlation(party_with_gap
     for name in {"alice": "x", "bob": "y", "both": "xy"}[party_with_gaps]:
         columns[name][rng.random(n) < 0.4] = np.nan
     alice, bob = (party({name: columns[name]}, bounds={name: (-1, 1)}) for name in "xy")
-    with seeded_noise(6):
-        message = alice.dcor_message("x", harmonics=[1], epsilon=8)
-        shown, known = bob.dcor_with(message, "y", epsilon=20), bob.dcor_with_own(message, "y", permutations=9)
+    message = alice.dcor_message("x", harmonics=[1], epsilon=8)
+    shown, known = bob.dcor_with(message, "y", epsilon=20), bob.dcor_with_own(message, "y", permutations=9)
     exact = noiseless(x / 2 + 0.5, deviation=math.sqrt(unbiased(*[lines(x[:2000] / 2)] * 2)))
     complete = exact.estimate(x**2 / 2 + 0.5, permutations=1).squared
 
@@ -164,9 +170,8 @@ def test_gaps_of_either_party_hardly_bias_the_squared_correlation(party_with_gap
 def test_what_may_be_shown_is_near_what_is_known_at_home():
     """With much to spend the shown estimate is the one that its party makes for itself, on a line."""
     alice, bob, y = both(3000, np.copy)
-    with seeded_noise(7):
-        message = alice.dcor_message("x", epsilon=5)
-        hardly, shown = (bob.dcor_with(message, "y", epsilon=epsilon) for epsilon in (0.01, 50))
+    message = alice.dcor_message("x", epsilon=5)
+    hardly, shown = (bob.dcor_with(message, "y", epsilon=epsilon) for epsilon in (0.01, 50))
 
     known = message.estimate(y, permutations=1).squared
     assert known == pytest.approx(shown.squared, abs=0.05)
@@ -178,8 +183,7 @@ def test_what_may_be_shown_is_near_what_is_known_at_home():
 def test_the_estimate_from_angles_is_near_what_its_harmonic_holds():
     """On a line, n = 10,000, epsilon 1, the first harmonic gives 0.945 of R² = 0.967 on average."""
     alice, _, y = both(10_000, np.copy)
-    with seeded_noise(4):
-        messages = [alice.dcor_message("x", harmonics=[1], epsilon=1, fresh=True) for _ in range(20)]
+    messages = [alice.dcor_message("x", harmonics=[1], epsilon=1, fresh=True) for _ in range(20)]
 
     assert np.mean([each.estimate(y, permutations=1).squared for each in messages]) == pytest.approx(
         0.945, abs=0.06
@@ -189,7 +193,7 @@ def test_the_estimate_from_angles_is_near_what_its_harmonic_holds():
 @pytest.mark.statistical
 @pytest.mark.parametrize(("relation", "least"), [("line", 0.6), ("parabola", 0.05), ("wave", 0.04), ("none", -1.0)])
 def test_the_lower_bound_holds(relation, least):
-    """No bound of 24 messages exceeds the table's own R², and strong dependence has a bound above 0."""
+    """No bound of 14 messages exceeds the table's own R², and strong dependence has a bound above 0."""
     rng, n = np.random.default_rng(5), 3000
     x = rng.uniform(-1, 1, n)
     y = {"line": x, "parabola": x**2, "wave": np.sin(2 * np.pi * x), "none": rng.uniform(-1, 1, n)}[relation]
@@ -198,11 +202,10 @@ def test_the_lower_bound_holds(relation, least):
     covariance, *variances = (float(covariance_u(*pair)) for pair in (sides, 2 * sides[:1], 2 * sides[1:]))
     truth = covariance / math.sqrt(math.prod(variances))
     alice, bob = party({"x": x}), party({"y": y})
-    with seeded_noise(7):
-        for epsilon in (1, 5, 50):
-            messages = [alice.dcor_message("x", epsilon=epsilon, fresh=True) for _ in range(8)]
-            bounds = [bob.dcor_with(message, "y", epsilon=epsilon).low for message in messages]
-            assert max(bounds) <= max(truth, 0.0)
+    for epsilon in (1, 50):
+        messages = [alice.dcor_message("x", epsilon=epsilon, fresh=True) for _ in range(7)]
+        bounds = [bob.dcor_with(message, "y", epsilon=epsilon).low for message in messages]
+        assert max(bounds) <= max(truth, 0.0)
     assert np.mean(bounds) > least
 
 
@@ -211,14 +214,13 @@ def test_columns_of_any_kind_are_answered(spoil):
     """A constant column, missing and infinite values of either party: answers say that they mean nothing."""
     alice, bob, _y = both(200)
     odd, message = party({"x": np.full(200, spoil)}), alice.dcor_message("x", epsilon=1)
-    with seeded_noise(5):
-        found = [
-            bob.dcor_with(odd.dcor_message("x", epsilon=1), "y", epsilon=1),
-            odd.dcor_with(message, "x", epsilon=1),
-        ]
-        plane = alice.dcor_message(["x", "w"], protocol="paper", epsilon=5, delta=0.01)
+    found = [
+        bob.dcor_with(odd.dcor_message("x", epsilon=1), "y", epsilon=1),
+        odd.dcor_with(message, "x", epsilon=1),
+    ]
+    plane = alice.dcor_message(["x", "w"], protocol="paper", epsilon=5, delta=0.01)
 
-    assert all("uninformative" in each.notes[-1] or "uninformative" in each.notes[0] for each in found)
+    assert all(any("uninformative" in note for note in each.notes) for each in found)
     assert bob.dcor_with(plane, "y", epsilon=1).notes[1].startswith("the bound is for the 10 directions")
 
 
@@ -234,36 +236,22 @@ def test_a_constant_is_independent_of_everything(value):
 # Files
 
 
-def test_messages_travel(tmp_path, forked):
-    """One process writes files of both kinds; another reads them, tests independence and shows a result."""
-    alice = (
-        "import sys, numpy as np, pandas as pd, dfprivacy as dp\n"
-        "frame = pd.DataFrame({'x': np.linspace(-1, 1, 3000), 'id': np.arange(3000)})\n"
-        "said = {'epsilon': 9, 'delta': .1, 'ledger': 'memory:', 'bounds': {'x': (-1, 1)}, 'public': ['id']}\n"
-        "view = dp.protect(frame, 'a', accounting='basic', **said)\n"
-        "view.dcor_message('x', epsilon=5).save(sys.argv[1])\n"
-        "view.dcor_message('x', protocol='paper', keys='id', epsilon=1, delta=.01).save(sys.argv[2])\n"
-    )
-    bob = (
-        "import sys, numpy as np, pandas as pd, dfprivacy as dp\n"
-        "from dfprivacy_dcor import load_message\n"
-        "message, y = load_message(sys.argv[1]), np.linspace(-1, 1, 3000)\n"
-        "view = dp.protect(pd.DataFrame({'y': y}), 'b', epsilon=9, ledger='memory:', bounds={'y': (-1, 1)})\n"
-        "known = message.estimate(y**2, permutations=99, seed=0).pvalue\n"
-        "print(known, view.dcor_with(message, 'y', epsilon=5).squared, view.budget.spent)\n"
-    )
-    paths = [str(tmp_path / name) for name in ("angles.json", "projections.json")]
-    forked(alice, *paths)
+def test_messages_travel(tmp_path):
+    """What is read from a file of either kind is what was saved, and serves as well."""
+    _, bob, _ = both(40)
+    for sent in (replace(ANGLES, keys=tuple(range(40))), PROJECTIONS):
+        sent.save(tmp_path / "message.json")
+        received = load_message(tmp_path / "message.json")
 
-    pvalue, squared, spent = map(float, forked(bob, *paths).stdout.split())
+        assert (type(received), received.to_dict()) == (type(sent), sent.to_dict())
+    assert bob.dcor_with(received, "y", epsilon=1).rows == 40
 
-    assert (pvalue, spent) == (pytest.approx(0.01), 5.0)
-    assert squared == pytest.approx(0.9, abs=0.1)
-    received = load_message(paths[1])
-    assert isinstance(received, ProjectionMessage)
-    assert received.keys == tuple(range(3000))
-    received.save(paths[0])
-    assert load_message(paths[0]).to_dict() == received.to_dict()
+
+def of_another_class(text):
+    """The same of an object of another class."""
+    envelope = json.loads(text)
+    content = envelope["content"].replace("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy.release:Value")
+    return json.dumps({**envelope, "content": content, "sha256": sha256(content.encode()).hexdigest()})
 
 
 @pytest.mark.parametrize(
@@ -273,7 +261,7 @@ def test_messages_travel(tmp_path, forked):
         (lambda text: text.replace("deviation", "deviatiom"), "changed"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "version"),
         (lambda text: "[]", "no message"),
-        (lambda text: _about(text, "dfprivacy.release:Value"), "no message"),  # no other class is looked up
+        (of_another_class, "no message"),  # which is not looked up
     ],
 )
 def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
@@ -286,13 +274,6 @@ def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
         load_message(path)
 
 
-def _about(text, other):
-    """The same of an object of another class."""
-    envelope = json.loads(text)
-    content = envelope["content"].replace("dfprivacy_dcor.angles:DistanceMessage", other)
-    return json.dumps({**envelope, "content": content, "sha256": sha256(content.encode()).hexdigest()})
-
-
 ANGLES = noiseless(np.linspace(0, 1, 40))
 PROJECTIONS = ProjectionMessage(
     columns=("x",), rows=40, projections=np.linspace(0, 1, 40)[:, None], turns=np.zeros(40, np.int64),
@@ -300,44 +281,21 @@ PROJECTIONS = ProjectionMessage(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("message", "changed"),
-    [
-        *(
-            (PROJECTIONS, changed)
-            for changed in (
-                {"projections": np.zeros((40, 2))},
-                {"projections": np.full((40, 1), np.nan)},
-                {"projections": None},
-                {"scale": 0.0},
-                {"deviation": np.nan},
-                {"directions": np.zeros((1, 1))},
-                {"turns": np.full(40, 7)},
-                {"rows": 3},
-                {"keys": (1,) * 40},
-            )
-        ),
-        *(
-            (ANGLES, changed)
-            for changed in (
-                {"angles": np.full(40, PLACES)},
-                {"angles": np.zeros(39, dtype=np.int64)},
-                {"angles": np.zeros(40)},
-                {"harmonics": (0,)},
-                {"harmonics": (10**400,)},
-                {"length": np.inf},
-                {"inside": 1, "outside": 3},
-                {"inside": 10**30 + 1, "outside": 10**30},
-                {"deviation_scale": 0.0},
-            )
-        ),
-    ],
-)
-def test_a_message_that_does_not_fit_together_is_refused(message, changed):
+@pytest.mark.parametrize("changed", [
+    {"projections": np.zeros((40, 2))}, {"projections": np.full((40, 1), np.nan)}, {"projections": None},
+    {"scale": 0.0}, {"deviation": np.nan}, {"directions": np.zeros((1, 1))}, {"turns": np.full(40, 7)},
+    {"rows": 3}, {"keys": (1,) * 40},
+    {"angles": np.full(40, PLACES)}, {"angles": np.zeros(39, dtype=np.int64)}, {"angles": np.zeros(40)},
+    {"harmonics": (0,)}, {"harmonics": (10**400,)}, {"length": np.inf}, {"inside": 1, "outside": 3},
+    {"inside": 10**30 + 1, "outside": 10**30}, {"deviation_scale": 0.0},
+])  # fmt: skip
+def test_a_message_that_does_not_fit_together_is_refused(changed):
     """Whoever wrote the file: shapes, ranges and numbers are looked at before anything is computed."""
-    assert message is checked(message)
-    with pytest.raises(dp.ArgumentError, match="fit together"):
-        checked(replace(message, **changed))
+    for message in (PROJECTIONS, ANGLES):
+        assert message is checked(message)
+        if all(hasattr(message, name) for name in changed):
+            with pytest.raises(dp.ArgumentError, match="fit together"):
+                checked(replace(message, **changed))
 
 
 @pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-300, 1.7e308])
@@ -357,18 +315,17 @@ def test_a_message_beyond_the_range_of_numbers_is_refused(scale):
 def test_a_view_is_asked_for_its_message():
     """It pays for the message itself, once, whoever uses it; the answer is that to the message."""
     alice, bob, _ = both(default_epsilon=2)
-    with seeded_noise(1):
-        found = bob.dcor_with(alice, "y", asked=ASKED)
-        message = alice.dcor_message("x", epsilon=3)
-        again = bob.dcor_with(message, "y", epsilon=2)
-        own, known = (bob.dcor_with_own(each, "y", asked=asked, permutations=9, seed=1)
-                      for each, asked in ((alice, ASKED), (message, None)))  # fmt: skip
-        said = bob.explain("dcor_with", message, "y", epsilon=1)
+    found = bob.dcor_with(alice, "y", asked=ASKED)
+    message = alice.dcor_message("x", epsilon=3)
+    again = bob.dcor_with(message, "y", epsilon=2)
+    own, known = (bob.dcor_with_own(each, "y", asked=asked, permutations=9, seed=1)
+                  for each, asked in ((alice, ASKED), (message, None)))  # fmt: skip
+    said = bob.explain("dcor_with", message, "y", epsilon=1)
 
-        assert isinstance(found, SharedCorrelation)
-        assert (found, own, again.privacy.replayed, len(said.measurements)) == (again, known, True, 1)
-        assert (alice.budget.spent, bob.budget.spent) == (3, 2)
-        paper = bob.dcor_with(alice, "y", asked={**ASKED, "delta": 0.001}, protocol="paper", epsilon=1)
+    assert isinstance(found, SharedCorrelation)
+    assert (found, own, again.privacy.replayed, len(said.measurements)) == (again, known, True, 1)
+    assert (alice.budget.spent, bob.budget.spent) == (3, 2)
+    paper = bob.dcor_with(alice, "y", asked={**ASKED, "delta": 0.001}, protocol="paper", epsilon=1)
     assert "before the distance" in paper.notes[0]
 
 
@@ -416,10 +373,9 @@ def test_a_file_that_is_streamed_keeps_its_order(tmp_path):
     x = np.linspace(-1, 1, n)
     pl.DataFrame({"x": x, "id": np.arange(n)}).write_parquet(path, row_group_size=5000)
     terms = {"epsilon": 20, "ledger": "memory:", "bounds": {"x": (-1, 1)}, "public": ["id"]}
-    with seeded_noise(3):
-        message = dp.protect(pl.scan_parquet(path), "a file with keys", **terms).dcor_message(
-            "x", keys="id", epsilon=20
-        )
+    message = dp.protect(pl.scan_parquet(path), "a file with keys", **terms).dcor_message(
+        "x", keys="id", epsilon=20
+    )
 
     assert tuple(range(n)) == message.keys
     assert message.estimate(x, keys=list(range(n)), permutations=1).squared > 0.9
@@ -497,11 +453,10 @@ def test_the_papers_message_serves_as_well():
         PROJECTIONS, rows=1000, projections=x[:, None] / 2, turns=np.zeros(1000, np.int64), scale=1e-6,
         deviation=0.2108, deviation_scale=1e-6,
     )  # fmt: skip
-    with seeded_noise(3):
-        shown, own = (
-            bob.dcor_with(message, "y", epsilon=100),
-            bob.dcor_with_own(message, "y", permutations=99, seed=1),
-        )
+    shown, own = (
+        bob.dcor_with(message, "y", epsilon=100),
+        bob.dcor_with_own(message, "y", permutations=99, seed=1),
+    )
 
     assert shown.squared == pytest.approx(0.213, abs=0.04)
     assert own.squared == pytest.approx(0.213, abs=0.04)
@@ -529,6 +484,7 @@ def test_the_papers_message_protects_whole_rows(split, factor):
     statistic = Projections(columns, wider.directions, wider.turns, split=split)
     change = statistic.sensitivity("replace_one", 2, frozenset())
     assert kenthapadi(0.9, 0.9e-5) * change == pytest.approx(wider.scale, rel=1e-4)  # appendix D costs the same
+    assert 1.25 < wider.scale / found.scale < 1.36
     assert gaussian_scale(0.9, 0.9e-5) * change == pytest.approx(found.scale, rel=1e-4)
     assert wider.privacy.delta == found.privacy.delta
 
@@ -536,9 +492,8 @@ def test_the_papers_message_protects_whole_rows(split, factor):
 def test_the_papers_noise_hides_dependence():
     """At epsilon 1 a line of 500 rows is hardly seen through the paper's message, and is through the angles."""
     alice, _, y = both(500, np.copy)
-    with seeded_noise(4):
-        angles = alice.dcor_message("x", epsilon=1).estimate(y, permutations=1).squared
-        paper = alice.dcor_message("x", **{**PAPER, "delta": 1e-5}).estimate(y, permutations=1).squared
+    angles = alice.dcor_message("x", epsilon=1).estimate(y, permutations=1).squared
+    paper = alice.dcor_message("x", **{**PAPER, "delta": 1e-5}).estimate(y, permutations=1).squared
 
     assert paper < 0.2
     assert angles > 0.5
@@ -597,92 +552,84 @@ def test_it_cannot_be_taken_for_a_release():
 # What is refused
 
 
-WRONG = {
-    "a view": ({}, "without its question, asked="),
-    "no epsilon": ({"asked": {"columns": "x"}}, "without its question, asked="),
-    "a protocol": ({"asked": {**ASKED, "protocol": "paper"}}, "names a protocol"),
-    "keys of one": ({"asked": {**ASKED, "keys": [*range(20)]}}, "Only one"),
-    "other keys": ({"asked": {**ASKED, "keys": [*range(20)]}, "keys": [*range(1, 21)]}, "do not match one to one"),
-    "no column": ({"asked": {**ASKED, "columns": "nothing"}}, "nothing"),
-    "no argument": ({"asked": {**ASKED, "colour": "red"}}, "colour"),
-    "confidence": ({"asked": ASKED, "confidence": 1}, "between 0 and 1"),
-    "magic": ({"asked": ASKED, "protocol": "magic"}, "unknown"),
-}
-REFUSED = {
-    **{
-        f"view, {name}": (lambda a, b, m, more=more: b.dcor_with(a, "y", epsilon=1, **more), match)
-        for name, (more, match) in WRONG.items()
-    },
-    "too dear": (lambda a, b, m: b.dcor_with(a, "y", asked={**ASKED, "epsilon": 10**5}, epsilon=1), "epsilon"),
-    "own, no epsilon": (lambda a, b, m: b.dcor_with_own(a, "y", asked={"columns": "x"}), "without its question"),
-    "own, too dear": (lambda a, b, m: b.dcor_with_own(a, "y", asked={**ASKED, "epsilon": 10**5}), "epsilon"),
-    "explained": (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "charges nothing"),
-    "explained for nothing": (lambda a, b, m: b.explain("dcor_with", m, "y"), "No epsilon"),
-    "view of 21": (lambda a, b, m: party({"y": np.zeros(21)}).dcor_with(a, "y", asked=ASKED, epsilon=1), "20 rows"),
-    "message of 21": (lambda a, b, m: party({"y": np.zeros(21)}).dcor_with(m, "y", epsilon=1), "about 20 rows"),
-    "one's keys": (lambda a, b, m: b.dcor_with(m, "y", keys=[*range(20)], epsilon=1), "Only one"),
-    "another protocol": (lambda a, b, m: b.dcor_with(m, "y", protocol="paper", epsilon=1), "not 'paper'"),
-    "a word": (lambda a, b, m: b.dcor_with("hello", "y", epsilon=1), "no message"),
-    "a frame": (lambda a, b, m: b.dcor_with_own(pd.DataFrame({"x": Z}), "y"), "public values only"),
-    **{
-        f"own {more}": (lambda a, b, m, more=more: b.dcor_with_own(m, **{"columns": "y", **more}), match)
-        for more, match in [
-            ({"permutations": 0}, "permutations=0 is not a whole number from 1 on"),
-            ({"permutations": True}, "permutations=True is not a whole number"),
-            ({"alpha": 2}, "between 0 and 1"),
-            ({"protocol": "paper"}, "not 'paper'"),
-            ({"asked": ASKED}, "another view"),
-            ({"keys": [*range(20)]}, "Only one"),
-            ({"delta": 0.1}, "delta"),
-            ({"columns": "x"}, "no column 'x'"),
-        ]
-    },
-    **{
-        f"message {more}": (
-            lambda a, b, m, more=more: a.dcor_message(**{"columns": "x", "epsilon": 1, **more}),
-            match,
-        )
-        for more, match in [
-            ({"protocol": "magic"}, "unknown"),
-            ({**PAPER, "length": 0.5}, "angles"),
-            ({**PAPER, "harmonics": [1]}, "angles"),
-            ({**PAPER, "split": 1}, "neither"),
-            ({**PAPER, "delta": 0}, "delta"),
-            ({"calibration": "kenthapadi"}, "calibration= is of Gaussian"),
-            ({"columns": "g"}, "numbers"),
-            ({"harmonics": [2]}, "odd"),
-            ({"harmonics": []}, "odd"),
-            ({"harmonics": [1, 1]}, "odd"),
-            ({"length": 0}, "length"),
-            ({"blocks": 3}, "blocks"),
-            ({"columns": ["x", "w"], "blocks": 6}, "blocks"),
-            ({"keys": [1, 1]}, "keys"),
-            ({"keys": "x"}, "not public"),
-            ({"keys": "name"}, "no column 'name'"),
-        ]
-    },
-    **{
-        f"estimate {more}": (lambda a, b, m, y=y, more=more: m.estimate(y, **more), match)
-        for y, more, match in [
-            (np.zeros(5), {}, "about 20 rows"),
-            (np.full(20, np.nan), {}, "missing"),
-            (["a"] * 20, {}, "array of numbers"),
-            (Z, {"keys": [*range(20)]}, "Only one"),
-            (Z, {"alpha": 1}, "alpha"),
-        ]
-    },
-}
+def of_view(**more):
+    """Ask a view for its message on the way."""
+    return lambda a, b, m: b.dcor_with(a, "y", epsilon=1, **more)
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_used_is_refused(case):
+def own(**more):
+    """Ask for what one learns for oneself."""
+    return lambda a, b, m: b.dcor_with_own(m, **{"columns": "y", **more})
+
+
+def written(**more):
+    """Ask for a message."""
+    return lambda a, b, m: a.dcor_message(**{"columns": "x", "epsilon": 1, **more})
+
+
+def estimated(y, **more):
+    """Estimate from a message."""
+    return lambda a, b, m: m.estimate(y, **more)
+
+
+ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (of_view(), "without its question, asked="),
+        (of_view(asked={"columns": "x"}), "without its question, asked="),
+        (of_view(asked={**ASKED, "protocol": "paper"}), "names a protocol"),
+        (of_view(asked={**ASKED, "keys": ONES}), "Only one"),
+        (of_view(asked={**ASKED, "keys": ONES}, keys=[*range(1, 21)]), "do not match one to one"),
+        (of_view(asked={**ASKED, "columns": "nothing"}), "nothing"),
+        (of_view(asked={**ASKED, "colour": "red"}), "colour"),
+        (of_view(asked=ASKED, confidence=1), "between 0 and 1"),
+        (of_view(asked=ASKED, protocol="magic"), "unknown"),
+        (of_view(asked=DEAR), "epsilon"),
+        (lambda a, b, m: b.dcor_with_own(a, "y", asked=DEAR), "epsilon"),
+        (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "charges nothing"),
+        (lambda a, b, m: b.explain("dcor_with", m, "y"), "No epsilon"),
+        (lambda a, b, m: party({"y": Z[1:]}).dcor_with(a, "y", asked=ASKED, epsilon=1), "20 rows.*has 19"),
+        (lambda a, b, m: party({"y": Z[1:]}).dcor_with(m, "y", epsilon=1), "20 rows.*has 19"),
+        (lambda a, b, m: b.dcor_with(m, "y", keys=ONES, epsilon=1), "Only one"),
+        (lambda a, b, m: b.dcor_with(m, "y", protocol="paper", epsilon=1), "not 'paper'"),
+        (lambda a, b, m: b.dcor_with("hello", "y", epsilon=1), "no message"),
+        (lambda a, b, m: b.dcor_with_own(pd.DataFrame({"x": Z}), "y"), "public values only"),
+        (own(permutations=0), "permutations=0 is not a whole number from 1 on"),
+        (own(permutations=True), "permutations=True is not a whole number"),
+        (own(alpha=2), "between 0 and 1"),
+        (own(asked=ASKED), "another view"),
+        (own(delta=0.1), "delta"),
+        (own(columns="x"), "no column 'x'"),
+        (written(protocol="magic"), "unknown"),
+        (written(**PAPER, length=0.5), "angles"),
+        (written(**PAPER, harmonics=[1]), "angles"),
+        (written(**PAPER, split=1), "neither"),
+        (written(**{**PAPER, "delta": 0}), "delta"),
+        (written(calibration="kenthapadi"), "calibration= is of Gaussian"),
+        (written(columns="g"), "numbers"),
+        *((written(harmonics=harmonics), "odd") for harmonics in ([2], [], [1, 1])),
+        (written(length=0), "length"),
+        (written(blocks=3), "blocks"),
+        (written(columns=["x", "w"], blocks=6), "blocks"),
+        (written(keys=[1, 1]), "keys"),
+        (written(keys="x"), "not public"),
+        (written(keys="name"), "no column 'name'"),
+        (estimated(np.zeros(5)), "about 20 rows"),
+        (estimated(np.full(20, np.nan)), "missing"),
+        (estimated(["a"] * 20), "array of numbers"),
+        (estimated(Z, keys=ONES), "Only one"),
+        (estimated(Z, alpha=1), "alpha"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(call, match):
     """Whatever is wrong, and whoever is asked: neither account is charged."""
-    call, match = REFUSED[case]
     alice, bob = party({"x": Z, "w": Z, "g": ["a"] * 20}, categories={"g": ["a", "b"]}), party({"y": Z})
-    message = noiseless(Z)
 
     with pytest.raises(dp.DPError, match=match):
-        call(alice, bob, message)
+        call(alice, bob, noiseless(Z))
     assert (alice.budget.spent, bob.budget.spent) == (0, 0)
 
 

@@ -138,17 +138,9 @@ def test_a_lone_row_moves_by_all_that_is_claimed(search, statistic, n, first):
 COMMON = {"columns": ("x",), "deviation": 0.2, "deviation_scale": 0.01, "keys": None}
 
 
-def message_of_angles(n, angles=None):
-    """Angles of all sorts, in two blocks; or these, in one."""
+def message_of_angles(n):
+    """Angles of all sorts, in two blocks."""
     arc = {"places": PLACES, "reach": 9000, "inside": 3, "outside": 1}
-    if angles is not None:
-        one = {
-            "turns": np.zeros(n, dtype=np.int64),
-            "harmonics": (1,),
-            "directions": np.ones((1, 1)),
-            "length": 1.0,
-        }
-        return DistanceMessage(rows=n, angles=angles, **COMMON, **one, **arc)
     blocks = {"turns": np.arange(n) % 2, "harmonics": (1, 3), "directions": np.ones((2, 1)), "length": 1.0}
     angles = np.random.default_rng(1).integers(0, PLACES, n)
     return DistanceMessage(rows=n, angles=angles, **COMMON, **blocks, **arc)
@@ -163,7 +155,11 @@ def message_of_projections(n, count=1, scale=1.0):
     return ProjectionMessage(rows=n, projections=values, turns=turns, directions=directions, scale=1.0, **COMMON)
 
 
-HALVES = message_of_angles(6, np.array([0, 1, 1, 1, 1, 1]) * PLACES // 2)
+ONE_BLOCK = {"turns": np.zeros(6, dtype=np.int64), "harmonics": (1,), "directions": np.ones((1, 1))}
+LONE, HALVES = (
+    replace(message_of_angles(6), angles=np.array(ends) * PLACES // 2, **ONE_BLOCK)
+    for ends in ([0, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1])
+)
 DIRECTIONS = np.random.default_rng(6).normal(size=(3, 3))
 TURNS = np.zeros(4, dtype=np.int64)
 SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is reached
@@ -210,7 +206,7 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
        for scale in (1e-150, 1e150)},
     "shown with categories": (Shown(message_of_projections(6), of(G)), 6, 1, 0.5),
     "shown with a half public plane": (Shown(message_of_projections(6), of(Y, HUGE)), 6, 1, 0.4),
-    **{f"shown with gaps in {name}": (Shown(HALVES, omitting(*columns)), 6, 1, 0.4)
+    **{f"shown with gaps in {name}": (Shown(LONE, omitting(*columns)), 6, 1, 0.4)
        for name, columns in {"a line": [Y], "categories": [G], "two": [OTHER], "a plane": [Y, Z]}.items()},
     **{
         f"projections, {'one' if split else 'all'}, norm {norm}": (
@@ -218,10 +214,18 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
         ) for split, norm in ((True, 1), (True, 2), (False, 2), (False, math.inf))
     },
     "projections with gaps": (Projections((X, Y), DIRECTIONS[:, :2], TURNS, split=True, omit=True), 4, 2, 0.4),
+    "projections with gaps beside a public column": (
+        Projections((Z, PUBLIC_X), np.array([[0.1, 0.99]]), TURNS, split=True, omit=True), 4, 2, 0.4,
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", SEARCHED)
+NOT_YET = pytest.mark.xfail(reason="a public column's part of a row moves where a private value is missing")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(each, marks=NOT_YET) if "beside" in each else each for each in SEARCHED]
+)
 def test_no_row_moves_a_statistic_more(search, gaps, case):
     """Whatever is public, one row moves it by what is claimed at most, and mostly by nearly that."""
     statistic, n, norm, reached = SEARCHED[case]
@@ -250,14 +254,13 @@ def test_claims_that_are_too_small_are_found_out(gaps):
         def value(self, rows):
             return super().value(rows) * [1, 0, 0, 0]
 
-    halves = message_of_angles(6, np.array([0, 0, 0, 1, 1, 1]) * PLACES // 2)
     for statistic, tries, least in (
         (Understated(of(X), of(Y), 5), 3, 1),
         (Understated(omitting(X), omitting(Y), 5), 3, 1),
-        (Centred(halves, omitting(Y)), 6, 1.1),
+        (Centred(HALVES, omitting(Y)), 6, 1.1),
     ):
         n = 6 if tries > 3 else 5
-        assert gaps(statistic.columns, 6).statistic(statistic, 1, n, tries=tries, steps=100) > least
+        assert gaps(statistic.columns, 6).statistic(statistic, 1, n, tries=tries, steps=80) > least
 
 
 # Messages

@@ -313,7 +313,7 @@ def test_quadratic_errors_of_the_experiments():
 def test_one_by_one_costs_accuracy():
     """At the same price all sums in one measurement give better classes."""
     test = drawn(3, 6000, seed=2)
-    errors = [[1 - fit(*THREE, seed=k, queries=queries, epsilon=0.05).score(*test) for k in range(8)]
+    errors = [[1 - fit(*THREE, seed=k, queries=queries, epsilon=0.05).score(*test) for k in range(5)]
               for queries in ("separately", "jointly")]  # fmt: skip
 
     assert np.mean(errors[0]) > np.mean(errors[1]) + 0.02
@@ -447,7 +447,7 @@ def test_explain_says_how_exact_the_means_would_be():
 # Whatever the noise or the table, there is a sensible answer
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_no_noise_makes_it_fail(data):
     """For any noisy sums a fit has finite numbers, priors that add up to 1, probabilities, samples and errors."""
@@ -500,9 +500,9 @@ def test_tables_of_any_kind_are_fitted():
     none = fit(np.empty((0, 2)), np.empty(0, dtype=str), terms={"neighbors": "add_remove"})
     X, y = drawn(2, 20_000)
     constant = fit(np.column_stack([X, np.full(len(X), 1.0)]), y)
-    many = np.repeat(np.arange(50), 100)
-    rows = np.clip(np.random.default_rng(8).normal(size=(5000, 100)) + many[:, None] / 25 - 1, *BOUNDS)
-    found = fit(rows, many, terms={"categories": {"y": list(range(50))}}, epsilon=PLENTY)
+    many = np.repeat(np.arange(30), 100)
+    rows = np.clip(np.random.default_rng(8).normal(size=(3000, 60)) + many[:, None] / 15 - 1, *BOUNDS)
+    found = fit(rows, many, terms={"categories": {"y": list(range(30))}}, epsilon=PLENTY)
 
     known = ("mostly noise", "say nothing", "too few", "hardly a row")
     assert len(few.notes) >= 2
@@ -512,8 +512,8 @@ def test_tables_of_any_kind_are_fitted():
     assert np.isfinite(none.predict_proba([[0.0, 0.0]])).all()
     assert constant.score(np.column_stack([X, np.full(len(X), 1.0)]), y) == pytest.approx(0.765, abs=0.02)
     assert constant.means[:, 2] == pytest.approx([1, 1], abs=0.02)
-    assert (found.released.shape, found.covariances.shape) == ((50, 5151), (1, 100, 100))
-    assert found.score(rows, many) > 0.2  # by chance: 0.02
+    assert (found.released.shape, found.covariances.shape) == ((30, 1891), (1, 60, 60))
+    assert found.score(rows, many) > 0.2  # by chance: 0.03
 
 
 def test_rows_at_the_end_of_their_bounds_are_noted():

@@ -305,7 +305,7 @@ def test_what_cannot_be_told_is_said():
     """Notes tell of few rows, of noise larger than what there is to see, and of what is no mixture."""
     repeated = np.random.default_rng(1).uniform(-0.5, 0.5, (20_000, 1))
     repeated[:10_000] = 0.3
-    hidden, odd = fit(drawn(5, 5, 4, 300)[0], n_components=5, epsilon=0.1), fit(repeated)
+    hidden, odd = fit(drawn(3, 3, 4, 200)[0], n_components=3, epsilon=0.1), fit(repeated)
 
     assert any("Uninformative" in note for note in hidden.notes)
     assert hidden.relative_error > 0.2
@@ -404,7 +404,7 @@ def test_no_noise_makes_it_fail(data):
 def test_a_sketch_is_kept_and_fitted_again():
     """From JSON it gives the same fits, with other numbers and shapes, for nothing; a mixture holds its sketch."""
     again, found = (dp.Release.from_dict(json.loads(json.dumps(each.to_dict()))) for each in (SKETCH, FOUND))
-    few, many = (SKETCH.fit(3, restarts=restarts) for restarts in (1, 4))
+    few, many = (SKETCH.fit(3, restarts=restarts) for restarts in (1, 3))
 
     assert (type(again), again.to_dict()) == (FourierSketch, SKETCH.to_dict())
     assert (type(found), found.to_dict()) == (GaussianMixture, FOUND.to_dict())
@@ -436,16 +436,6 @@ def test_densities_labels_and_samples_are_those_of_scipy():
         np.testing.assert_allclose(np.cov(own.T), covariance, atol=0.05 * np.trace(covariance))
         assert len(own) / 40_000 == pytest.approx(weight, abs=0.02)
     assert FOUND.sample(5, random_state=2)[0].tolist() == FOUND.sample(5, random_state=2)[0].tolist()
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_pictures(d):
-    """A mixture and a sketch have pictures."""
-    pytest.importorskip("matplotlib").use("Agg")
-    found = FOUND if d == 2 else fit(drawn(2, d, 4, 500)[0], restarts=1)
-
-    assert found.plot().get_xlabel() == "x0"
-    assert found.sketch.plot().get_ylabel() == "size"
 
 
 # What is refused, before any charge

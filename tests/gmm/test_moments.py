@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 
@@ -15,7 +14,6 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_gmm import JointMoments
 
 NAMES = (f"moments {number}" for number in itertools.count())
 rng = np.random.default_rng(1)
@@ -36,16 +34,22 @@ CREDITS = pd.DataFrame({  # seven columns that fill a small part of their bounds
 WIDE = dict(zip(CREDITS, [(0, 72), (0, 20_000), (1, 4), (1, 4), (18, 80), (1, 4), (1, 2)], strict=True))
 
 
+@pytest.fixture(autouse=True)
+def noise():
+    """Noise from a seed, so that every run is the same."""
+    with seeded_noise(1):
+        yield
+
+
 def protect(table=TABLE, engine=pd.DataFrame, **terms):
     known = {"epsilon": 10**5, "delta": 0.1, "accounting": "basic", "ledger": "memory:"}
     known |= {"bounds": {"x": (-5, 6), "y": (-5, 6)}, "categories": {"g": ["a", "b"]}}
     return dp.protect(engine(table), next(NAMES), **{**known, **terms})
 
 
-def measured(*, seed=1, table=TABLE, engine=pd.DataFrame, terms=None, **asked):
-    with seeded_noise(seed):
-        view = protect(table, engine, **(terms or {}))
-        return view.moments(["x", "y"], **{"epsilon": 40, "delta": 1e-6, **asked})
+def measured(*, table=TABLE, engine=pd.DataFrame, terms=None, **asked):
+    view = protect(table, engine, **(terms or {}))
+    return view.moments(["x", "y"], **{"epsilon": 40, "delta": 1e-6, **asked})
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
@@ -69,7 +73,9 @@ def test_moments_are_those_of_complete_rows(table, neighbors, delta, by):
         assert found.missing is found.missing_standard_error is None
     else:
         assert found.missing == pytest.approx(len(whole) - len(complete), abs=6 * found.missing_standard_error)
-        assert any("rows were left out" in note for note in found.notes) == (table is GAPPY)
+        assert [note for note in found.notes if "rows were left out" in note] == [*found.notes]
+        assert len(found.notes) == (table is GAPPY)
+    assert found.nearest_covariances == pytest.approx(found.covariances, rel=1e-6)
 
 
 def test_filled_values_count_where_they_are_asked_for():
@@ -107,21 +113,20 @@ def test_public_sizes_leave_less_to_measure():
     assert private.privacy.noise[0].sensitivity == pytest.approx(math.hypot(1.5 * r, math.sqrt(2) / 4), rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [1, 2, 10])
+@pytest.mark.parametrize("epsilon", [1, 10])
 def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
-    """Over 60 answers their mean is the truth to within its error, and an interval seldom misses it.
+    """Over 40 answers their mean is the truth to within its error, and an interval seldom misses it.
 
     They were shrunk away. Where a variance could be all noise there is no correlation, and a note says so.
     """
     view, truth = protect(CREDITS, bounds=WIDE, categories={}), CREDITS.cov().loc["months", "amount"]
 
-    with seeded_noise(epsilon):
-        found = [view.moments([*WIDE], epsilon=epsilon, delta=1e-6, fresh=True) for _ in range(60)]
+    found = [view.moments([*WIDE], epsilon=epsilon, delta=1e-6, fresh=True) for _ in range(40)]
 
     covariances = np.array([each.covariances[0, 0, 1] for each in found])
     noise = np.array([each.standard_errors("none")[1][0, 0, 1] for each in found])
-    assert abs(covariances.mean() - truth) < 5 * noise.mean() / math.sqrt(60)
-    assert covariances.std() == pytest.approx(noise.mean(), rel=0.45)
+    assert abs(covariances.mean() - truth) < 5 * noise.mean() / math.sqrt(40)
+    assert covariances.std() == pytest.approx(noise.mean(), rel=0.6)
     assert np.mean(np.abs(covariances - truth) > 2 * noise) < 0.2
     for each in found[:20]:
         hidden = np.isnan(each.correlations[0, 0, 1])
@@ -129,23 +134,7 @@ def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
         if np.linalg.eigvalsh(each.covariances[0]).min() < 0:
             assert any("may be those of no data" in note for note in each.notes)
         assert np.linalg.eigvalsh(each.nearest_covariances[0]).min() > 0
-    assert epsilon > 1 or sum(np.isnan(each.correlations[0, 0, 1]) for each in found) > 30
-
-
-def test_correlations_and_slopes_are_the_datas_where_the_noise_is_small():
-    """At a large epsilon they are the table's, without a note, and the nearest covariances are the same."""
-    rest = [name for name in WIDE if name != "amount"]
-    slope = np.linalg.solve(CREDITS[rest].cov(), CREDITS[rest].apply(lambda column: column.cov(CREDITS["amount"])))
-
-    with seeded_noise(1):
-        found = protect(CREDITS, bounds=WIDE, categories={}).moments([*WIDE], epsilon=60, delta=1e-6)
-
-    S = found.covariances[0]
-    mine = np.linalg.solve(np.delete(np.delete(S, 1, 0), 1, 1), np.delete(S[:, 1], 1))
-    assert found.correlations[0, 0, 1] == pytest.approx(CREDITS.corr().loc["months", "amount"], abs=0.06)
-    assert mine[0] == pytest.approx(slope[0], rel=0.1)
-    assert found.notes == ()
-    assert found.nearest_covariances == pytest.approx(found.covariances, rel=1e-6)
+    assert epsilon > 1 or sum(np.isnan(each.correlations[0, 0, 1]) for each in found) > 20
 
 
 def test_standard_errors_on_other_terms():
@@ -195,6 +184,9 @@ def test_tables_are_the_callers(engine, made):
     assert frame["variance_error"] == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
     assert (correlation["column"], correlation["x"]) == (["x", "y"], found.correlations[1, 0].tolist())
     assert covariance["y"] == found.covariances[0, 1].tolist()
+    for group in (None, "c", ["a"]):
+        with pytest.raises(dp.ArgumentError, match="is no group"):
+            found.covariance(group)
 
 
 def test_tables_of_another_library_and_of_groups():
@@ -222,16 +214,6 @@ def test_tables_of_columns_with_unhappy_names(engine):
     assert list(map(str, found.to_frame()["mean_"])) == ["a", "a", "1", "1"]
     assert list(found.covariance("a")["column_"]) == ["column", "x"]
     assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
-
-
-def test_json_and_back():
-    """A trip through JSON changes nothing."""
-    found = measured(by="g")
-
-    again = dp.Release.from_dict(json.loads(json.dumps(found.to_dict())))
-
-    assert (type(again), again.to_dict()) == (JointMoments, found.to_dict())
-    assert again.correlations.tolist() == found.correlations.tolist()
 
 
 # Whatever the table, there is a sensible answer
@@ -273,16 +255,6 @@ def test_a_constant_column_has_almost_no_variance():
     assert any("no correlations, of y" in note for note in found.notes)
 
 
-def test_a_whole_budget_can_be_spent_without_a_delta_of_its_own():
-    """With delta=None the question takes the budget's delta in proportion to epsilon, or what is left of it."""
-    view = protect(epsilon=1, delta=1e-6, accounting=None)
-
-    found = view.moments(["x", "y"], epsilon=1)
-
-    assert found.privacy.epsilon <= 1
-    assert 0 < found.privacy.delta <= 1e-6
-
-
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
@@ -306,10 +278,3 @@ def test_what_cannot_be_measured_is_refused(asked, match):
     assert view.budget.spent == 0
     if "by" in asked and asked["by"] == "both":  # a number, or categories, but not both at once
         assert view.moments(["x", "both"], epsilon=1, delta=1e-6).columns == ("x", "both")
-
-
-@pytest.mark.parametrize("group", [None, "c", ["a"]])
-def test_a_matrix_is_of_a_group(group):
-    """One that there is, and which is named where there are several."""
-    with pytest.raises(dp.ArgumentError, match="is no group"):
-        measured(by="g").covariance(group)
