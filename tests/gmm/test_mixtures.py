@@ -252,30 +252,32 @@ def test_columns_have_their_own_units():
     np.testing.assert_allclose(found.weights_, FOUND.weights_, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("K", "rows", "epsilon"), [(1, 3000, 1), (3, 10_000, 2)])
-def test_the_number_is_chosen(K, rows, epsilon):
-    """ "auto" finds how many there are, and says what it weighed."""
-    found = fit(drawn(K, 2, 3, rows)[0], n_components="auto", restarts=1, epsilon=epsilon)
+def test_the_number_is_chosen():
+    """ "auto" finds how many there are, one or three, and says what it weighed."""
+    found = fit(drawn(3, 2, 3, 10_000)[0], n_components="auto", restarts=1, epsilon=2)
+    view, names = protect(drawn(1, 2, 3, 3000)[0])
+    with seeded_noise(1):
+        sketch = view.fourier_sketch(names, max_components=2, epsilon=1, delta=1e-6)
 
-    assert found.n_components == K
+    assert (found.n_components, sketch.fit(restarts=1).n_components) == (3, 1)
     assert list(found.criteria) == [str(k) for k in range(1, 7)]
-    assert min(found.criteria, key=found.criteria.get) == str(K)
+    assert min(found.criteria, key=found.criteria.get) == "3"
 
 
 @pytest.mark.statistical
 def test_errors_are_as_predicted():
     """Means are within about as much as their standard errors of the truth, and the residual test has its level."""
     z, p = [], []
-    for seed in range(16):
+    for seed in range(10):
         X, _, means, _ = drawn(2, 1, 4, 5000, seed)
         found = fit(X, seed=seed, restarts=1)
         order = matched(found, means)
         z.append((found.means_[order] - means) / found.mean_errors[order])
         p.append(found.residual_pvalue)
 
-    # Of 32 numbers: with standard normal ones one case in a million is outside.
-    assert 0.45 < math.sqrt(np.square(z).mean()) < 1.65
-    assert sum(q < 0.01 for q in p) < 6
+    # Of 20 numbers: with standard normal ones one case in a million is outside.
+    assert 0.35 < math.sqrt(np.square(z).mean()) < 1.8
+    assert sum(q < 0.01 for q in p) < 5
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
@@ -305,7 +307,7 @@ def test_what_cannot_be_told_is_said():
     """Notes tell of few rows, of noise larger than what there is to see, and of what is no mixture."""
     repeated = np.random.default_rng(1).uniform(-0.5, 0.5, (20_000, 1))
     repeated[:10_000] = 0.3
-    hidden, odd = fit(drawn(3, 3, 4, 200)[0], n_components=3, epsilon=0.1), fit(repeated)
+    hidden, odd = fit(drawn(3, 3, 4, 200)[0], n_components=3, epsilon=0.1, restarts=1), fit(repeated, restarts=1)
 
     assert any("Uninformative" in note for note in hidden.notes)
     assert hidden.relative_error > 0.2
@@ -404,11 +406,11 @@ def test_no_noise_makes_it_fail(data):
 def test_a_sketch_is_kept_and_fitted_again():
     """From JSON it gives the same fits, with other numbers and shapes, for nothing; a mixture holds its sketch."""
     again, found = (dp.Release.from_dict(json.loads(json.dumps(each.to_dict()))) for each in (SKETCH, FOUND))
-    few, many = (SKETCH.fit(3, restarts=restarts) for restarts in (1, 3))
+    few, many = SKETCH.fit(2, restarts=1), SKETCH.fit(2)
 
     assert (type(again), again.to_dict()) == (FourierSketch, SKETCH.to_dict())
     assert (type(found), found.to_dict()) == (GaussianMixture, FOUND.to_dict())
-    assert again.fit(2).to_dict() == SKETCH.fit(2).to_dict()
+    assert again.fit(2).to_dict() == many.to_dict()
     assert found.sketch.fit(2).means_.tolist() == found.means_.tolist() == FOUND.means_.tolist()
     assert again.fit(3, covariance_type="diag", restarts=1).covariances_.shape == (3, 2)
     assert many.residual <= few.residual + 0.01
