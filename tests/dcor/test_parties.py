@@ -369,7 +369,7 @@ def test_a_key_column_is_the_same_as_its_values(library, kind):
 
 def test_a_file_that_is_streamed_keeps_its_order(tmp_path):
     """Rows of a scanned file come in order: those of a message are those of its keys."""
-    n, path = 100_000, tmp_path / "rows.parquet"
+    n, path = 300_000, tmp_path / "rows.parquet"
     x = np.linspace(-1, 1, n)
     pl.DataFrame({"x": x, "id": np.arange(n)}).write_parquet(path, row_group_size=5000)
     terms = {"epsilon": 20, "ledger": "memory:", "bounds": {"x": (-1, 1)}, "public": ["id"]}
