@@ -159,6 +159,7 @@ def test_rows_with_a_missing_value_are_left_out():
     assert abs(filled.correlation - found.correlation) > 0.05
     assert filled.missing is None
     assert found.missing == pytest.approx(gone.sum(), abs=0.5)
+    assert found.missing_standard_error == pytest.approx(2000 * found.noise_standard_error[-1])
     assert "of the rows are left out" in found.notes[0]
 
 
