@@ -1,0 +1,583 @@
+"""``view.kernel_two_sample``, ``kernel_message`` and ``kernel_locations`` through the whole house."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy.testing import seeded_noise
+from dfprivacy_kernel.embedding import embed, points_of
+
+NAMES = (f"kernel {number}" for number in itertools.count())
+METHODS = ("mmd", "permutation", "moments", "whitened")
+FEW = {"n_locations": 20, "n_permutations": 99}
+PRICE = {"epsilon": 5, "delta": 1e-5}
+RELATIONS = [{"public": []}, {"public": [], "neighbors": "add_remove"}]
+
+rng = np.random.default_rng(20_260_701)
+ROWS = 1200
+ARM = np.repeat(["drug", "placebo"], ROWS // 2)
+HOME = rng.choice(["north", "south"], ROWS)
+TABLE = {"x": rng.normal(size=ROWS), "y": rng.normal(size=ROWS), "arm": ARM, "home": HOME}
+WIDER = {**TABLE, "x": np.where(ARM == "drug", 1.8, 1.0) * TABLE["x"]}
+BOTH = rng.normal(1.5, 0.7, ROWS)  # far from the middle of the bounds, which stands for what is missing
+GAPS = {**TABLE, "x": np.where(rng.random(ROWS) < np.where(ARM == "drug", 0.02, 0.35), np.nan, BOTH)}
+MISSING = int(np.isnan(GAPS["x"]).sum())
+
+
+def protect(table=TABLE, **terms):
+    bounds, categories = {"x": (-4, 4), "y": (-4, 4)}, {"arm": ["drug", "placebo"], "home": ["north", "south"]}
+    known = {
+        "bounds": {name: ends for name, ends in bounds.items() if name in table},
+        "categories": {name: each for name, each in categories.items() if name in table},
+        "public": [name for name in ("arm",) if name in table],
+    }
+    account = {"epsilon": 10**6, "delta": 1e-2, "accounting": "basic", "ledger": "memory:"}
+    return dp.protect(pd.DataFrame(table), next(NAMES), **{**account, **known, **terms})
+
+
+def arms(table):
+    """The two arms as two data sets."""
+    return [protect(part.reset_index(drop=True), public=[]) for _, part in pd.DataFrame(table).groupby("arm")]
+
+
+def moved(table, by):
+    """Move x in the first arm."""
+    return {**table, "x": table["x"] + by * (ARM == "drug")}
+
+
+# What there is to find
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_difference_is_found(method):
+    """Where one sample varies nearly twice as much, and not where both are alike; two tables are as two groups."""
+    asked = {"method": method, **PRICE, **FEW}
+    one, two = arms(WIDER)
+    with seeded_noise(1):
+        same = protect().kernel_two_sample(["x", "y"], by="arm", **asked)
+    for_both = []
+    for view, given in ((protect(WIDER), {"by": "arm"}), (one, {"other": two})):
+        with seeded_noise(4):
+            for_both.append(view.kernel_two_sample(["x", "y"], **given, **asked))
+    grouped, together = for_both
+
+    assert (same.rejected, grouped.rejected) == (False, True)
+    assert (grouped.pvalue is None) == (method in {"permutation", "whitened"})
+    assert [grouped.pvalue, grouped.statistic] == [together.pvalue, together.statistic]
+    assert together.groups == (one.name, two.name)
+    assert one.budget.spent == two.budget.spent == 5
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gaps_are_no_difference(method):
+    """Arms of which one has many more gaps are alike; filled, they are not; and gaps hide no difference."""
+    view, asked = protect(GAPS), {"by": "arm", "method": method, "alpha": 0.02, **PRICE, **FEW}
+    with seeded_noise(1):
+        omitted, filled = (view.kernel_two_sample(["x"], nan_policy=policy, **asked) for policy in ("omit", "fill"))
+        differ = protect(moved(GAPS, 1.0)).kernel_two_sample(["x"], **asked)
+
+    assert [omitted.rejected, filled.rejected, differ.rejected] == [False, True, True]
+    assert filled.missing is None
+    if omitted.pvalue is not None:
+        error, there = omitted.missing_standard_error, ~np.isnan(GAPS["x"]).reshape(2, -1)
+        assert abs(omitted.missing - MISSING) < 6 * error < 200
+        assert all(
+            abs(size - exact) < 6 * error for size, exact in zip(omitted.sizes, there.sum(axis=1), strict=True)
+        )
+        assert sum(omitted.sizes) + omitted.missing == pytest.approx(ROWS)
+        assert "missing" in repr(omitted)
+
+
+@pytest.mark.parametrize("terms", RELATIONS)
+def test_groups_may_be_private(terms):
+    """Where a row may change its group, come or go, the default finds a difference and none, gaps or not."""
+    asked = {"by": "arm", "epsilon": 10, "n_locations": 20}
+    with seeded_noise(2):
+        wider, alike, differ = (
+            protect(table, **terms).kernel_two_sample(["x"], **asked) for table in (WIDER, GAPS, moved(GAPS, 1.0))
+        )
+
+    assert max(wider.pvalue, differ.pvalue) < 0.01 < alike.pvalue
+    assert all(0 < abs(size - ROWS / 2) < 50 for size in wider.sizes)
+    assert alike.missing is None
+
+
+@pytest.mark.parametrize("method", ["mmd", "permutation", "moments"])
+def test_pairs(method):
+    """Pairs that differ by a small shift are told apart; those are left out of which either row has a gap."""
+    noise = np.random.default_rng(8).normal(0, 0.1, (2, ROWS))
+    one, other, far = (protect({**TABLE, "x": x}) for x in (GAPS["x"] + noise[0], BOTH + noise[1], BOTH + 0.3))
+    whole = protect({**TABLE, "x": BOTH + noise[0]})
+    asked = {"paired": True, "method": method, "epsilon": 20, "delta": 1e-6, "alpha": 0.02, **FEW}
+    with seeded_noise(8):
+        found = [
+            view.kernel_two_sample(["x"], other=second, nan_policy=policy, **asked)
+            for view, policy in ((one, "omit"), (whole, "fill"))
+            for second in (other, far)
+        ]
+
+    assert [test.rejected for test in found] == [False, True] * 2
+    if method != "permutation":
+        assert abs(found[0].missing - MISSING) < 6 * found[0].missing_standard_error < 200
+
+
+def test_other_features_columns_and_kernels():
+    """Moments of each kind of features, a category alone, and the mean of two kernels find the difference."""
+    homes = np.where(ARM == "drug", rng.choice(["north", "south"], ROWS, p=[0.85, 0.15]), HOME)
+    mixed, wider, asked = protect({**TABLE, "home": homes}), protect(WIDER), {"by": "arm", **PRICE}
+    with seeded_noise(6):
+        moments = [
+            wider.kernel_two_sample(["x", "y"], method="moments", features=features, **asked)
+            for features in ("me", "scf", "nystrom")
+        ]
+        plain, beside, alone = (
+            mixed.kernel_two_sample(columns, n_locations=60, **more, **asked)
+            for columns, more in ((["x"], {}), (["x"], {"categories": ["home"]}), ([], {"categories": ["home"]}))
+        )
+        robust, one = (
+            wider.kernel_two_sample(["x", "y"], lengthscale=lengthscale, **asked, **FEW)
+            for lengthscale in ("robust", 1.4)
+        )
+
+    assert max(test.pvalue for test in (*moments, robust, one)) < 0.01
+    assert 0 < moments[0].privacy.delta <= 1e-5
+    assert [test.rejected for test in (plain, beside, alone)] == [False, True, True]
+    assert len(robust.lengthscales) == 2
+    assert robust.statistic < one.statistic  # its features are nearer to each other than those of the narrower
+
+
+def test_many_rows_are_tested_by_a_sample_of_their_spread():
+    """A shift is found, none is not, and the estimate is that of the kernel, where a share of the rows is drawn."""
+    n = 40_000
+    table = pd.DataFrame({name: np.random.default_rng(8).normal(size=2 * n) for name in "xy"})
+    table["arm"] = ["drug", "placebo"] * n
+    same, other = (
+        protect(each).kernel_two_sample(["x", "y"], by="arm", epsilon=1, n_locations=60)
+        for each in (table, table.assign(x=table.x + 0.2 * (table.arm == "drug")))
+    )
+
+    assert other.pvalue < 1e-6 < same.pvalue
+    assert other.low < math.sqrt(other.mmd2) < other.high
+
+
+# What the numbers are
+
+
+def test_without_noise_it_is_the_test_without_privacy():
+    """At a large epsilon, the statistic is the MMD itself, and the permutation test decides as without noise."""
+    view, half = protect(WIDER), ROWS // 2
+    rows = np.stack([WIDER["x"], WIDER["y"]], axis=1).clip(-4, 4)
+    asked = {"by": "arm", "epsilon": 10**5}
+
+    test = view.kernel_two_sample(["x", "y"], locations=rows[::12].tolist(), **asked)
+
+    kernel = np.exp(-((rows[:, None] - rows[None]) ** 2).sum(-1) * 9 / 32)  # in sixths of the bounds' widths
+    signs = np.repeat([1 / half, -1 / half], half)
+    assert math.sqrt(signs @ kernel @ signs) == pytest.approx(test.statistic, rel=0.01)
+    assert view.kernel_two_sample(["x", "y"], method="permutation", **asked, **FEW).rejected
+
+
+@pytest.mark.parametrize("asked", [{"n_locations": 30, "epsilon": 10**4}, {"method": "moments", "epsilon": 60}])
+def test_complete_rows_are_those_of_a_table_without_the_others(asked):
+    """At a large epsilon all numbers are, but for noise."""
+    table = {**GAPS, "x": np.where(ARM == "drug", GAPS["x"], 1.1 * GAPS["x"])}
+    there = ~np.isnan(table["x"])
+    with seeded_noise(7):
+        omitted = protect(table).kernel_two_sample(["x"], by="arm", delta=1e-4, **asked)
+        dropped = protect({name: values[there] for name, values in table.items()}).kernel_two_sample(
+            ["x"], by="arm", delta=1e-4, nan_policy="fill", **asked
+        )
+
+    assert dropped.sizes == pytest.approx(omitted.sizes, abs=1)
+    if omitted.method == "moments":
+        assert dropped.differences == pytest.approx(omitted.differences, abs=0.01)
+        assert dropped.standard_errors == pytest.approx(omitted.standard_errors, rel=0.5)
+    else:
+        assert dropped.statistic == pytest.approx(omitted.statistic, rel=0.01)
+        assert [dropped.mmd2, dropped.low, dropped.high] == pytest.approx(
+            [omitted.mmd2, omitted.low, omitted.high], rel=0.1
+        )
+
+
+def test_the_noise_is_that_of_the_measurement_and_of_the_plan():
+    """In units of the larger part of the rows, a half here; to leave rows out costs public groups hardly more."""
+    view = protect()
+    asked = {"by": "arm", "epsilon": 5, "n_locations": 20}
+    omitted, filled = (
+        view.kernel_two_sample(["x", "y"], nan_policy=policy, **asked) for policy in ("omit", "fill")
+    )
+    plan = view.explain("kernel_two_sample", ["x", "y"], **asked)
+
+    scale = filled.privacy.noise[1].scale * 2 / ROWS
+    assert filled.noise_standard_error == pytest.approx(math.sqrt(2) * scale, rel=1e-6)
+    assert filled.released[1] < omitted.released[1] < 1.1 * filled.released[1]
+    assert [noise.scale for noise in plan.measurements] == pytest.approx(
+        [noise.scale for noise in omitted.privacy.noise], rel=0.2
+    )
+
+
+def test_groups_of_any_size_have_the_noise_that_is_expected():
+    """By a public column, whose groups are not alike in size and split, all answers together cost one price."""
+    site = np.where(np.arange(ROWS) < ROWS // 5, "small", "large")
+    arm = np.where(np.arange(ROWS) % np.where(site == "small", 2, 7) == 0, "drug", "placebo")
+    known = {"arm": ["drug", "placebo"], "site": ["small", "large"]}
+    for policy in ("fill", "omit"):
+        view = protect({**TABLE, "site": site, "arm": arm}, categories=known, public=["arm", "site"])
+        asked = {"by": "arm", "epsilon": 10, "n_locations": 5, "nan_policy": policy}
+        plan = view.group_by("site").explain("kernel_two_sample", ["x"], **asked)
+        tests = view.group_by("site").kernel_two_sample(["x"], **asked)
+
+        assert view.budget.spent == 10
+        expected = plan.findings["expected standard error from noise"]
+        assert any(0.75 < tests[each].noise_standard_error / expected < 1.25 for each in known["site"])
+
+
+def test_any_other_interval_is_free():
+    """The interval of the MMD covers its estimate, another level costs nothing, and a picture shows both."""
+    test = protect(WIDER).kernel_two_sample(["x", "y"], by="arm", epsilon=5, n_locations=20)
+
+    wide, narrow = test.confidence_interval(0.99), test.confidence_interval(0.5)
+
+    assert wide.low <= test.low <= narrow.low <= math.sqrt(test.mmd2) <= narrow.high <= test.high <= wide.high
+    assert {"95% CI, noise included", "estimate"} <= {line.get_label() for line in test.plot().get_lines()}
+    with pytest.raises(dp.ArgumentError, match="confidence_level"):
+        test.confidence_interval(1.0)
+
+
+def test_a_pvalue_of_the_permutation_test_costs_twice_the_noise():
+    """The decision comes without a p-value, and says so; with one, the noise is twice as large."""
+    view = protect(WIDER)
+    asked = {"by": "arm", "method": "permutation", "epsilon": 5, **FEW}
+
+    plain, paid = (view.kernel_two_sample(["x"], **asked, pvalue=pvalue) for pvalue in (False, True))
+
+    assert (plain.pvalue, paid.pvalue) == (None, 0.01)
+    assert "Only the decision was paid for" in plain.notes[0]
+    assert 2 * plain.privacy.noise[0].scale == pytest.approx(paid.privacy.noise[0].scale, rel=1e-6)
+    assert protect(moved(TABLE, 0.5)).kernel_two_sample(
+        ["x"], by="arm", method="whitened", gamma=0.05, epsilon=9, n_permutations=199
+    ).rejected  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["mmd", "moments"])
+def test_sizes_are_no_larger_than_is_known(method):
+    """Where rows are public, nor is the number of missing ones below 0; what is but noise is not shown."""
+    with seeded_noise(13):
+        tests = [
+            protect({**TABLE, "x": BOTH}).kernel_two_sample(
+                ["x"], by="arm", epsilon=0.5, delta=1e-6, method=method, **FEW
+            )
+            for _ in range(8)
+        ]
+
+    assert all(max(test.sizes) <= ROWS / 2 for test in tests)
+    assert all(0 <= test.missing < 4 * test.missing_standard_error for test in tests)
+    assert "missing" not in repr(tests[0])
+
+
+def test_hardly_any_complete_rows_tell_nothing():
+    """Where gaps leave less than the noise, the answer says so, and rejects nothing."""
+    nothing = {**TABLE, "x": np.where(np.arange(ROWS) % 400, np.nan, 1.0)}
+    for method in ("mmd", "moments"):
+        with seeded_noise(10):
+            test = protect(nothing).kernel_two_sample(["x"], by="arm", method=method, epsilon=0.2, delta=1e-6)
+
+        assert (test.pvalue, test.rejected) == (1.0, False)
+        assert "tells nothing" in test.notes[0]
+
+
+@pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
+def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
+    """Rare values in a small group make the law skewed: a p-value that leans on it says so, and no other."""
+    arm = np.repeat(["drug", "placebo"], [first, 2000])
+    x = np.random.default_rng(1).normal(0, 1, len(arm)) + shift * (arm == "drug")
+    with seeded_noise(3):
+        test = protect({"x": x, "arm": arm}).kernel_two_sample(["x"], by="arm", epsilon=20, n_locations=20)
+
+    assert (test.pvalue < 0.01) == (shift > 0)
+    assert any("rare values" in note for note in test.notes) == noted
+
+
+def test_what_is_missing_in_public_columns_is_known():
+    """Of public columns, sizes are exact, and a missing category is one."""
+    home = HOME.astype(object)
+    home[::7] = None
+    mixed = protect({**GAPS, "home": home}, missing={"home": "other"}, public=["arm", "x"])
+    test = mixed.kernel_two_sample(["x"], categories=["home"], by="arm", method="permutation", epsilon=1, **FEW)
+
+    assert sum(test.sizes) == ROWS - MISSING
+
+
+# Where samples differ
+
+
+def test_moments_say_where():
+    """The moments test gives the witness function at its locations, with its noise."""
+    at = np.array([[-3.0], [0.0], [3.0]])
+    with seeded_noise(5):
+        test = protect(WIDER).kernel_two_sample(
+            ["x"], by="arm", method="moments", locations=at.tolist(), epsilon=10, delta=1e-5
+        )
+
+    values = np.exp(-((WIDER["x"][:, None] - at.T) ** 2) * 9 / 16)
+    exact = values[ARM == "drug"].mean(axis=0) - values[ARM == "placebo"].mean(axis=0)
+    assert test.locations == ((-3.0,), (0.0,), (3.0,))
+    assert np.allclose(exact, test.differences, atol=6 * test.noise_standard_error + 1e-3)
+    assert test.noise_standard_error < min(test.standard_errors)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_locations_are_where_the_groups_differ(gaps):
+    """One at 0, where a group has no rows, then one at either peak; none near another; a test takes them."""
+    n, rng = 20_000, np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.uniform(-4, 4, n), "arm": ["drug", "placebo"] * (n // 2)})
+    near = (frame.arm == "drug") & (frame.x.abs() < 1.5)
+    frame.loc[near, "x"] = 2 * np.sign(frame.x[near])
+    frame.loc[rng.random(n) < gaps, "x"] = math.nan
+    frame["home"] = np.where(np.arange(n) // 2 % 2, "north", "south")
+    view = protect(frame, public=["arm", "home"])
+    where = view.where(home="north").kernel_locations(
+        ["x"],
+        by="arm",
+        lengthscale=0.8,
+        locations=[[x] for x in (-4, -3, -2, 0, 2, 3, 4)],
+        n_locations=3,
+        epsilon=20,
+    )
+    test = view.where(home="south").kernel_two_sample(
+        ["x"], by="arm", method="moments", locations=where.locations, lengthscale=where.lengthscale, **PRICE
+    )
+
+    assert {x for (x,) in where.locations} == {-2.0, 0.0, 2.0}
+    assert where.privacy.delta == 0
+    assert test.locations == where.locations
+    assert test.pvalue < 1e-6
+
+
+def test_of_candidates_that_are_alike_one_is_chosen():
+    """Of two views, which both pay."""
+    views = [protect({"x": np.linspace(low, low + 1, 5000)})
+             for low in (-3, 2)]  # fmt: skip
+    found = views[0].kernel_locations(["x"], other=views[1], locations=[[1.9], [2.0], [2.1]], epsilon=1)
+
+    assert len(found.locations) == 1
+    assert views[0].budget.spent == views[1].budget.spent > 0
+
+
+# Messages, and the reference's tests as printed
+
+
+def test_messages_are_compared_elsewhere():
+    """Two parties' messages, of complete rows, give a test of both, and say how many rows those are."""
+    asked, found = {"epsilon": 5, "delta": 1e-5}, {}
+    for name, table in {"wider": WIDER, "gaps": GAPS}.items():
+        with seeded_noise(7):
+            first, second = (
+                dp.Release.from_json(view.kernel_message(["x"], **asked).to_json()) for view in arms(table)
+            )
+        found[name] = first.test(second, alpha=0.01)
+    gone = int(np.isnan(GAPS["x"][ARM == "placebo"]).sum())
+
+    assert [test.rejected for test in found.values()] == [True, False]
+    assert (found["wider"].pvalue < 0.01, found["wider"].alpha) == (True, 0.01)
+    assert abs(second.missing - gone) < 6 * second.missing_standard_error < 50
+    assert second.size + second.missing == ROWS // 2
+    assert found["gaps"].missing == first.missing + second.missing
+
+
+def test_messages_must_fit_together():
+    """Messages about other columns, locations or bounds cannot be compared; the error says in what they differ."""
+    view = protect()
+    message = view.kernel_message(["x"], **PRICE)
+    others = {
+        "columns": view.kernel_message(["y"], **PRICE),
+        "locations": view.kernel_message(["x"], n_locations=4, **PRICE),
+        "lengthscales": view.kernel_message(["x"], lengthscale=2, **PRICE),
+        "domains": protect(bounds={"x": (-5, 5)}).kernel_message(["x"], **PRICE),
+        "nan_policy": view.kernel_message(["x"], nan_policy="fill", **PRICE),
+        "variant": view.kernel_message(["x"], variant="nte", **PRICE),
+        "no message": "message",
+    }
+
+    for said, other in others.items():
+        with pytest.raises(dp.ArgumentError, match=said):
+            message.test(other)
+
+
+HALF = 7.351149  # standard deviation of the analytic Gaussian mechanism at (1/2, 5e-6), for a sensitivity of 1
+PRINTED = {"n_locations": 3, "lengthscale": 1.5, "nan_policy": "fill"}
+
+
+@pytest.mark.parametrize(("variant", "stretch"), [("tcmc", 1), ("nte", math.sqrt(2))])
+def test_printed_tests_are_of_kernel_values(variant, stretch):
+    """Of differences of mean values at the locations, with noise of √J/n at half of the price, of both parties."""
+    rows = np.random.default_rng(2).standard_normal((8000, 2)).clip(-3, 3) + np.repeat(
+        [[0, 0], [0.4, 0]], 4000, axis=0
+    )
+    bounds = {"x": (-3, 3), "y": (-3, 3)}
+    view = protect({"x": rows[:, 0], "y": rows[:, 1], "arm": np.repeat(["drug", "placebo"], 4000)}, bounds=bounds)
+    noisy, found = (
+        view.kernel_two_sample(
+            ["x", "y"], by="arm", method="moments", variant=variant, **PRINTED, epsilon=epsilon, delta=1e-5
+        )
+        for epsilon in (1, 50)
+    )
+    squared = ((rows.clip(-3, 3)[:, None] - np.array(found.locations)[None]) ** 2).sum(axis=2)
+    v = np.exp(-squared / 1.5**2)  # the unit is a sixth of the bounds' width: 1
+
+    assert noisy.noise_standard_error == pytest.approx(stretch * math.sqrt(3) / 4000 * HALF, rel=1e-3)
+    assert found.differences == pytest.approx(v[:4000].mean(axis=0) - v[4000:].mean(axis=0), abs=1e-3)
+    assert (found.variant, found.rejected) == (variant, True)
+    assert "leaves out the noise" in found.notes[-1]
+
+
+def test_pairs_of_one_person_have_twice_the_noise():
+    """Where both rows of a pair change, the printed sensitivity is half of what is charged."""
+    one, two = arms(TABLE)
+    noise = [
+        one.kernel_two_sample(["x"], other=two, method="moments", variant="tcmc", paired=paired, **PRICE)
+        for paired in (False, True)
+    ]
+
+    assert noise[1].noise_standard_error / noise[0].noise_standard_error == pytest.approx(2, rel=1e-6)
+
+
+def test_a_printed_message_is_one_partys_part():
+    """Mean, second moment, and both noises as printed."""
+    rows = np.random.default_rng(2).standard_normal((300, 2)).clip(-3, 3)
+    view = protect(
+        {"x": rows[:, 0], "y": rows[:, 1]}, bounds={"x": (-3, 3), "y": (-3, 3)}, categories={}, public=[]
+    )
+    found = view.kernel_message(["x", "y"], variant="nte", epsilon=1, delta=1e-5, **PRINTED)
+    v = np.exp(-((rows[:, None] - np.array(found.design["locations"])[None]) ** 2).sum(axis=2) / 1.5**2)
+
+    assert found.noise_standard_error == pytest.approx(math.sqrt(3) / 300 * HALF, rel=1e-3)
+    assert found.second_noise_standard_error == pytest.approx((3 / 299 * HALF,) * 2, rel=1e-3)
+    assert np.abs(found.mean - v.mean(axis=0)).max() < 8 * found.noise_standard_error
+    assert np.abs(found.second - v.T @ v / 299).max() < 8 * found.second_noise_standard_error[0]
+
+
+@pytest.mark.parametrize("variant", ["tcmc", "nte"])
+def test_gaps_are_no_difference_as_printed(variant):
+    """Unequal shares of missing values are none of what is tested; NTE says how many are missing."""
+    x = np.random.default_rng(6).standard_normal(10_000).clip(-3, 3)
+    x[:5000:2] = math.nan
+    view = protect({"x": x, "arm": np.repeat(["drug", "placebo"], 5000)}, bounds={"x": (-3, 3)})
+    with seeded_noise(11):
+        found = view.kernel_two_sample(["x"], by="arm", method="moments", variant=variant, n_locations=2,
+                                       lengthscale=1, epsilon=20, delta=1e-5)  # fmt: skip
+
+    assert found.pvalue > 1e-4
+    assert (variant == "tcmc" and found.missing is None) or abs(
+        found.missing - 2500
+    ) < 8 * found.missing_standard_error
+
+
+def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
+    """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
+    columns = [dp.Column(name, bounds=(-3.0, 3.0)) for name in "xy"]
+    embedding = embed("nystrom", columns, (1.5,), points_of(columns, None, 12))
+    K, to_values = embedding.parts[0].features(embedding.points), np.linalg.inv(embedding.map)
+
+    assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)
+    assert np.trace(np.linalg.solve(K, to_values @ to_values.T)) == pytest.approx(12, abs=1e-4)  # J, without bound
+
+
+# What cannot be asked
+
+MOMENTS = {"method": "moments"}
+REFUSED = [
+    ({"by": None}, "by= or other="),
+    ({"groups": ["drug"]}, "compares two groups"),
+    ({"groups": ["drug", "drug"]}, "compares two groups"),
+    ({"method": "tcs"}, "method='tcs' is unknown"),
+    ({"features": "rff"}, "features='rff' is unknown"),
+    ({"alpha": 0}, "alpha=0 is not between 0 and 1"),
+    ({"alpha": 1.0}, "alpha=1.0 is not between 0 and 1"),
+    ({"alpha": "5%"}, "alpha='5%'"),
+    ({"method": "permutation", "n_permutations": 18}, "never reject at level 0.05"),
+    ({"n_permutations": 2.5}, "n_permutations=2.5"),
+    ({"locations": [[9.0]]}, "outside the bounds"),
+    ({"locations": [[0.0, 1.0]]}, "has 2 values"),
+    ({"lengthscale": -1}, "must be positive"),
+    ({"lengthscale": [1, 2]}, "lengthscale"),
+    ({"lengthscale": 1e-9}, "too small"),
+    ({**MOMENTS, "lengthscale": "robust"}, "one lengthscale"),
+    ({"paired": "yes"}, "neither True nor False"),
+    ({"paired": True}, "rows of two tables"),
+    ({"pvalue": True}, "its p-value anyway"),
+    ({"categories": ["home"], "mismatch": 1.0}, "mismatch"),
+    ({"features": "scf", "categories": ["home"]}, "columns with bounds only"),
+    ({"categories": ["arm"]}, "among what is compared"),
+    ({**MOMENTS, "delta": 0}, "delta above zero"),
+    ({"confidence": 95}, "confidence=95"),
+    ({"columns": []}, "Name at least one"),
+    ({"columns": ["z"]}, "no bounds"),
+    ({"nan_policy": "raise"}, "nan_policy='raise' would tell"),
+    ({"columns": ["gone"], "nan_policy": "raise"}, "A value is missing"),
+    ({"by": "rare"}, "A group has 1 rows"),
+    ({"variant": "tcmc"}, "variant"),
+    ({**MOMENTS, "variant": "nte", "features": "nystrom"}, "variant"),
+    ({**MOMENTS, "variant": "tcs"}, "variant"),
+    ({**MOMENTS, "variant": "tcmc", "by": "rare"}, "A group|no pairs"),
+    ({**MOMENTS, "variant": "tcmc", "by": "most"}, "no pairs"),
+    ({**MOMENTS, "gamma": 0.1}, "gamma"),
+    ({"method": "whitened", "gamma": 0}, "gamma"),
+]
+
+
+@pytest.fixture(scope="module")
+def view():
+    """A table in which everything is public but x, y and home."""
+    at = np.arange(ROWS)
+    more = {"z": at / ROWS, "gone": np.where(at == 5, np.nan, 0.0), "most": at < 50, "rare": at == 0}
+    terms = {"bounds": {"x": (-4, 4), "y": (-4, 4), "gone": (-1, 1)}, "public": ["arm", "rare", "most", "gone"]}
+    known = {"arm": ["drug", "placebo"], "home": ["north", "south"], "rare": [True, False], "most": [True, False]}
+    return protect({**TABLE, **more}, categories=known, **terms)
+
+
+@pytest.mark.parametrize(("asked", "said"), REFUSED, ids=str)
+def test_what_cannot_be_asked_is_refused(asked, said, view):
+    """Each bad argument is refused before any charge, and the error says what is wrong."""
+    with pytest.raises((dp.ArgumentError, dp.SchemaError), match=said):
+        view.kernel_two_sample(**{"columns": ["x"], "by": "arm", "epsilon": 1, "delta": 1e-6, **asked})
+
+    assert view.budget.spent == 0
+
+
+@pytest.mark.parametrize("terms", RELATIONS)
+def test_private_groups_are_for_the_default(terms):
+    """The other methods need sizes that are public: they refuse the rest, and name the default."""
+    view = protect(**terms)
+    for method in METHODS[1:]:
+        with pytest.raises(dp.ArgumentError, match=r"sizes are public.*mmd"):
+            view.kernel_two_sample(["x"], by="arm", method=method, epsilon=1, delta=1e-6)
+    with pytest.raises(dp.ArgumentError):
+        view.kernel_locations(["x"], by="arm", epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+def test_two_views_that_do_not_fit():
+    """The same account twice, other columns, and pairs of other numbers of rows are refused, uncharged."""
+    one, two = arms(TABLE)
+    narrow, short = protect(bounds={"x": (-3, 3)}), protect(pd.DataFrame(TABLE).iloc[:1])
+
+    for other, more, said in (
+        (one.where(home="north"), {}, "Both views are of the data set"),
+        (narrow, {}, "declared otherwise"),
+        (two.select("y"), {}, "no column 'x'"),
+        (protect(pd.DataFrame(TABLE).iloc[:10]), {"paired": True}, "no pairs"),
+        (two, {"by": "arm"}, "by= or other="),
+    ):
+        with pytest.raises(dp.DPError, match=said):
+            one.kernel_two_sample(["x"], other=other, epsilon=1, **more)
+    with pytest.raises(dp.ArgumentError, match="at least two"):
+        short.kernel_message(["x"], epsilon=1)
+    assert not any(view.budget.spent for view in (one, two, narrow, short))
