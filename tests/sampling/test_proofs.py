@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import mpmath
@@ -18,19 +17,18 @@ SHARES = ["1e-12", "1/1000", "1/3", "1/2", "999/1000"]
 
 
 @pytest.mark.parametrize("price", PRICES)
-@pytest.mark.parametrize("share", SHARES)
-def test_what_is_spent_on_a_sample_costs_no_more_than_is_paid(price, share):
+def test_what_is_spent_on_a_sample_costs_no_more_than_is_paid(price):
     """At 120 digits: log(1 + q (exp(e) - 1)) is at most the price, and less by no more than the last decimal."""
-    epsilon, q = Fraction(price), Fraction(share)
+    epsilon = Fraction(price)
+    for q in map(Fraction, SHARES):
+        found = on_sample(epsilon, q)
 
-    found = on_sample(epsilon, q)
-
-    with mpmath.workdps(120):
-        spent = mpmath.mpf(found.numerator) / found.denominator
-        cost = mpmath.log1p(mpmath.mpf(q.numerator) / q.denominator * mpmath.expm1(spent))
-        left = mpmath.mpf(epsilon.numerator) / epsilon.denominator - cost
-    assert 0 <= left < 2e-24
-    assert found >= epsilon - Fraction(1, 10**24)
+        with mpmath.workdps(120):
+            spent = mpmath.mpf(found.numerator) / found.denominator
+            cost = mpmath.log1p(mpmath.mpf(q.numerator) / q.denominator * mpmath.expm1(spent))
+            left = mpmath.mpf(epsilon.numerator) / epsilon.denominator - cost
+        assert 0 <= left < 2e-24
+        assert found >= epsilon - Fraction(1, 10**24)
 
 
 def of_laplace(sums, chances, scale):
@@ -94,30 +92,19 @@ def test_gaussian_noise_costs_what_is_paid(kind):
     assert 0.2 * delta < lost(*laws, epsilon) <= delta * (1 + 1e-9)
 
 
-def test_coins_have_their_probability():
-    """A sixteenth of a million coins, to within seven standard deviations."""
+def test_coins_orders_and_sets_are_as_likely_as_is_said():
+    """A sixteenth of a million coins, to within seven standard deviations; sets of four; orders of three."""
     drawn = int(sample.coins(Fraction(1, 16), 1_000_000).sum())
+    sets = {count: [sample.distinct(4, count) for _ in range(4000)] for count in (1, 2, 3)}
+    orders = [sample.shuffled(3) @ [9, 3, 1] for _ in range(3000)]
+    codes = [[sum(1 << number for number in one.tolist()) for one in each] for each in sets.values()]
 
     assert abs(drawn - 62_500) < 7 * np.sqrt(62_500 * 15 / 16)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_all_sets_of_numbers_are_as_likely(count):
-    """Of four numbers, in order."""
-    sets = [tuple(sample.distinct(4, count).tolist()) for _ in range(4000)]
-    _, times = np.unique([sum(1 << number for number in one) for one in sets], return_counts=True)
-
-    assert all(sorted(one) == list(one) and len({*one}) == count for one in sets)
-    assert len(times) == math.comb(4, count)
-    assert stats.chisquare(times).pvalue > 1e-9
-
-
-def test_all_orders_are_as_likely():
-    """Of three."""
-    _, times = np.unique([sample.shuffled(3) @ [9, 3, 1] for _ in range(3000)], return_counts=True)
-
-    assert len(times) == 6
-    assert stats.chisquare(times).pvalue > 1e-9
+    assert all(sorted({*one}) == [*one] for each in sets.values() for one in each)
+    for drawn, kinds in zip([*codes, orders], [4, 6, 4, 6], strict=True):
+        times = np.unique(drawn, return_counts=True)[1]
+        assert len(times) == kinds
+        assert stats.chisquare(times).pvalue > 1e-9
 
 
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 999, 1000])
