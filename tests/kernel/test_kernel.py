@@ -22,7 +22,7 @@ RELATIONS = [{"public": []}, {"public": [], "neighbors": "add_remove"}]
 rng = np.random.default_rng(20_260_701)
 ROWS = 1200
 ARM = np.repeat(["drug", "placebo"], ROWS // 2)
-HOME = rng.choice(["north", "south"], ROWS)
+HOME, MOSTLY_NORTH = (rng.choice(["north", "south"], ROWS, p=[share, 1 - share]) for share in (0.5, 0.85))
 TABLE = {"x": rng.normal(size=ROWS), "y": rng.normal(size=ROWS), "arm": ARM, "home": HOME}
 WIDER = {**TABLE, "x": np.where(ARM == "drug", 1.8, 1.0) * TABLE["x"]}
 BOTH = rng.normal(1.5, 0.7, ROWS)  # far from the middle of the bounds, which stands for what is missing
@@ -51,20 +51,30 @@ def moved(table, by):
     return {**table, "x": table["x"] + by * (ARM == "drug")}
 
 
+def ask(view, columns="x", **asked):
+    """Compare the arms of a view or table, or two views."""
+    view, by = protect(view) if isinstance(view, dict) else view, {} if "other" in asked else {"by": "arm"}
+    return view.kernel_two_sample([*columns], **{**by, **PRICE, **FEW, **asked})
+
+
+@pytest.fixture(autouse=True)
+def noise():
+    """Noise from a seed, so that every run is the same."""
+    with seeded_noise(1):
+        yield
+
+
 # What there is to find
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_difference_is_found(method):
     """Where one sample varies nearly twice as much, and not where both are alike; two tables are as two groups."""
-    asked = {"method": method, **PRICE, **FEW}
     one, two = arms(WIDER)
-    with seeded_noise(1):
-        same = protect().kernel_two_sample(["x", "y"], by="arm", **asked)
-    for_both = []
-    for view, given in ((protect(WIDER), {"by": "arm"}), (one, {"other": two})):
+    same, for_both = ask(TABLE, "xy", method=method), []
+    for view, given in ((protect(WIDER), {}), (one, {"other": two})):
         with seeded_noise(4):
-            for_both.append(view.kernel_two_sample(["x", "y"], **given, **asked))
+            for_both.append(ask(view, "xy", method=method, **given))
     grouped, together = for_both
 
     assert (same.rejected, grouped.rejected) == (False, True)
@@ -77,19 +87,16 @@ def test_a_difference_is_found(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_gaps_are_no_difference(method):
     """Arms of which one has many more gaps are alike; filled, they are not; and gaps hide no difference."""
-    view, asked = protect(GAPS), {"by": "arm", "method": method, "alpha": 0.02, **PRICE, **FEW}
-    with seeded_noise(1):
-        omitted, filled = (view.kernel_two_sample(["x"], nan_policy=policy, **asked) for policy in ("omit", "fill"))
-        differ = protect(moved(GAPS, 1.0)).kernel_two_sample(["x"], **asked)
+    asked = {"method": method, "alpha": 0.02}
+    omitted, filled = (ask(GAPS, nan_policy=policy, **asked) for policy in ("omit", "fill"))
 
-    assert [omitted.rejected, filled.rejected, differ.rejected] == [False, True, True]
+    assert [omitted.rejected, filled.rejected] == [False, True]
+    assert ask(moved(GAPS, 1.0), **asked).rejected
     assert filled.missing is None
     if omitted.pvalue is not None:
-        error, there = omitted.missing_standard_error, ~np.isnan(GAPS["x"]).reshape(2, -1)
+        error, complete = omitted.missing_standard_error, (~np.isnan(GAPS["x"])).reshape(2, -1).sum(axis=1)
         assert abs(omitted.missing - MISSING) < 6 * error < 200
-        assert all(
-            abs(size - exact) < 6 * error for size, exact in zip(omitted.sizes, there.sum(axis=1), strict=True)
-        )
+        assert (np.abs(omitted.sizes - complete) < 6 * error).all()
         assert sum(omitted.sizes) + omitted.missing == pytest.approx(ROWS)
         assert "missing" in repr(omitted)
 
@@ -97,11 +104,7 @@ def test_gaps_are_no_difference(method):
 @pytest.mark.parametrize("terms", RELATIONS)
 def test_groups_may_be_private(terms):
     """Where a row may change its group, come or go, the default finds a difference and none, gaps or not."""
-    asked = {"by": "arm", "epsilon": 10, "n_locations": 20}
-    with seeded_noise(2):
-        wider, alike, differ = (
-            protect(table, **terms).kernel_two_sample(["x"], **asked) for table in (WIDER, GAPS, moved(GAPS, 1.0))
-        )
+    wider, alike, differ = (ask(protect(table, **terms), epsilon=10) for table in (WIDER, GAPS, moved(GAPS, 1.0)))
 
     assert max(wider.pvalue, differ.pvalue) < 0.01 < alike.pvalue
     assert all(0 < abs(size - ROWS / 2) < 50 for size in wider.sizes)
@@ -112,55 +115,48 @@ def test_groups_may_be_private(terms):
 def test_pairs(method):
     """Pairs that differ by a small shift are told apart; those are left out of which either row has a gap."""
     noise = np.random.default_rng(8).normal(0, 0.1, (2, ROWS))
-    one, other, far = (protect({**TABLE, "x": x}) for x in (GAPS["x"] + noise[0], BOTH + noise[1], BOTH + 0.3))
-    whole = protect({**TABLE, "x": BOTH + noise[0]})
-    asked = {"paired": True, "method": method, "epsilon": 20, "delta": 1e-6, "alpha": 0.02, **FEW}
-    with seeded_noise(8):
-        found = [
-            view.kernel_two_sample(["x"], other=second, nan_policy=policy, **asked)
-            for view, policy in ((one, "omit"), (whole, "fill"))
-            for second in (other, far)
-        ]
+    xs = GAPS["x"] + noise[0], BOTH + noise[0], BOTH + noise[1], BOTH + 0.3
+    gaps, whole, *others = (protect({**TABLE, "x": x}) for x in xs)
+    asked = {"paired": True, "method": method, "epsilon": 20, "alpha": 0.02}
+    omitted, *found = (
+        ask(view, other=other, nan_policy=policy, **asked)
+        for view, policy in ((gaps, "omit"), (whole, "fill"))
+        for other in others
+    )
 
-    assert [test.rejected for test in found] == [False, True] * 2
+    assert [omitted.rejected, *(test.rejected for test in found)] == [False, True] * 2
     if method != "permutation":
-        assert abs(found[0].missing - MISSING) < 6 * found[0].missing_standard_error < 200
+        assert abs(omitted.missing - MISSING) < 6 * omitted.missing_standard_error < 200
 
 
 def test_other_features_columns_and_kernels():
     """Moments of each kind of features, a category alone, and the mean of two kernels find the difference."""
-    homes = np.where(ARM == "drug", rng.choice(["north", "south"], ROWS, p=[0.85, 0.15]), HOME)
-    mixed, wider, asked = protect({**TABLE, "home": homes}), protect(WIDER), {"by": "arm", **PRICE}
-    with seeded_noise(6):
-        moments = [
-            wider.kernel_two_sample(["x", "y"], method="moments", features=features, **asked)
-            for features in ("me", "scf", "nystrom")
-        ]
-        plain, beside, alone = (
-            mixed.kernel_two_sample(columns, n_locations=60, **more, **asked)
-            for columns, more in ((["x"], {}), (["x"], {"categories": ["home"]}), ([], {"categories": ["home"]}))
-        )
-        robust, one = (
-            wider.kernel_two_sample(["x", "y"], lengthscale=lengthscale, **asked, **FEW)
-            for lengthscale in ("robust", 1.4)
-        )
+    mixed, home = (
+        {**TABLE, "home": np.where(ARM == "drug", MOSTLY_NORTH, HOME)},
+        {"categories": ["home"], "n_locations": 60},
+    )
+    moments = [
+        ask(WIDER, "xy", method="moments", features=each, n_locations=5) for each in ("me", "scf", "nystrom")
+    ]
+    robust, one = (ask(WIDER, "xy", lengthscale=lengthscale) for lengthscale in ("robust", 1.4))
 
     assert max(test.pvalue for test in (*moments, robust, one)) < 0.01
     assert 0 < moments[0].privacy.delta <= 1e-5
-    assert [test.rejected for test in (plain, beside, alone)] == [False, True, True]
+    assert [ask(mixed).rejected, ask(mixed, **home).rejected, ask(mixed, "", **home).rejected] == [
+        False,
+        True,
+        True,
+    ]
     assert len(robust.lengthscales) == 2
     assert robust.statistic < one.statistic  # its features are nearer to each other than those of the narrower
 
 
 def test_many_rows_are_tested_by_a_sample_of_their_spread():
     """A shift is found, none is not, and the estimate is that of the kernel, where a share of the rows is drawn."""
-    n = 40_000
-    table = pd.DataFrame({name: np.random.default_rng(8).normal(size=2 * n) for name in "xy"})
-    table["arm"] = ["drug", "placebo"] * n
-    same, other = (
-        protect(each).kernel_two_sample(["x", "y"], by="arm", epsilon=1, n_locations=60)
-        for each in (table, table.assign(x=table.x + 0.2 * (table.arm == "drug")))
-    )
+    table = pd.DataFrame(np.random.default_rng(8).normal(size=(80_000, 2)), columns=["x", "y"])
+    table["arm"] = ["drug", "placebo"] * 40_000
+    far = table.assign(x=table.x + 0.2 * (table.arm == "drug"))
+    same, other = (ask(protect(each), "xy", epsilon=1, n_locations=60) for each in (table, far))
 
     assert other.pvalue < 1e-6 < same.pvalue
     assert other.low < math.sqrt(other.mmd2) < other.high
@@ -171,28 +167,23 @@ def test_many_rows_are_tested_by_a_sample_of_their_spread():
 
 def test_without_noise_it_is_the_test_without_privacy():
     """At a large epsilon, the statistic is the MMD itself, and the permutation test decides as without noise."""
-    view, half = protect(WIDER), ROWS // 2
     rows = np.stack([WIDER["x"], WIDER["y"]], axis=1).clip(-4, 4)
-    asked = {"by": "arm", "epsilon": 10**5}
-
-    test = view.kernel_two_sample(["x", "y"], locations=rows[::12].tolist(), **asked)
-
     kernel = np.exp(-((rows[:, None] - rows[None]) ** 2).sum(-1) * 9 / 32)  # in sixths of the bounds' widths
-    signs = np.repeat([1 / half, -1 / half], half)
+    signs = np.where(ARM == "drug", 2, -2) / ROWS
+
+    test = ask(WIDER, "xy", locations=rows[::12].tolist(), epsilon=10**5)
+
     assert math.sqrt(signs @ kernel @ signs) == pytest.approx(test.statistic, rel=0.01)
-    assert view.kernel_two_sample(["x", "y"], method="permutation", **asked, **FEW).rejected
+    assert ask(WIDER, "xy", method="permutation", epsilon=10**5).rejected
 
 
 @pytest.mark.parametrize("asked", [{"n_locations": 30, "epsilon": 10**4}, {"method": "moments", "epsilon": 60}])
 def test_complete_rows_are_those_of_a_table_without_the_others(asked):
     """At a large epsilon all numbers are, but for noise."""
     table = {**GAPS, "x": np.where(ARM == "drug", GAPS["x"], 1.1 * GAPS["x"])}
-    there = ~np.isnan(table["x"])
-    with seeded_noise(7):
-        omitted = protect(table).kernel_two_sample(["x"], by="arm", delta=1e-4, **asked)
-        dropped = protect({name: values[there] for name, values in table.items()}).kernel_two_sample(
-            ["x"], by="arm", delta=1e-4, nan_policy="fill", **asked
-        )
+    complete = {name: values[~np.isnan(table["x"])] for name, values in table.items()}
+    asked = {"delta": 1e-4, "n_locations": 5, **asked}
+    omitted, dropped = ask(table, **asked), ask(complete, nan_policy="fill", **asked)
 
     assert dropped.sizes == pytest.approx(omitted.sizes, abs=1)
     if omitted.method == "moments":
@@ -200,26 +191,20 @@ def test_complete_rows_are_those_of_a_table_without_the_others(asked):
         assert dropped.standard_errors == pytest.approx(omitted.standard_errors, rel=0.5)
     else:
         assert dropped.statistic == pytest.approx(omitted.statistic, rel=0.01)
-        assert [dropped.mmd2, dropped.low, dropped.high] == pytest.approx(
-            [omitted.mmd2, omitted.low, omitted.high], rel=0.1
-        )
+        ends = [omitted.mmd2, omitted.low, omitted.high]
+        assert [dropped.mmd2, dropped.low, dropped.high] == pytest.approx(ends, rel=0.1)
 
 
 def test_the_noise_is_that_of_the_measurement_and_of_the_plan():
     """In units of the larger part of the rows, a half here; to leave rows out costs public groups hardly more."""
-    view = protect()
-    asked = {"by": "arm", "epsilon": 5, "n_locations": 20}
-    omitted, filled = (
-        view.kernel_two_sample(["x", "y"], nan_policy=policy, **asked) for policy in ("omit", "fill")
-    )
-    plan = view.explain("kernel_two_sample", ["x", "y"], **asked)
+    omitted, filled = (ask(TABLE, "xy", nan_policy=policy) for policy in ("omit", "fill"))
+    plan = protect().explain("kernel_two_sample", ["x", "y"], by="arm", epsilon=5, n_locations=20)
+    planned, real = ([noise.scale for noise in each] for each in (plan.measurements, omitted.privacy.noise))
 
     scale = filled.privacy.noise[1].scale * 2 / ROWS
     assert filled.noise_standard_error == pytest.approx(math.sqrt(2) * scale, rel=1e-6)
     assert filled.released[1] < omitted.released[1] < 1.1 * filled.released[1]
-    assert [noise.scale for noise in plan.measurements] == pytest.approx(
-        [noise.scale for noise in omitted.privacy.noise], rel=0.2
-    )
+    assert planned == pytest.approx(real, rel=0.2)
 
 
 def test_groups_of_any_size_have_the_noise_that_is_expected():
@@ -228,20 +213,20 @@ def test_groups_of_any_size_have_the_noise_that_is_expected():
     arm = np.where(np.arange(ROWS) % np.where(site == "small", 2, 7) == 0, "drug", "placebo")
     known = {"arm": ["drug", "placebo"], "site": ["small", "large"]}
     for policy in ("fill", "omit"):
-        view = protect({**TABLE, "site": site, "arm": arm}, categories=known, public=["arm", "site"])
+        view = protect({**TABLE, "site": site, "arm": arm}, categories=known, public=["arm", "site"]).group_by(
+            "site"
+        )
         asked = {"by": "arm", "epsilon": 10, "n_locations": 5, "nan_policy": policy}
-        plan = view.group_by("site").explain("kernel_two_sample", ["x"], **asked)
-        tests = view.group_by("site").kernel_two_sample(["x"], **asked)
+        plan, tests = view.explain("kernel_two_sample", ["x"], **asked), view.kernel_two_sample(["x"], **asked)
 
-        assert view.budget.spent == 10
+        assert tests.privacy.epsilon == 10
         expected = plan.findings["expected standard error from noise"]
         assert any(0.75 < tests[each].noise_standard_error / expected < 1.25 for each in known["site"])
 
 
 def test_any_other_interval_is_free():
     """The interval of the MMD covers its estimate, another level costs nothing, and a picture shows both."""
-    test = protect(WIDER).kernel_two_sample(["x", "y"], by="arm", epsilon=5, n_locations=20)
-
+    test = ask(WIDER, "xy")
     wide, narrow = test.confidence_interval(0.99), test.confidence_interval(0.5)
 
     assert wide.low <= test.low <= narrow.low <= math.sqrt(test.mmd2) <= narrow.high <= test.high <= wide.high
@@ -252,44 +237,26 @@ def test_any_other_interval_is_free():
 
 def test_a_pvalue_of_the_permutation_test_costs_twice_the_noise():
     """The decision comes without a p-value, and says so; with one, the noise is twice as large."""
-    view = protect(WIDER)
-    asked = {"by": "arm", "method": "permutation", "epsilon": 5, **FEW}
-
-    plain, paid = (view.kernel_two_sample(["x"], **asked, pvalue=pvalue) for pvalue in (False, True))
+    plain, paid = (ask(WIDER, method="permutation", pvalue=pvalue) for pvalue in (False, True))
 
     assert (plain.pvalue, paid.pvalue) == (None, 0.01)
     assert "Only the decision was paid for" in plain.notes[0]
     assert 2 * plain.privacy.noise[0].scale == pytest.approx(paid.privacy.noise[0].scale, rel=1e-6)
-    assert protect(moved(TABLE, 0.5)).kernel_two_sample(
-        ["x"], by="arm", method="whitened", gamma=0.05, epsilon=9, n_permutations=199
-    ).rejected  # fmt: skip
+    assert ask(moved(TABLE, 0.5), method="whitened", gamma=0.05, epsilon=9, n_permutations=199).rejected
 
 
 @pytest.mark.parametrize("method", ["mmd", "moments"])
 def test_sizes_are_no_larger_than_is_known(method):
-    """Where rows are public, nor is the number of missing ones below 0; what is but noise is not shown."""
-    with seeded_noise(13):
-        tests = [
-            protect({**TABLE, "x": BOTH}).kernel_two_sample(
-                ["x"], by="arm", epsilon=0.5, delta=1e-6, method=method, **FEW
-            )
-            for _ in range(8)
-        ]
+    """Nor are fewer than none missing, and what is but noise is not shown; of hardly any, nothing is told."""
+    nothing = {**TABLE, "x": np.where(np.arange(ROWS) % 400, np.nan, 1.0)}
+    tests = [ask({**TABLE, "x": BOTH}, epsilon=0.5, delta=1e-6, method=method) for _ in range(8)]
+    lost = ask(nothing, method=method, epsilon=0.2, delta=1e-6)
 
     assert all(max(test.sizes) <= ROWS / 2 for test in tests)
     assert all(0 <= test.missing < 4 * test.missing_standard_error for test in tests)
     assert "missing" not in repr(tests[0])
-
-
-def test_hardly_any_complete_rows_tell_nothing():
-    """Where gaps leave less than the noise, the answer says so, and rejects nothing."""
-    nothing = {**TABLE, "x": np.where(np.arange(ROWS) % 400, np.nan, 1.0)}
-    for method in ("mmd", "moments"):
-        with seeded_noise(10):
-            test = protect(nothing).kernel_two_sample(["x"], by="arm", method=method, epsilon=0.2, delta=1e-6)
-
-        assert (test.pvalue, test.rejected) == (1.0, False)
-        assert "tells nothing" in test.notes[0]
+    assert (lost.pvalue, lost.rejected) == (1.0, False)
+    assert "tells nothing" in lost.notes[0]
 
 
 @pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
@@ -297,8 +264,7 @@ def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
     """Rare values in a small group make the law skewed: a p-value that leans on it says so, and no other."""
     arm = np.repeat(["drug", "placebo"], [first, 2000])
     x = np.random.default_rng(1).normal(0, 1, len(arm)) + shift * (arm == "drug")
-    with seeded_noise(3):
-        test = protect({"x": x, "arm": arm}).kernel_two_sample(["x"], by="arm", epsilon=20, n_locations=20)
+    test = ask({"x": x, "arm": arm}, epsilon=20)
 
     assert (test.pvalue < 0.01) == (shift > 0)
     assert any("rare values" in note for note in test.notes) == noted
@@ -306,12 +272,10 @@ def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
 
 def test_what_is_missing_in_public_columns_is_known():
     """Of public columns, sizes are exact, and a missing category is one."""
-    home = HOME.astype(object)
-    home[::7] = None
+    home = np.where(np.arange(ROWS) % 7, HOME.astype(object), None)
     mixed = protect({**GAPS, "home": home}, missing={"home": "other"}, public=["arm", "x"])
-    test = mixed.kernel_two_sample(["x"], categories=["home"], by="arm", method="permutation", epsilon=1, **FEW)
 
-    assert sum(test.sizes) == ROWS - MISSING
+    assert sum(ask(mixed, categories=["home"], method="permutation").sizes) == ROWS - MISSING
 
 
 # Where samples differ
@@ -320,10 +284,7 @@ def test_what_is_missing_in_public_columns_is_known():
 def test_moments_say_where():
     """The moments test gives the witness function at its locations, with its noise."""
     at = np.array([[-3.0], [0.0], [3.0]])
-    with seeded_noise(5):
-        test = protect(WIDER).kernel_two_sample(
-            ["x"], by="arm", method="moments", locations=at.tolist(), epsilon=10, delta=1e-5
-        )
+    test = ask(WIDER, method="moments", locations=at.tolist(), epsilon=10)
 
     values = np.exp(-((WIDER["x"][:, None] - at.T) ** 2) * 9 / 16)
     exact = values[ARM == "drug"].mean(axis=0) - values[ARM == "placebo"].mean(axis=0)
@@ -336,23 +297,19 @@ def test_moments_say_where():
 def test_locations_are_where_the_groups_differ(gaps):
     """One at 0, where a group has no rows, then one at either peak; none near another; a test takes them."""
     n, rng = 20_000, np.random.default_rng(3)
-    frame = pd.DataFrame({"x": rng.uniform(-4, 4, n), "arm": ["drug", "placebo"] * (n // 2)})
-    near = (frame.arm == "drug") & (frame.x.abs() < 1.5)
-    frame.loc[near, "x"] = 2 * np.sign(frame.x[near])
-    frame.loc[rng.random(n) < gaps, "x"] = math.nan
-    frame["home"] = np.where(np.arange(n) // 2 % 2, "north", "south")
-    view = protect(frame, public=["arm", "home"])
-    where = view.where(home="north").kernel_locations(
-        ["x"],
-        by="arm",
-        lengthscale=0.8,
-        locations=[[x] for x in (-4, -3, -2, 0, 2, 3, 4)],
-        n_locations=3,
-        epsilon=20,
+    x, arm, home = (
+        rng.uniform(-4, 4, n),
+        np.tile(["drug", "placebo"], n // 2),
+        np.tile(np.repeat(["n", "s"], 2), n // 4),
     )
-    test = view.where(home="south").kernel_two_sample(
-        ["x"], by="arm", method="moments", locations=where.locations, lengthscale=where.lengthscale, **PRICE
-    )
+    x[:] = np.where((arm == "drug") & (np.abs(x) < 1.5), 2 * np.sign(x), x)
+    x[rng.random(n) < gaps] = math.nan
+    known = {"arm": ["drug", "placebo"], "home": ["n", "s"]}
+    view = protect({"x": x, "arm": arm, "home": home}, categories=known, public=["arm", "home"])
+    candidates = {"lengthscale": 0.8, "locations": [[x] for x in (-4, -3, -2, 0, 2, 3, 4)], "n_locations": 3}
+    where = view.where(home="n").kernel_locations(["x"], by="arm", epsilon=20, **candidates)
+    chosen = {"locations": where.locations, "lengthscale": where.lengthscale}
+    test = ask(view.where(home="s"), method="moments", **chosen)
 
     assert {x for (x,) in where.locations} == {-2.0, 0.0, 2.0}
     assert where.privacy.delta == 0
@@ -362,12 +319,11 @@ def test_locations_are_where_the_groups_differ(gaps):
 
 def test_of_candidates_that_are_alike_one_is_chosen():
     """Of two views, which both pay."""
-    views = [protect({"x": np.linspace(low, low + 1, 5000)})
-             for low in (-3, 2)]  # fmt: skip
-    found = views[0].kernel_locations(["x"], other=views[1], locations=[[1.9], [2.0], [2.1]], epsilon=1)
+    one, other = (protect({"x": np.linspace(low, low + 1, 5000)}) for low in (-3, 2))
+    found = one.kernel_locations(["x"], other=other, locations=[[1.9], [2.0], [2.1]], epsilon=1)
 
     assert len(found.locations) == 1
-    assert views[0].budget.spent == views[1].budget.spent > 0
+    assert one.budget.spent == other.budget.spent > 0
 
 
 # Messages, and the reference's tests as printed
@@ -375,64 +331,66 @@ def test_of_candidates_that_are_alike_one_is_chosen():
 
 def test_messages_are_compared_elsewhere():
     """Two parties' messages, of complete rows, give a test of both, and say how many rows those are."""
-    asked, found = {"epsilon": 5, "delta": 1e-5}, {}
-    for name, table in {"wider": WIDER, "gaps": GAPS}.items():
-        with seeded_noise(7):
-            first, second = (
-                dp.Release.from_json(view.kernel_message(["x"], **asked).to_json()) for view in arms(table)
-            )
-        found[name] = first.test(second, alpha=0.01)
+    wider, gaps = (
+        [dp.Release.from_json(view.kernel_message(["x"], **PRICE).to_json()) for view in arms(table)]
+        for table in (WIDER, GAPS)
+    )
+    different, alike = (first.test(second, alpha=0.01) for first, second in (wider, gaps))
     gone = int(np.isnan(GAPS["x"][ARM == "placebo"]).sum())
 
-    assert [test.rejected for test in found.values()] == [True, False]
-    assert (found["wider"].pvalue < 0.01, found["wider"].alpha) == (True, 0.01)
-    assert abs(second.missing - gone) < 6 * second.missing_standard_error < 50
-    assert second.size + second.missing == ROWS // 2
-    assert found["gaps"].missing == first.missing + second.missing
+    assert (different.rejected, different.pvalue < 0.01, different.alpha, alike.rejected) == (
+        True,
+        True,
+        0.01,
+        False,
+    )
+    assert abs(gaps[1].missing - gone) < 6 * gaps[1].missing_standard_error < 50
+    assert gaps[1].size + gaps[1].missing == ROWS // 2
+    assert alike.missing == gaps[0].missing + gaps[1].missing
 
 
 def test_messages_must_fit_together():
     """Messages about other columns, locations or bounds cannot be compared; the error says in what they differ."""
-    view = protect()
-    message = view.kernel_message(["x"], **PRICE)
-    others = {
-        "columns": view.kernel_message(["y"], **PRICE),
-        "locations": view.kernel_message(["x"], n_locations=4, **PRICE),
-        "lengthscales": view.kernel_message(["x"], lengthscale=2, **PRICE),
-        "domains": protect(bounds={"x": (-5, 5)}).kernel_message(["x"], **PRICE),
-        "nan_policy": view.kernel_message(["x"], nan_policy="fill", **PRICE),
-        "variant": view.kernel_message(["x"], variant="nte", **PRICE),
-        "no message": "message",
-    }
-
-    for said, other in others.items():
+    message = protect().kernel_message(["x"], **PRICE)
+    for said, terms, columns, asked in (
+        ("columns", {}, ["y"], {}),
+        ("locations", {}, ["x"], {"n_locations": 4}),
+        ("lengthscales", {}, ["x"], {"lengthscale": 2}),
+        ("domains", {"bounds": {"x": (-5, 5)}}, ["x"], {}),
+        ("nan_policy", {}, ["x"], {"nan_policy": "fill"}),
+        ("variant", {}, ["x"], {"variant": "nte"}),
+    ):
         with pytest.raises(dp.ArgumentError, match=said):
-            message.test(other)
+            message.test(protect(**terms).kernel_message(columns, **PRICE, **asked))
+    with pytest.raises(dp.ArgumentError, match="no message"):
+        message.test("message")
 
 
 HALF = 7.351149  # standard deviation of the analytic Gaussian mechanism at (1/2, 5e-6), for a sensitivity of 1
-PRINTED = {"n_locations": 3, "lengthscale": 1.5, "nan_policy": "fill"}
+PRINTED = {"n_locations": 3, "lengthscale": 1.5, "nan_policy": "fill", "delta": 1e-5}
+NARROW = {"bounds": {"x": (-3, 3), "y": (-3, 3)}}
+
+
+def kernel_values(rows, locations):
+    """The unit is a sixth of the bounds' widths, 1."""
+    return np.exp(-((rows.clip(-3, 3)[:, None] - np.array(locations)[None]) ** 2).sum(axis=2) / 1.5**2)
 
 
 @pytest.mark.parametrize(("variant", "stretch"), [("tcmc", 1), ("nte", math.sqrt(2))])
 def test_printed_tests_are_of_kernel_values(variant, stretch):
     """Of differences of mean values at the locations, with noise of √J/n at half of the price, of both parties."""
-    rows = np.random.default_rng(2).standard_normal((8000, 2)).clip(-3, 3) + np.repeat(
-        [[0, 0], [0.4, 0]], 4000, axis=0
+    rows, arm = (
+        np.random.default_rng(2).standard_normal((8000, 2)).clip(-3, 3),
+        np.repeat(["drug", "placebo"], 4000),
     )
-    bounds = {"x": (-3, 3), "y": (-3, 3)}
-    view = protect({"x": rows[:, 0], "y": rows[:, 1], "arm": np.repeat(["drug", "placebo"], 4000)}, bounds=bounds)
-    noisy, found = (
-        view.kernel_two_sample(
-            ["x", "y"], by="arm", method="moments", variant=variant, **PRINTED, epsilon=epsilon, delta=1e-5
-        )
-        for epsilon in (1, 50)
-    )
-    squared = ((rows.clip(-3, 3)[:, None] - np.array(found.locations)[None]) ** 2).sum(axis=2)
-    v = np.exp(-squared / 1.5**2)  # the unit is a sixth of the bounds' width: 1
+    rows[4000:, 0] += 0.4
+    view = protect({"x": rows[:, 0], "y": rows[:, 1], "arm": arm}, **NARROW)
+    asked = {"method": "moments", "variant": variant, **PRINTED}
+    noisy, found = (ask(view, "xy", epsilon=epsilon, **asked) for epsilon in (1, 50))
+    v = kernel_values(rows, found.locations).reshape(2, 4000, 3).mean(axis=1)
 
     assert noisy.noise_standard_error == pytest.approx(stretch * math.sqrt(3) / 4000 * HALF, rel=1e-3)
-    assert found.differences == pytest.approx(v[:4000].mean(axis=0) - v[4000:].mean(axis=0), abs=1e-3)
+    assert found.differences == pytest.approx(v[0] - v[1], abs=1e-3)
     assert (found.variant, found.rejected) == (variant, True)
     assert "leaves out the noise" in found.notes[-1]
 
@@ -440,22 +398,18 @@ def test_printed_tests_are_of_kernel_values(variant, stretch):
 def test_pairs_of_one_person_have_twice_the_noise():
     """Where both rows of a pair change, the printed sensitivity is half of what is charged."""
     one, two = arms(TABLE)
-    noise = [
-        one.kernel_two_sample(["x"], other=two, method="moments", variant="tcmc", paired=paired, **PRICE)
-        for paired in (False, True)
-    ]
+    asked = {"other": two, "method": "moments", "variant": "tcmc", **PRINTED}
+    apart, paired = (ask(one, paired=paired, **asked).noise_standard_error for paired in (False, True))
 
-    assert noise[1].noise_standard_error / noise[0].noise_standard_error == pytest.approx(2, rel=1e-6)
+    assert paired / apart == pytest.approx(2, rel=1e-6)
 
 
 def test_a_printed_message_is_one_partys_part():
     """Mean, second moment, and both noises as printed."""
     rows = np.random.default_rng(2).standard_normal((300, 2)).clip(-3, 3)
-    view = protect(
-        {"x": rows[:, 0], "y": rows[:, 1]}, bounds={"x": (-3, 3), "y": (-3, 3)}, categories={}, public=[]
-    )
-    found = view.kernel_message(["x", "y"], variant="nte", epsilon=1, delta=1e-5, **PRINTED)
-    v = np.exp(-((rows[:, None] - np.array(found.design["locations"])[None]) ** 2).sum(axis=2) / 1.5**2)
+    view = protect({"x": rows[:, 0], "y": rows[:, 1]}, **NARROW)
+    found = view.kernel_message(["x", "y"], variant="nte", epsilon=1, **PRINTED)
+    v = kernel_values(rows, found.design["locations"])
 
     assert found.noise_standard_error == pytest.approx(math.sqrt(3) / 300 * HALF, rel=1e-3)
     assert found.second_noise_standard_error == pytest.approx((3 / 299 * HALF,) * 2, rel=1e-3)
@@ -466,17 +420,14 @@ def test_a_printed_message_is_one_partys_part():
 @pytest.mark.parametrize("variant", ["tcmc", "nte"])
 def test_gaps_are_no_difference_as_printed(variant):
     """Unequal shares of missing values are none of what is tested; NTE says how many are missing."""
-    x = np.random.default_rng(6).standard_normal(10_000).clip(-3, 3)
+    x = np.random.default_rng(6).standard_normal(10_000)
     x[:5000:2] = math.nan
-    view = protect({"x": x, "arm": np.repeat(["drug", "placebo"], 5000)}, bounds={"x": (-3, 3)})
-    with seeded_noise(11):
-        found = view.kernel_two_sample(["x"], by="arm", method="moments", variant=variant, n_locations=2,
-                                       lengthscale=1, epsilon=20, delta=1e-5)  # fmt: skip
+    table = {"x": x, "arm": np.repeat(["drug", "placebo"], 5000)}
+    found = ask(table, method="moments", variant=variant, n_locations=2, lengthscale=1, epsilon=20)
 
     assert found.pvalue > 1e-4
-    assert (variant == "tcmc" and found.missing is None) or abs(
-        found.missing - 2500
-    ) < 8 * found.missing_standard_error
+    assert (found.missing is None) == (variant == "tcmc")
+    assert variant == "tcmc" or abs(found.missing - 2500) < 8 * found.missing_standard_error
 
 
 def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():

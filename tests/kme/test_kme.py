@@ -55,6 +55,13 @@ def found():
     return released()
 
 
+@pytest.fixture(autouse=True)
+def noise():
+    """Noise from a seed, so that every run is the same."""
+    with seeded_noise(1):
+        yield
+
+
 def of_x(rows):
     return rows["x"]
 
@@ -136,12 +143,7 @@ def test_tables_are_the_callers(engine, kind):
 
 def test_public_points_of_any_library():
     """As a frame of any library they are those of the same lists; a point that is there twice spans no more."""
-    points = {
-        "x": [50.0, 50.0, 100.0, 150.0],
-        "y": [100, 100, 120, 110],
-        "g": ["a", "a", "b", "a"],
-        "more": [1] * 4,
-    }
+    points = {"x": [50.0, 50.0, 100.0, 150.0], "y": [100, 100, 120, 110], "g": [*"aaba"], "more": [1] * 4}
     plain, *framed = (
         released(points=frame(points), categories=["g"], features="subspace", table=FEW)
         for frame in (dict, pd.DataFrame, pl.LazyFrame, pa.table)
@@ -163,11 +165,8 @@ def test_the_noise_is_what_is_said(found):
 
     assert noise.scale / found.size == pytest.approx(found.noise_standard_error)
     assert noise.scale == found.missing_standard_error
-    assert (noise.kind, pure.noise_kind, pure.privacy.noise[0].kind) == (
-        "discrete Gaussian",
-        "laplace",
-        "discrete Laplace",
-    )
+    assert (noise.kind, pure.noise_kind) == ("discrete Gaussian", "laplace")
+    assert pure.privacy.noise[0].kind == "discrete Laplace"
     assert noise.sensitivity == pytest.approx(math.sqrt(2), rel=1e-3)  # a row that vanishes, and is not counted
     assert filled.sensitivity == pytest.approx(math.sqrt(2 - 2 * math.exp(-4.0)), rel=1e-3)
     assert math.sqrt(2) * pure.privacy.noise[0].scale / pure.size == pytest.approx(pure.noise_standard_error)
@@ -192,9 +191,8 @@ def test_calibrations():
     assert delta_of(classical_scale(8, 0.1), 8) == pytest.approx(0.236, rel=0.01)
     for sensitivity in (0.3, 1.4, 2.0):  # so much noise, at the part of the price, is just private
         part = part_of_the_price(0.7, 1e-5, sensitivity)
-        assert sensitivity * gaussian_scale(0.7 * part, 1e-5 * part) == pytest.approx(
-            2 * classical_scale(0.7, 1e-5)
-        )
+        noise = sensitivity * gaussian_scale(0.7 * part, 1e-5 * part)
+        assert noise == pytest.approx(2 * classical_scale(0.7, 1e-5))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1])
@@ -282,12 +280,10 @@ def test_bounds_many_lengthscales_wide():
     """The points fit as well as noise allows, and intervals cover functions as narrow as the kernel."""
     draws = np.random.default_rng(3)
     centres = draws.uniform(-1, 1, (5, 2))
-    rows = pd.DataFrame(
-        centres[draws.integers(5, size=50_000)] + draws.normal(0, 0.2, (50_000, 2)), columns=["x", "y"]
-    )
+    x, y = (centres[draws.integers(5, size=50_000)] + draws.normal(0, 0.2, (50_000, 2))).T
+    rows = {"x": x, "y": y}
     view = protect(rows, bounds=dict.fromkeys(rows, (-7, 7)), categories=None)
-    with seeded_noise(4):
-        found = view.kme_release(["x", "y"], lengthscale=1, nan_policy="fill", **PRICE)
+    found = view.kme_release(["x", "y"], lengthscale=1, nan_policy="fill", **PRICE)
 
     assert found.objective < 1.5 * found.noise_standard_error**2 * found.dimension
     assert not found.notes
@@ -303,11 +299,9 @@ def test_bounds_many_lengthscales_wide():
 def test_an_embedding_of_a_function_of_x():
     """The embedding of f(X) by f of the points is close to that of f of the rows, and costs nothing."""
     view = protect()
-    with seeded_noise(6):
-        found = view.kme_release(["x", "y"], epsilon=5, delta=1e-6, represent="l1")
-        loose = view.kme_release(
-            ["x"], epsilon=0.05, delta=1e-6, features="subspace", n_points=64, represent="weights", lengthscale=20.0
-        )
+    found = view.kme_release(["x", "y"], epsilon=5, delta=1e-6, represent="l1")
+    asked = {"features": "subspace", "n_points": 64, "represent": "weights", "lengthscale": 20.0}
+    loose = view.kme_release(["x"], epsilon=0.05, delta=1e-6, **asked)
     spent, at = view.budget.spent, np.linspace(0, 400, 21)
     squares = found.transform(lambda rows: {"z": rows["x"] ** 2 / 100}, lengthscale=160.0)
     kernel = np.exp(-((at[:, None] - X**2 / 100) ** 2) / (2 * 160.0**2)).mean(axis=1)
@@ -343,18 +337,17 @@ def test_releases_of_other_sizes_are_compared(asked):
     def release(table, epsilon=1):
         return protect(table, **UNIT).kme_release(["x", "y"], epsilon=epsilon, delta=1e-6, **asked)
 
-    with seeded_noise(4):
-        one = release({name: draws.random(2000) for name in "xy"})
-        for rows, epsilon in ((300, 1), (20_000, 1), (2000, 20)):
-            table = {name: draws.random(rows) for name in "xy"}
-            other, far = (release({**table, "x": table["x"] / by}, epsilon) for by in (1, 4))
+    one = release({name: draws.random(2000) for name in "xy"})
+    for rows, epsilon in ((300, 1), (20_000, 1), (2000, 20)):
+        table = {name: draws.random(rows) for name in "xy"}
+        other, far = (release({**table, "x": table["x"] / by}, epsilon) for by in (1, 4))
 
-            same, differ = one.two_sample(other), one.two_sample(far, alpha=0.01)
-            assert same.pvalue > 1e-3
-            assert (same.alpha, same.rejected) == (0.05, same.pvalue <= 0.05)
-            assert differ.rejected
-            assert one.mmd(other) == pytest.approx(other.mmd(one))
-            assert abs(one.mmd(other)) < 0.1
+        same, differ = one.two_sample(other), one.two_sample(far, alpha=0.01)
+        assert same.pvalue > 1e-3
+        assert (same.alpha, same.rejected) == (0.05, same.pvalue <= 0.05)
+        assert differ.rejected
+        assert one.mmd(other) == pytest.approx(other.mmd(one))
+        assert abs(one.mmd(other)) < 0.1
 
 
 def test_public_rows_are_compared(found):
@@ -369,10 +362,8 @@ def test_public_rows_are_compared(found):
 @pytest.mark.parametrize(("rows", "noted"), [(60, True), (600, False)])
 def test_a_small_pvalue_of_a_small_sample_is_noted(rows, noted):
     """A few unlike rows in a sample of a tenth and less of the other are not trusted below 1%."""
-    with seeded_noise(7):
-        release = protect(
-            {"x": np.repeat([0.0, 1.0], [1960, 40])}, **{**UNIT, "bounds": {"x": (0, 1)}}
-        ).kme_release(["x"], epsilon=20, delta=1e-6)
+    view = protect({"x": np.repeat([0.0, 1.0], [1960, 40])}, bounds={"x": (0, 1)}, categories={})
+    release = view.kme_release(["x"], epsilon=20, delta=1e-6)
     unlike, alike = (release.two_sample({"x": np.arange(rows) < share * rows}) for share in (0.2, 0.02))
 
     assert unlike.pvalue < 0.01 < alike.pvalue
@@ -384,11 +375,10 @@ def test_a_small_pvalue_of_a_small_sample_is_noted(rows, noted):
 def test_a_few_public_rows_are_not_always_another_population():
     """Forty rows of a rare category, half of the time without a single one, are told apart as seldom as is said."""
     draws, pvalues = np.random.default_rng(6), []
-    with seeded_noise(6):
-        for _ in range(60):
-            view = protect({"x": draws.random(2000) < 0.02}, bounds={"x": (0, 1)}, categories={})
-            release = view.kme_release(["x"], n_points=8, epsilon=20, delta=1e-6)
-            pvalues.append(release.two_sample({"x": (draws.random(40) < 0.02).astype(float)}).pvalue)
+    for _ in range(60):
+        view = protect({"x": draws.random(2000) < 0.02}, bounds={"x": (0, 1)}, categories={})
+        release = view.kme_release(["x"], n_points=8, epsilon=20, delta=1e-6)
+        pvalues.append(release.two_sample({"x": (draws.random(40) < 0.02).astype(float)}).pvalue)
 
     assert sum(p <= 0.05 for p in pvalues) <= 14  # of 60 at 0.05: more with a probability below 1e-6
     assert sum(p <= 0.001 for p in pvalues) <= 3  # of 60 at 0.001: more with a probability below 1e-6
@@ -399,11 +389,10 @@ def test_a_few_public_rows_are_not_always_another_population():
 
 def test_rows_with_a_missing_value_are_left_out():
     """The mean is that of complete rows, and the release says how many were left out; filled, it is another."""
-    x, gone = rng.uniform(0.0, 0.4, ROWS), rng.random(ROWS) < 0.3
-    exact = x[~gone].mean()
-    with seeded_noise(1):
-        view = protect({"x": np.where(gone, np.nan, x), "y": rng.random(ROWS)}, **UNIT)
-        omitted, filled = (view.kme_release(["x", "y"], nan_policy=policy, **PRICE) for policy in ("omit", "fill"))
+    x, y, gaps = np.random.default_rng(1).uniform(size=(3, ROWS)) * [[0.4], [1], [1]]
+    gone, exact = gaps < 0.3, x[gaps >= 0.3].mean()
+    view = protect({"x": np.where(gone, np.nan, x), "y": y}, **UNIT)
+    omitted, filled = (view.kme_release(["x", "y"], nan_policy=policy, **PRICE) for policy in ("omit", "fill"))
 
     assert abs(omitted.missing - gone.sum()) < 6 * omitted.missing_standard_error < 100
     assert omitted.size == ROWS - omitted.missing
