@@ -112,6 +112,17 @@ def test_what_the_points_say(found):
     assert found.deviation(at)[0] <= math.sqrt(2) * found.noise_standard_error
 
 
+def test_many_columns():
+    """Fifty columns are released, and the locations are refined beyond the grid."""
+    columns = {f"c{at}": np.linspace(40, 60, 500) for at in range(50)}
+    view = protect(columns, bounds=dict.fromkeys(columns, (0, 100)), categories={})
+    found = view.kme_release([*columns], n_points=64, **PRICE)
+
+    assert found.weights.sum() == pytest.approx(1)
+    assert (found.weights >= 0).all()
+    assert found.mean().intervals["c0"].low <= 50 <= found.mean().intervals["c0"].high
+
+
 def test_numbers_with_categories():
     """Categories are published with the numbers: shares, and what goes with each."""
     found = released(categories=["g"], epsilon=5)
