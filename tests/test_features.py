@@ -1,377 +1,205 @@
-"""Radius and diameter of the row features are upper bounds, and attained."""
+"""Row features: what their coordinates are, how they combine, and what cannot be made; bounds are in guarantees."""
 
+# ruff: noqa: PD011 - measurements have values, too
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
-from itertools import product
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 
 import dfprivacy as dp
+from dfprivacy._measure.curator import Curator
+from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.batch import Batch, category, number
-from dfprivacy._table.frames import Dictionary
+from dfprivacy._table.declare import read_schema
+from dfprivacy._table.frames import Dictionary, adapt
 from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Beyond, Count, Given, Moments, OneHot, RowFeatures, Stack
-from dfprivacy.features.moments import _parabola_diameter
+from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 from dfprivacy.schema import Column
 
-X = Column("x", bounds=(2.0, 6.0), fill=4.0)
-BY = Column("by", categories=("a", "b", "c"))
-TWO = Column("by", categories=("a", "b"))
-ARM = Column("arm", categories=(1, 2))
-
-GRID = 1601
-"""Points of y in [-1, 1]; the norms of differences are searched over all their pairs."""
-
-MOMENTS = [*((degree, count) for degree in (1, 2) for count in (False, True)), (2, "beside")]
-
-
-def batch_of(x=None, by=None, arm=None):
-    """A batch of raw numbers and codes."""
-    raw = {}
-    if x is not None:
-        raw[number(X)] = np.asarray(x, dtype=np.float64)
-    if by is not None:
-        for column in (BY, TWO):
-            raw[category(column)] = Dictionary(np.asarray(by, dtype=np.intp), ["a", "b", "c"])
-    if arm is not None:
-        raw[category(ARM)] = np.asarray(arm)
-    return Batch(max(len(values) for values in (x, by, arm) if values is not None), raw)
-
-
-def vectors(features, points):
-    """The vectors of rows (x, by) in batches."""
-    x, by = zip(*points, strict=True)
-    return features.rows(batch_of(x, by))
-
-
-def widest(rows, others, norm):
-    """Largest distance of a row of one set from a row of the other."""
-    return cdist(rows, others, {1: "cityblock", 2: "euclidean", math.inf: "chebyshev"}[norm]).max()
-
-
-def check(bound, attained):
-    """An upper bound, and at most a thousandth above what is attained."""
-    assert attained <= bound * (1 + 1e-12)
-    assert attained >= bound * 0.999
-
-
-# ---- moments ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize(("degree", "count"), MOMENTS)
-def test_moments_radius_and_diameter(degree, count, norm):
-    """Over a fine grid of y, the radius and diameter of moments are upper bounds and attained."""
-    features = Moments(X, degree=degree, count=count)
-    rows = features.rows(batch_of(np.linspace(2, 6, GRID)))
-
-    check(features.radius(norm), np.linalg.norm(rows, ord=norm, axis=1).max())
-    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize(("degree", "count"), MOMENTS)
-@settings(max_examples=200, deadline=None)
-@given(pair=st.tuples(st.floats(), st.floats()))
-def test_moments_of_any_two_numbers(degree, count, norm, pair):
-    """No two raw values, missing and infinite ones among them, are further apart than the diameter."""
-    features = Moments(X, degree=degree, count=count)
-
-    one, other = features.rows(batch_of(pair))
-
-    assert np.linalg.norm(one, ord=norm) <= features.radius(norm) * (1 + 1e-15)
-    assert np.linalg.norm(one - other, ord=norm) <= features.diameter(norm, frozenset()) * (1 + 1e-15)
-
-
-@pytest.mark.parametrize(
-    ("degree", "count", "expected"),
-    [
-        (1, False, [1, 2, 1, 2]),
-        (2, False, [1.5, 2, math.sqrt(5) / 2, 2]),
-        (1, True, [1, 2, 1, math.sqrt(2)]),
-        (2, True, [1.5, 8 / 3, math.sqrt(5) / 2, 2]),
-        (2, "beside", [2, 2, math.sqrt(2), 2]),
-    ],
-)
-def test_the_table_of_moments(degree, count, expected):
-    """The radii and diameters are those of the table in the class's notes."""
-    features = Moments(X, degree=degree, count=count)
-
-    found = [value for norm in (1, 2) for value in (features.radius(norm), features.diameter(norm, frozenset()))]
-
-    assert found == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("degree", "count", "coordinates"),
-    [
-        *[(1, False, [0.5]), (2, False, [0.5, 0.125]), (1, True, [0.75, 0.25]), (2, True, [0.5, 0.75, 0.125])],
-        (2, "beside", [0.5, 0.375, 1.0]),
-    ],
-)
-def test_the_coordinates_of_moments(degree, count, coordinates):
-    """The coordinates of y = 1/2 are those of the table, and undone by the weights they are its powers."""
-    features = Moments(X, degree=degree, count=count)
-
-    [row] = features.rows(batch_of([5.0]))
-
-    assert row.tolist() == coordinates
-    if degree == 2:
-        first, *_, last = row / features.weights
-        assert (first, last) == (0.5, 1.0 if count == "beside" else 0.25)
-
-
-@pytest.mark.parametrize(("degree", "count"), MOMENTS)
-def test_moments_of_a_public_column_do_not_change(degree, count):
-    """Tables that agree on a column agree on its moments."""
-    features = Moments(X, degree=degree, count=count)
-
-    assert features.diameter(1, frozenset({"x"})) == features.diameter(2, frozenset({"x"})) == 0
-
-
-@pytest.mark.parametrize("norm", [1, 2, math.inf])
-def test_a_count_beside_the_moments_of_rows_with_a_value_is_free(norm):
-    """No row is farther from one without a value than from another with one: the diameter is y's own."""
-    features = Given(X, of=Moments(X, count="beside"))
-    rows = features.rows(batch_of([*np.linspace(2, 6, GRID), math.nan]))
-
-    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
-    assert features.diameter(norm, frozenset()) == pytest.approx(2, rel=1e-14)
-
-
-@pytest.mark.parametrize("norm", [1, 2, math.inf])
-def test_rows_beyond_their_bounds(norm):
-    """They are told by their value before it is limited; one on a bound, or missing, is not beyond."""
-    features = Beyond(X, weight=1 / 16)
-    rows = features.rows(batch_of([2, 6, 4, math.nan, 1.9, -math.inf, 6.1, math.inf]))
-
-    assert (16 * rows).tolist() == [[0, 0]] * 4 + [[1, 0]] * 2 + [[0, 1]] * 2
-    check(features.radius(norm), widest(rows, np.zeros((1, 2)), norm))
-    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
-    assert features.diameter(norm, frozenset({"x"})) == 0
-    part = batch_of([1, 4, 7]).take(slice(1, 3))
-    assert [side.tolist() for side in part.beyond(X)] == [[False, False], [False, True]]
-
-
-@pytest.mark.parametrize("weight", [0.0, -1.0, 3.0, math.inf, math.nan])
-def test_a_row_beyond_weighs_a_power_of_two(weight):
-    """Whole steps of it are exact."""
-    with pytest.raises(dp.ArgumentError, match="no power of two"):
-        Beyond(X, weight=weight)
-
-
-@pytest.mark.parametrize(("degree", "count"), [(1, "beside"), (2, "besides"), (2, None)])
-def test_moments_count_in_known_ways(degree, count):
-    """A count that is unknown, or has no coordinates, is refused."""
-    with pytest.raises(ArgumentError, match=r"count=.* is unknown"):
-        Moments(X, degree=degree, count=count)
-
-
-@pytest.mark.parametrize("degree", [0, 3, "2", None])
-def test_moments_of_other_degrees(degree):
-    """Moments have degree 1 or 2."""
-    with pytest.raises(ArgumentError, match="degree 1 or 2"):
-        Moments(X, degree=degree)
-
-
-@pytest.mark.parametrize(
-    ("norm", "c", "diameter"),
-    [
-        (1, 0.5, 2),
-        (1, 0.75, 2.083333333),
-        (1, 1, 2.25),
-        (1, 1.5, 2.666666667),
-        (1, 2, 3.125),
-        (2, 0.5, 2),
-        (2, math.sqrt(2), 2),
-        (2, 1.66509, 2),
-        (2, 2, 2.26817),
-    ],
-)
-def test_reference_diameters_of_a_parabola(norm, c, diameter):
-    """Joint sensitivities of the sums of y and c y²."""
-    assert _parabola_diameter(norm, c) == pytest.approx(diameter, abs=2e-5)
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("c", [0.1, 0.5, 0.6, 1, 1.4, 1.42, 1.6, 1.7, 2, 3, 10])
-def test_the_diameter_of_a_parabola(norm, c):
-    """The closed form is the largest distance of two points of (y, c y²), by search over a fine grid."""
-    y = np.linspace(-1, 1, GRID)
-    points = np.column_stack([y, c * y * y])
-
-    check(_parabola_diameter(norm, c), widest(points, points, norm))
-
-
-# ---- categories ------------------------------------------------------------------------------------------
-
-POINTS = [(x, by) for by in range(-1, 3) for x in np.linspace(2, 6, 161)]
-"""Rows of a number and a category; -1 is none."""
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("groups", [None, ["b"], ["c", "a"], ["a", "b"], ["c", "a", "b"]])
-@pytest.mark.parametrize("inner", [None, *MOMENTS])
-def test_one_hot_radius_and_diameter(norm, groups, inner):
-    """Whatever is summed by category, and whichever categories are kept, the bounds hold and are attained."""
-    features = OneHot(BY, groups=groups)
-    if inner:
-        features = features * Moments(X, degree=inner[0], count=inner[1])
-    rows = vectors(features, POINTS)
-
-    check(features.radius(norm), np.linalg.norm(rows, ord=norm, axis=1).max())
-    check(features.diameter(norm, frozenset()), widest(np.unique(rows, axis=0), rows, norm))
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("groups", [None, ["b"], ["c", "a"]])
-@pytest.mark.parametrize("inner", MOMENTS)
-def test_one_hot_of_a_public_category(norm, groups, inner):
-    """Where the category is public, only what is summed within it can change."""
-    features = OneHot(BY, groups=groups) * Moments(X, degree=inner[0], count=inner[1])
-    rows = vectors(features, POINTS).reshape(4, 161, -1)  # by category
-
-    check(features.diameter(norm, frozenset({"by"})), max(widest(same, same, norm) for same in rows))
-    assert features.diameter(norm, frozenset({"by", "x"})) == 0
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("inner", MOMENTS)
-def test_one_hot_of_a_public_number(norm, inner):
-    """Where the number is public, a row can only move it to another category."""
-    features = OneHot(BY) * Moments(X, degree=inner[0], count=inner[1])
-    rows = vectors(features, POINTS).reshape(4, 161, -1)
-
-    attained = max(widest(rows[:, i], rows[:, i], norm) for i in range(161))
-    check(features.diameter(norm, frozenset({"x"})), attained)
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("public", [set(), {"by"}, {"arm"}, {"x"}, {"by", "arm"}, {"by", "x"}, {"arm", "x"}])
-def test_one_hot_of_two_categories(norm, public):
-    """Two categories cross; which of the three columns may change decides the diameter."""
-    features = OneHot(TWO) * OneHot(ARM) * Moments(X, count=True)
-    rows = list(product(np.linspace(2, 6, 81), range(2), [1, 2]))
-    x, by, arm = zip(*rows, strict=True)
-    found = features.rows(batch_of(x, by, arm))
-    values = dict(zip(["x", "by", "arm"], (x, by, arm), strict=True))
-
-    attained = 0.0
-    same = np.ones((len(rows), len(rows)), dtype=bool)
-    for name in public:
-        column = np.array(values[name])
-        same &= column[:, None] == column
-    for i, row in enumerate(found):
-        attained = max(attained, np.linalg.norm(found[same[i]] - row, ord=norm, axis=1).max())
-
-    assert features.shape == (2, 2, 3)
-    check(features.diameter(norm, frozenset(public)), attained)
-    check(features.radius(norm), np.linalg.norm(found, ord=norm, axis=1).max())
-
-
-def test_groups_are_in_the_order_asked_for():
-    """The sums stand in the order of the groups; rows of dropped groups count nowhere."""
-    batch = batch_of([5.0, 3.0, 2.0, 4.0], [0, 1, 2, -1])
-
-    rows = (OneHot(BY, groups=["c", "a"]) * Moments(X, degree=1)).rows(batch)
-
-    assert rows.tolist() == [[0, 0.5], [0, 0], [-1, 0], [0, 0]]
-    assert OneHot(BY, groups=["c", "a"]).groups == ("c", "a")
-
-
-@pytest.mark.parametrize("groups", [[], ["a", "a"], ["z"], [None]])
-def test_groups_that_cannot_be_kept(groups):
-    """Groups are categories, each named once."""
-    with pytest.raises(ArgumentError):
-        OneHot(BY, groups=groups)
-
-
-def test_a_column_without_categories_has_no_groups():
-    """Counting by category needs categories."""
-    with pytest.raises(ArgumentError, match="at least one category"):
-        OneHot(X)
-
-
-def test_only_categories_multiply():
-    """What is summed within categories is given once."""
-    with pytest.raises(ArgumentError, match="cannot be multiplied"):
-        OneHot(BY) * Moments(X) * Moments(X)
-
-
-def test_features_are_described():
-    """A feature says what it is of."""
-    features = OneHot(TWO) * OneHot(ARM) * Moments(X)
-
-    assert features.describe() == "OneHot(by) x OneHot(arm) x Moments(x)"
-    assert features.support == 2
-    assert features.dimension == 8
-    assert features.columns == (TWO, ARM, X)
-
-
-def test_counting_rows():
-    """A count has radius 1; exchanging a row does not change it."""
-    features = Count()
-
-    assert features.rows(batch_of([1, 2, 3])).tolist() == [[1], [1], [1]]
-    assert [features.radius(1), features.radius(2), features.diameter(1, frozenset())] == [1, 1, 0]
-
-
-@settings(max_examples=150, deadline=None)
-@given(data=st.data(), k=st.integers(0, 40))
-def test_the_total_is_the_sum_of_the_steps(data, k):
-    """However the sum is computed, it is the sum of the rows' whole steps, under every mask."""
-    size = data.draw(st.integers(0, 30))
-    x = data.draw(st.lists(st.floats(), min_size=size, max_size=size))
-    by = data.draw(st.lists(st.integers(-1, 2), min_size=size, max_size=size))
-    arm = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=size, max_size=size))
-    mask = data.draw(
-        st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(lambda m: np.array(m, bool))
+X, Y = (Column(name, bounds=(2.0, 6.0), fill=4.0) for name in "xy")
+BY, TWO = Column("by", categories=("a", "b", "c")), Column("two", categories=(1, 2))
+NOBODY: frozenset[str] = frozenset()
+
+
+def batch_of(x, y=None, by=None, two=None):
+    """A batch of raw numbers, and of codes of categories, of which -1 is none."""
+    raw = {number(c): np.asarray(v, dtype=np.float64) for c, v in ((X, x), (Y, y)) if v is not None}
+    codes = {c: np.asarray(v, dtype=np.intp) for c, v in ((BY, by), (TWO, two)) if v is not None}
+    return Batch(len(x), raw | {category(c): Dictionary(v, list(c.categories)) for c, v in codes.items()})
+
+
+COORDINATES = [  # of rows with standardized numbers (1/2, -1/4), (missing, 1), (beyond, -1) and categories 1, 0, -1
+    (Count(), [[1], [1], [1]]),
+    (Moments(X, degree=1), [[0.5], [0], [1]]),
+    (Moments(X), [[0.5, 0.125], [0, 0], [1, 0.5]]),
+    (Moments(X, degree=1, count=True), [[0.75, 0.25], [0.5, 0.5], [1, 0]]),
+    (Moments(X, count=True), [[0.5, 0.75, 0.125], [0, 1, 0], [1, 0, 0.5]]),
+    (Moments(X, count="beside"), [[0.5, 0.375, 1], [0, 0.5, 1], [1, 0, 1]]),
+    (Moments(X, centred=True), [[0.5, -0.5], [0, -1], [1, 1]]),
+    (Beyond(X, weight=1 / 16), [[0, 0], [0, 0], [0, 1 / 16]]),
+    (OneHot(BY), [[0, 1, 0], [1, 0, 0], [0, 0, 0]]),
+    (OneHot(BY, groups=["c", "b"]) * Moments(X, degree=1), [[0, 0.5], [0, 0], [0, 0]]),
+    (OneHot(BY, TWO, groups={"by": ["b", "a"], "two": [2]}), [[1, 0], [0, 0], [0, 0]]),
+    (Given(X), [[1], [0], [1]]),
+    (Given(X, Y, of=Moments(Y, degree=1), tally=(1, -0.5)), [[-0.25, 1], [0, -0.5], [-1, 1]]),
+    (Outer([X, Y], count=True),
+     [[1, 0.5, -0.25, 0.125, -0.0625, 0.03125], [1, 0, 1, 0, 0, 0.5], [1, 1, -1, 0.5, -0.5, 0.5]]),
+    (Outer([X, Y], centred=True), [[0.5, -0.25, -0.5, -0.125, -0.875], [0, 1, -1, 0, 1], [1, -1, 1, -1, 1]]),
+    (Bins(X, [2, 4, 5, 6]), [[0, 0, 1], [0, 1, 0], [0, 0, 1]]),
+    (Bins(X, [2, 3, 4, 5, 6], widths=(2, 1), weights=(3, 1), missing=True),
+     [[0, 3, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0, 4], [0, 3, 0, 0, 0, 1, 0]]),
+    (Stack(Moments(Y, degree=1), Stack(Count(), OneHot(TWO))), [[-0.25, 1, 0, 1], [1, 1, 1, 0], [-1, 1, 0, 0]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("features", "rows"), COORDINATES, ids=lambda each: getattr(each, "describe", str)())
+def test_coordinates(features, rows):
+    """The vectors of three rows, and the weights that are in them."""
+    batch = batch_of([5, math.nan, 99], [3.5, 6, -math.inf], [1, 0, -1], [1, 0, -1])
+
+    assert features.rows(batch) == pytest.approx(np.array(rows), abs=1e-9)
+    assert features.dimension == len(rows[0])
+    assert features.diameter(1, frozenset({"x", "y", "by", "two"})) == 0
+    assert batch.take(slice(1, 3)).values(X).tolist() == [4, 6]
+
+
+def test_weights():
+    """Undone by the weights, coordinates are powers, products and counts."""
+    batch = batch_of([5.0], [3.5])
+
+    assert (Moments(X).rows(batch) / Moments(X).weights).tolist() == [[0.5, 0.25]]
+    assert Outer([X, Y], radius=0.8, count=True).weights.tolist() == pytest.approx(
+        [0.4, 1, 1, 1 / 0.8, math.sqrt(2) / 0.8, 1 / 0.8]
     )
-    groups = data.draw(st.none() | st.permutations(["a", "b", "c"]) | st.just(["b"]))
-    degree, count = data.draw(st.sampled_from(MOMENTS))
-    moments = Moments(X, degree=degree, count=count)
-    batch = batch_of(x, by, arm)
-
-    for features in (
-        Count(),
-        moments,
-        OneHot(BY, groups=groups),
-        OneHot(BY, groups=groups) * moments,
-        OneHot(BY, groups=groups) * Stack(moments, Beyond(X, weight=1 / 16)),
-        OneHot(BY, groups=groups) * OneHot(ARM),
-        OneHot(BY, groups=groups) * OneHot(ARM) * moments,
-        Claim(2.0),
-        OneHot(BY, groups=groups) * Claim(0.7),
-    ):
-        steps = features.steps(batch, k)
-        kept = steps if mask is None else steps[mask]
-
-        assert steps.shape == (size, features.dimension)
-        assert (steps == np.rint(steps)).all()
-        assert features.total(batch, mask, k).tolist() == kept.sum(axis=0).tolist()
+    assert Outer([X, Y], count=True).weights.tolist() == [1, 1, 1, 0.5, 0.5, 0.5]
+    assert Given(X, Y, of=Outer([X, Y], radius=0.8, count=1.2)).of.weights[0] == 1.2
+    assert Bins(X, [2, 4, 6], widths=(2, 1), weights=(3, 1), missing=True).weights.tolist() == [3, 1, 1, 4]
 
 
-def test_many_groups_are_summed_like_few():
-    """Few groups are summed by a product of matrices and many by counting; the sums are the same integers."""
+def test_heavy_counts_beside_products_are_free_where_rows_only_change():
+    """Up to a weight of √2.5 r, or √2 r of one column, complete rows are no farther from none than from others."""
+    for columns in ([X], [X, Y]):
+        r = 0.8 * math.sqrt(len(columns))
+        plain = Outer(columns, radius=r)
+        heavy = Given(*columns, of=Outer(columns, radius=r, count=r * math.sqrt(2 if len(columns) == 1 else 2.5)))
+
+        assert heavy.diameter(2, NOBODY) == pytest.approx(plain.diameter(2, NOBODY))
+
+
+def test_rows_in_and_out_of_the_ball():
+    """A row outside the ball keeps its direction and gets the radius' length; others stay as they are."""
+    features = Outer([X, Y], radius=0.5)
+
+    long, short = features.points(batch_of([5.2, 4.5], [2.4, 4.25]))[1:].T / 2.0**19
+
+    assert long.tolist() == pytest.approx([0.3, -0.4], abs=1e-5)
+    assert short.tolist() == [0.25, 0.125]
+
+
+@pytest.mark.parametrize("edges", [np.linspace(2, 6, 4097), [2, 3, 3.5, 6], [2.5, 3, 3.0000001, 5]], ids=len)
+def test_every_number_is_in_its_interval(edges):
+    """At, just below and just above every edge, and anywhere else; outside is the first or the last."""
+    edges = np.asarray(edges, dtype=np.float64)
+    near = [edges, np.nextafter(edges, -math.inf), np.nextafter(edges, math.inf)]
+    x = np.clip(np.concatenate([*near, np.random.default_rng(1).uniform(1, 7, 3000)]), 2, 6)
+    expected = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+
+    assert Bins(X, edges).places(batch_of(x)).tolist() == expected.tolist()
+    assert (
+        Bins(X, edges).total(batch_of(x), None, 0).tolist() == np.bincount(expected, None, len(edges) - 1).tolist()
+    )
+
+
+def test_the_rounding_of_heavy_counts_is_charged():
+    """On a grid coarser than the unit, a moved row moves the rounded counts by no more than is charged."""
+    rng, k = np.random.default_rng(1), -3
+    bins = Bins(X, np.linspace(2, 6, 9), widths=(4, 2, 1), weights=[2**40 + 3] * 3)
+    charged = Fraction(bins.diameter(1, NOBODY)) * Fraction(2) ** k + bins.support
+    far = []
+    for counts in rng.integers(1, 1000, (4000, 8)).tolist():
+        moved = [counts[0] - 1, *counts[1:-1], counts[7] + 1]
+        far.append(sum(abs(a - b) for a, b in zip(bins.image(counts, k), bins.image(moved, k), strict=True)))
+
+    assert charged - bins.support < max(far) <= charged  # rounding does move them
+
+
+def test_many_groups_and_columns_are_counted_like_few():
+    """Sums of few groups are products of matrices, of many counts; columns may lie in memory in any way."""
     rng = np.random.default_rng(2)
     many = Column("many", categories=tuple(range(40)))
-    codes, x = rng.integers(-1, 45, 5000), rng.uniform(1, 7, 5000)
-    batch = Batch(5000, {number(X): x, category(many): codes})
+    batch = Batch(5000, {number(X): rng.uniform(1, 7, 5000), category(many): rng.integers(-1, 45, 5000)})
     moments = Moments(X, count=True)
-
     together = (OneHot(many) * moments).total(batch, None, 38).reshape(40, 3)
+    pairs = [(OneHot(many, groups=[g, g + 1]) * moments).total(batch, None, 38) for g in range(0, 40, 2)]
+    block, by, mask = rng.integers(0, 2, (200, 300)).astype(bool), rng.integers(-1, 3, 200), rng.random(200) < 0.8
+    columns = [Column(f"c{at}", categories=(False, True)) for at in range(300)]
+    raw = {category(column): block[:, at] for at, column in enumerate(columns)}
+    crosstabs = OneHot(BY) * Stack(*(OneHot(c, groups=[at % 2 == 0]) for at, c in enumerate(columns)))
+    wanted = block == (np.arange(300) % 2 == 0)
 
-    pairs = [
-        (OneHot(many, groups=[g, g + 1]) * moments).total(batch, None, 38).reshape(2, 3) for g in range(0, 40, 2)
-    ]
-    assert np.concatenate(pairs).tolist() == together.tolist()
+    counts = crosstabs.total(Batch(200, raw | {category(BY): Dictionary(by, ["a", "b", "c"])}), mask, 3)
+
+    assert np.concatenate(pairs).tolist() == together.ravel().tolist()
+    assert counts.tolist() == [n for g in range(3) for n in 8.0 * wanted[mask & (by == g)].sum(axis=0)]
+
+
+@pytest.mark.parametrize(
+    ("features", "words", "shape", "support"),
+    [
+        (OneHot(BY) * OneHot(TWO) * Moments(X), "OneHot(by) x OneHot(two) x Moments(x)", (3, 2, 2), 2),
+        (OneHot(BY, groups=["c"]) * Stack(OneHot(TWO), Count()),
+         "OneHot(by) x Stack(OneHot(two), Count())", (1, 3), 2),
+        (OneHot(BY) * Outer([X, Y], count=True), "OneHot(by) x Outer(x, y)", (3, 6), 12),
+        (OneHot(BY, TWO, groups={"two": [2]}), "OneHot(by) x OneHot(two)", (3, 1), 1),
+        (Given(X, Y, of=Moments(X)), "Moments(x) given x, y", (2,), 2),
+        (Given(X), "Count() given x", (1,), 1),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_features_in_words(features, words, shape, support):
+    """A feature says what it is of, what shape its sums have, and how many coordinates rounding can move."""
+    assert (features.describe(), features.shape, features.support) == (words, shape, support)
+    assert {c.name for c in features.columns} >= {c.name for c in getattr(features, "given", ())}
+
+
+REFUSED = [
+    *((lambda w=w: Beyond(X, weight=w), "no power of two") for w in (0.0, -1.0, 3.0, math.inf, math.nan)),
+    *((lambda d=d: Moments(X, degree=d), "degree 1 or 2") for d in (0, 3, "2", None)),
+    *((lambda d=d, c=c: Moments(X, degree=d, count=c), "is unknown")
+      for d, c in ((1, "beside"), (2, "no"), (2, None))),
+    *((lambda o=o: Moments(X, centred=True, **o), "centred") for o in ({"degree": 1}, {"count": True})),
+    *((lambda g=g: OneHot(BY, groups=g), "categor|group") for g in ([], ["a", "a"], ["z"], [None])),
+    *((lambda g=g: OneHot(BY, TWO, groups=g), "groups") for g in ({"x": ["a"]}, ["a"])),
+    (lambda: OneHot(X), "at least one category"),
+    (lambda: OneHot(BY, BY), "once"),
+    (lambda: OneHot(BY, ["a"]), "groups="),
+    (lambda: OneHot(BY) * Moments(X) * Moments(X), "cannot be multiplied"),
+    *((lambda c=c: Outer([X, Y], radius=1.0, count=c), "is no weight") for c in (0.0, -1.0, math.inf, math.nan)),
+    *((lambda r=r: Outer([X, Y], radius=r), "out of range") for r in (0, -1, 1.5, math.inf, math.nan, 1e-9)),
+    *((lambda c=c: Outer(c), "at least one column, each once") for c in ([], [X, X])),
+    (lambda: Outer([X, Y], radius=0.5, centred=True), "no radius"),
+    *((lambda e=e: Bins(X, e), "finite and rise") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
+    *((lambda w=w, v=v: Bins(X, [0, 1, 2, 3], widths=w, weights=v), "3 intervals")
+      for w, v in (((2,), (1,)), ((1,), (1, 2)), ((), ()), ((0,), (1,)))),
+    *((lambda w=w: Bins(X, [0, 1], weights=(w,)), "whole numbers") for w in (0, 0.5, -1)),
+    (lambda: Given(of=Moments(X)), "no column"),
+    *((lambda t=t: Given(X, tally=t), "counts nothing") for t in ((0, 0), (1,), (math.inf, 1))),
+    (Stack, "no features"),
+    (lambda: Stack(Count(), 3), "no row feature"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "words"), REFUSED)
+def test_features_that_cannot_be(make, words):
+    """What cannot be summed is refused when it is made."""
+    with pytest.raises((ArgumentError, PluginError), match=words):
+        make()
 
 
 # ---- what others write -----------------------------------------------------------------------------------
@@ -381,10 +209,9 @@ class Claim(RowFeatures):
     """Vectors that need not keep to the radius they claim."""
 
     shape = (2, 2)
-    columns = (X,)
 
-    def __init__(self, radius):
-        self._radius = radius
+    def __init__(self, column=X, radius=5.0):
+        self.columns, self._radius = (column,), radius
 
     def rows(self, batch):
         x = batch.raw[number(X)]
@@ -395,40 +222,44 @@ class Claim(RowFeatures):
         return self._radius if norm == 1 else self._radius / 2
 
 
-@settings(max_examples=300, deadline=None)
-@given(x=st.lists(st.floats(), min_size=1, max_size=8), radius=st.floats(1e-3, 1e3), k=st.integers(-5, 30))
-def test_a_lying_radius_is_enforced(x, radius, k):
-    """No row's whole steps have a norm above the radius claimed, but for half a step in each coordinate."""
-    features = Claim(radius)
+@pytest.mark.parametrize("radius", [1e-3, 0.7, 1.0, 30.0, 1e3])
+def test_a_lying_radius_is_enforced(radius):
+    """No row's whole steps have a norm above the radius claimed, but for half a step in each coordinate and one."""
+    rng = np.random.default_rng(4)
+    x = np.concatenate([10 ** rng.uniform(-300, 300, 2000) * rng.choice([-1, 1], 2000), rng.uniform(-9, 9, 2000)])
+    for k in (-5, 0, 11, 30):
+        steps = Claim(X, radius).steps(batch_of(x), k)
 
-    steps = features.steps(batch_of(x), k)
-
-    # One step more is what the curator charges for the rounding of the radius itself.
-    assert np.linalg.norm(steps, ord=1, axis=1).max() <= radius * 2.0**k + 4 / 2 + 1
-    assert np.linalg.norm(steps, ord=2, axis=1).max() <= radius / 2 * 2.0**k + math.sqrt(4) / 2 + 1
+        assert np.linalg.norm(steps, ord=1, axis=1).max() <= radius * 2.0**k + 4 / 2 + 1
+        assert np.linalg.norm(steps, ord=2, axis=1).max() <= radius / 2 * 2.0**k + math.sqrt(4) / 2 + 1
 
 
 def test_an_honest_row_is_not_clipped():
-    """A row within its radius is rounded to the grid and nothing else."""
-    steps = Claim(100.0).steps(batch_of([1.0, 2.0]), 4)
+    """A row within its radius is rounded to the grid and nothing else; twice the radius is the diameter."""
+    steps = Claim(X, 100.0).steps(batch_of([1.0, 2.0]), 4)
 
     assert steps.tolist() == [[16, 16, 0, -16], [32, 64, round(16 * math.log(2)), -32]]
+    for features, public in (
+        (Claim(X, 3.0), "x"),
+        (OneHot(BY) * Claim(X, 3.0), ""),
+        (OneHot(BY) * Claim(X, 3.0), "by"),
+    ):
+        assert features.diameter(1, frozenset({public})) == 6
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 0.0, 1e200])
 def test_a_row_without_a_vector_counts_nowhere(value):
     """A row with a coordinate that is no finite number is zero, and its neighbours are as they were."""
-    features = Claim(5.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        steps = features.steps(batch_of([1.0, value, 1.0]), 10)
+        steps = Claim().steps(batch_of([1.0, value, 1.0]), 10)
 
     assert steps[1].tolist() == [0, 0, 0, 0]
-    assert steps[0].tolist() == steps[2].tolist() == features.steps(batch_of([1.0]), 10)[0].tolist()
+    assert steps[0].tolist() == steps[2].tolist() == Claim().steps(batch_of([1.0]), 10)[0].tolist()
 
 
-def test_the_vectors_of_others_are_not_changed():
-    """What a feature's `rows` returns is its own, also if it is kept or cannot be written to."""
+def test_rows_are_taken_as_they_come_and_left_alone():
+    """Rows may be kept, not to be written to, booleans, and one column without a second axis."""
     kept = np.array([[3.0, 4.0, 0.0, 0.0]])
     kept.flags.writeable = False
 
@@ -436,21 +267,17 @@ def test_the_vectors_of_others_are_not_changed():
         def rows(self, batch):
             return kept
 
-    Kept(1.0).steps(batch_of([1.0]), 10)
-
-    assert kept.tolist() == [[3, 4, 0, 0]]
-
-
-def test_rows_of_other_types():
-    """A feature may return booleans or integers, and one column without a second axis."""
-
     class Above(Claim):
         shape = (1,)
 
         def rows(self, batch):
             return batch.values(X) > 4
 
-    assert Above(2.0).steps(batch_of([3.0, 5.0]), 2).tolist() == [[0], [4]]
+    Kept(X, 1.0).steps(batch_of([1.0]), 10)
+
+    assert kept.tolist() == [[3, 4, 0, 0]]
+    assert Above(X, 2.0).steps(batch_of([3.0, 5.0]), 2).tolist() == [[0], [4]]
+    assert Given(Y, of=Above(X)).steps(batch_of([5, 5], [4, math.nan]), 0).tolist() == [[1], [0]]
 
 
 @pytest.mark.parametrize("name", ["dimension", "support", "diameter", "steps", "total"])
@@ -460,35 +287,16 @@ def test_what_privacy_rests_on_cannot_be_redefined(name):
         type("Mine", (RowFeatures,), {name: lambda *_: 0})
 
 
-def test_third_party_diameter():
-    """The diameter of a third party's features is twice the radius they claim."""
-    assert Claim(3.0).diameter(1, frozenset({"x"})) == 6
-    assert (OneHot(BY) * Claim(3.0)).diameter(1, frozenset()) == 6
-    assert (OneHot(BY) * Claim(3.0)).diameter(1, frozenset({"by"})) == 6
-
-
 @pytest.mark.parametrize("radius", [-1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("by_group", [False, True])
 def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
     """A third party's radius that is negative or not finite is refused before any charge, and sums nothing."""
 
-    class Unbounded(RowFeatures):
-        shape = (1,)
-
-        def __init__(self, column):
-            self.columns = (column,)
-
-        def rows(self, batch):
-            return batch.values(self.columns[0])[:, None]
-
-        def radius(self, norm):
-            return radius
-
     @dp.mechanism(columns={"column": "numeric", "by": "category"})
     def exact(curator, column, by):
-        asked = Unbounded(column)
-        return curator.sum(OneHot(by) * asked if by_group else asked).values  # noqa: PD011
+        asked = Claim(column, radius)
+        return curator.sum(OneHot(by) * asked if by_group else asked).values
 
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "a"]})
     terms = {"bounds": {"x": (0, 4)}, "categories": {"g": ["a", "b"]}, "neighbors": neighbors}
@@ -503,110 +311,115 @@ def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
     assert view.budget.spent == 0
 
 
-# ---- many columns by the groups of one -------------------------------------------------------------------
+# ---- several at once -------------------------------------------------------------------------------------
 
-ILL = Column("ill", categories=(0, 1))
-MARK = Column("mark", categories=("a", "b", "c"))
-
-
-def crosstab_batch(ill, mark, by):
-    """A batch of two columns and their groups; -1 is no category."""
-    raw = {category(ILL): np.asarray(ill, dtype=np.float64)}
-    raw |= {
-        category(c): Dictionary(np.asarray(v, dtype=np.intp), ["a", "b", "c"]) for c, v in ((MARK, mark), (BY, by))
-    }
-    return Batch(len(ill), raw)
+ROWS = pd.DataFrame({
+    "x": np.random.default_rng(1).uniform(-1, 3, 400), "y": np.random.default_rng(2).uniform(0, 1, 400),
+    "g": np.random.default_rng(3).choice(["a", "b", "c"], 400), "h": np.random.default_rng(4).choice([*"uvw"], 400),
+})  # fmt: skip
+SAID = {"bounds": {"x": (-1, 3), "y": (0, 1)}, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
 
 
-def crosstabs(columns, categories, groups=None):
-    """Whether a row is in one category of each column, by group."""
-    return OneHot(BY, groups=groups) * Stack(
-        *(OneHot(column, groups=[value]) for column, value in zip(columns, categories, strict=True))
+class Budget:
+    """A budget that notes what is paid, and has no end."""
+
+    basic_composition = True
+
+    def __init__(self, epsilon):
+        self.epsilon, self.delta, self.paid = Fraction(epsilon), Fraction(0), []
+
+    def pay(self, losses, reserve):
+        self.paid += losses
+
+
+def curator(public=()):
+    """A curator of some rows, its budget, and their columns."""
+    schema = read_schema(adapt(ROWS), public=public, missing=None, neighbors="replace_one", **SAID)
+    budget = Budget(10**6)
+    return Curator(Table(adapt(ROWS), schema), budget), budget, schema.columns
+
+
+class Mine(RowFeatures):
+    """Somebody else's feature: two numbers with weights, of which the radius cuts some."""
+
+    shape = (2,)
+    weights = np.array([1.0, 2.0])
+
+    def __init__(self, column, radius=2.5):
+        self.columns, self.length = (column,), radius
+
+    def rows(self, batch):
+        return np.column_stack([batch.values(self.columns[0]), np.where(batch.values(self.columns[0]) > 1, 2, 0)])
+
+    def radius(self, norm):
+        return self.length
+
+
+def test_parts_have_the_sums_and_shapes_of_their_features():
+    """Under one charge; nested ones and those by several keys too, with an axis for every key before their own."""
+    asked, budget, c = curator()
+    features = [
+        Moments(c["x"], count=True), Mine(c["y"]), OneHot(c["g"]) * Moments(c["y"], degree=1),
+        Stack(Moments(c["y"]), OneHot(c["h"])), Outer([c["x"], c["y"]], radius=1.2),
+    ]  # fmt: skip
+    together = asked._table.total(Stack(*features), 30)
+    apart = [step for each in features for step in asked._table.total(each, 30)]
+
+    whole = asked.sum(Stack(*features), share="1/2")
+    moments, mine, by, inner, outer = whole.parts
+    keyed = asked.sum(
+        OneHot(c["g"], c["h"], groups={"g": ["c", "a"]}) * Stack(Moments(c["x"]), Stack(OneHot(c["h"])))
     )
+    cell = ROWS[(ROWS.g == "a") & (ROWS.h == "v")]
 
-
-CROSSTABS = [
-    crosstabs([ILL], [1]),
-    crosstabs([ILL, MARK], [1, "c"]),
-    crosstabs([ILL, MARK], [0, "b"], ["c", "a"]),
-    crosstabs([MARK, MARK, ILL], ["a", "b", 1], ["b"]),
-]
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("features", CROSSTABS, ids=range(len(CROSSTABS)))
-@pytest.mark.parametrize("public", [set(), {"by"}, {"by", "ill"}, {"by", "ill", "mark"}])
-def test_crosstabs_radius_and_diameter(features, public, norm):
-    """Of all rows of two columns in groups, none is longer than the radius, and no two are further apart."""
-    points = list(product([math.nan, 0, 1], range(-1, 3), range(-1, 3)))
-    rows = features.rows(crosstab_batch(*zip(*points, strict=True)))
-    columns = {"ill": 0, "mark": 1, "by": 2}
-
-    attained = 0.0
-    for point, row in zip(points, rows, strict=True):
-        same = [all(str(point[columns[c]]) == str(other[columns[c]]) for c in public) for other in points]
-        attained = max(attained, np.linalg.norm(rows[same] - row, ord=norm, axis=1).max())
-
-    assert np.linalg.norm(rows, ord=norm, axis=1).max() <= features.radius(norm) * (1 + 1e-12)
-    assert attained <= features.diameter(norm, frozenset(public)) * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-def test_crosstabs_of_different_columns_attain_their_bounds(norm):
-    """Where each column is named once, radius and diameter are attained."""
-    features = crosstabs([ILL, MARK], [1, "c"])
-    points = list(product([0, 1], range(3), range(3)))
-    rows = features.rows(crosstab_batch(*zip(*points, strict=True)))
-    same = rows.reshape(6, 3, -1)
-
-    check(features.radius(norm), np.linalg.norm(rows, ord=norm, axis=1).max())
-    check(features.diameter(norm, frozenset()), widest(rows, rows, norm))
-    check(features.diameter(norm, frozenset({"by"})), max(widest(same[:, i], same[:, i], norm) for i in range(3)))
-    assert features.diameter(norm, frozenset({"by", "ill", "mark"})) == 0
-
-
-@settings(max_examples=50, deadline=None)
-@given(data=st.data(), k=st.integers(0, 30))
-def test_the_total_of_crosstabs_is_the_sum_of_the_steps(data, k):
-    """Counting gives the sum of the rows' whole steps, under every mask."""
-    size = data.draw(st.integers(0, 30))
-    draw = [st.sampled_from([math.nan, 0, 1, 7]), st.integers(-1, 2), st.integers(-1, 2)]
-    columns = [data.draw(st.lists(each, min_size=size, max_size=size)) for each in draw]
-    mask = data.draw(
-        st.none() | st.lists(st.booleans(), min_size=size, max_size=size).map(lambda m: np.array(m, bool))
+    assert [int(each) for each in together] == [int(each) for each in apart]
+    assert [part.values.shape for part in whole.parts] == [(3,), (2,), (3, 1), (4,), (5,)]
+    assert [part.values.shape for part in inner.parts] == [(2,), (2,)]
+    assert mine.scales.tolist() == [whole.noise.scale, whole.noise.scale / 2]
+    assert all(part.noise is whole.noise for part in (*whole.parts, *inner.parts))
+    assert moments.parts == ()
+    assert inner.parts[1].values == pytest.approx([(ROWS.h == "u").sum(), (ROWS.h == "v").sum()], abs=0.01)
+    assert by.values[1, 0] == pytest.approx((2 * ROWS.y[ROWS.g == "b"] - 1).sum(), abs=0.01)
+    assert outer.values.shape == (5,)
+    assert [part.values.shape for part in (*keyed.parts, *keyed.parts[1].parts)] == [(2, 2, 2)] * 3
+    assert keyed.parts[0].values[1, 1] == pytest.approx(
+        [((cell.x - 1) / 2).sum(), (((cell.x - 1) / 2) ** 2).sum()], abs=0.01
     )
-    features, batch = data.draw(st.sampled_from(CROSSTABS)), crosstab_batch(*columns)
-
-    total = features.total(batch, mask, k)
-
-    rows = features.rows(batch)
-    assert total.tolist() == (rows[slice(None) if mask is None else mask].sum(axis=0) * 2.0**k).tolist()
+    assert keyed.parts[1].values[1, 1] == pytest.approx([0, len(cell)], abs=0.01)
+    assert len(budget.paid) == 2
 
 
-def test_crosstabs_are_counts_by_group():
-    """The shape is groups by columns, in the orders asked for; rows of other groups count nowhere."""
-    features = crosstabs([ILL, MARK], [1, "b"], ["c", "a"])
-    batch = crosstab_batch([1, 1, 0, 1], [1, 0, 1, 1], [0, 2, 2, 1])
+@pytest.mark.parametrize("public", ["", "g", "gh"])
+def test_what_is_public_is_free_alone(public):
+    """Over public columns alone sums are exact; beside a private one they are inside the noise; by two keys too."""
+    asked, budget, c = curator([*public])
+    counts = pd.crosstab(ROWS.g, ROWS.h)[["u", "v"]].to_numpy()
 
-    total = features.total(batch, None, 0).reshape(features.shape)
+    found = asked.sum(OneHot(c["g"], c["h"]), share="1/4")
+    paid = len(budget.paid)
+    one = asked.sum(Stack(OneHot(c["g"]), Count()), share="1/4")
+    noisy = asked.sum(Stack(OneHot(c["g"]), Moments(c["x"])))
 
-    assert total.tolist() == [[1, 1], [1, 1]]
-    assert features.columns == (BY, ILL, MARK)
-    assert features.support == 2
-    assert features.describe() == "OneHot(by) x Stack(OneHot(ill), OneHot(mark))"
+    assert found.values == pytest.approx(counts, abs=0.01)
+    assert (public == "gh") == (found.noise is None) == (paid == 0)
+    assert (
+        ("g" in public)
+        == (one.noise is None)
+        == (one.parts[0].values.tolist() == [(ROWS.g == k).sum() for k in "abc"])
+    )
+    assert (noisy.parts[0].scales > 0).all()
 
 
-def test_many_columns_are_counted_like_few():
-    """However many columns there are, and however their values are laid out, each is counted."""
-    rng = np.random.default_rng(3)
-    block = rng.integers(0, 2, (200, 300)).astype(bool)
-    by, mask = rng.integers(-1, 3, 200), rng.random(200) < 0.8
-    many = [Column(f"c{k}", categories=(False, True)) for k in range(300)]
-    raw = {category(column): block[:, k] for k, column in enumerate(many)}
-    batch = Batch(200, {**raw, category(BY): Dictionary(by.astype(np.intp), ["a", "b", "c"])})
-    features = crosstabs(many, [k % 2 == 0 for k in range(300)])
+@pytest.mark.parametrize(
+    ("lengths", "exponent"), [*itertools.product([(3, 4), (1, 1), (2,), (1,) * 9], [-320, 0, 300])]
+)
+def test_norms_of_a_stack_are_rounded_up(lengths, exponent):
+    """Sum, root and maximum are at least what they are in exact arithmetic, at every scale."""
+    sizes = [float(f"{length}e{exponent}") for length in lengths]
+    stack = Stack(*(Mine(X, size) for size in sizes))
+    exact = [Fraction(size) for size in sizes]
 
-    total = features.total(batch, mask, 3).reshape(features.shape)
-
-    wanted = block == (np.arange(300) % 2 == 0)
-    assert total.tolist() == [(8.0 * wanted[mask & (by == group)].sum(axis=0)).tolist() for group in range(3)]
+    assert sum(exact) <= Fraction(stack.radius(1)) <= sum(exact) * (1 + Fraction(1, 2**40)) + Fraction(5e-324)
+    assert sum(size**2 for size in exact) <= Fraction(stack.radius(2)) ** 2
+    assert Fraction(stack.radius(2)) <= Fraction(math.hypot(*sizes)) * (1 + Fraction(1, 2**40)) + Fraction(1e-323)
+    assert max(sizes) == stack.radius(math.inf)

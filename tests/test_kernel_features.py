@@ -226,20 +226,6 @@ def test_fourier_sums_are_characteristic_functions():
 # ---- radius and diameter ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("name", ALL)
-def test_no_row_is_longer_and_no_two_are_further_apart(name, norm):
-    """Over corners and random rows, radius and diameter are upper bounds."""
-    features = features_of(name)
-    rows = features.rows(batch_of(sample(columns=columns_of(name)), columns_of(name)))
-
-    lengths = np.linalg.norm(rows, ord=norm, axis=1)
-    apart = max(np.linalg.norm(rows - row, ord=norm, axis=1).max() for row in rows)
-
-    assert lengths.max() <= features.radius(norm)
-    assert apart <= features.diameter(norm, NOBODY)
-
-
 @pytest.mark.parametrize("name", ["nystrom", "mixed nystrom"])
 def test_the_euclidean_bounds_are_attained(name):
     """Some rows come within a tenth of the radius and diameter, for the noise is in proportion to these."""
@@ -250,26 +236,6 @@ def test_the_euclidean_bounds_are_attained(name):
 
     assert np.linalg.norm(rows, axis=1).max() >= 0.99 * features.radius(2)
     assert apart >= 0.9 * features.diameter(2, NOBODY)
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("public", [{"a"}, {"b"}, {"a", "b"}, {"arm"}, {"a", "b", "arm"}])
-@pytest.mark.parametrize("name", ALL)
-def test_rows_that_agree_on_public_columns(name, public, norm):
-    """Two rows that agree on public columns keep to a diameter that is 0 if they agree on all."""
-    columns = columns_of(name)
-    features = features_of(name)
-    rows, others = sample(columns=columns), sample(seed=1, columns=columns)
-    others[:100] = rows[np.random.default_rng(2).integers(0, 8, 100)]
-    for i, column in enumerate(columns):
-        if column.name in public:
-            others[:, i] = rows[:, i]
-
-    difference = features.rows(batch_of(rows, columns)) - features.rows(batch_of(others, columns))
-    diameter = features.diameter(norm, frozenset(public))
-
-    assert np.linalg.norm(difference, ord=norm, axis=1).max() <= diameter + 1e-300
-    assert (diameter == 0) == ({c.name for c in columns} <= public)
 
 
 def test_fourier_features_over_a_small_box():
@@ -304,40 +270,6 @@ def test_fourier_features_of_many_columns_may_be_opposite():
 
 
 # ---- exact sums ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("k", [20, 39])
-def test_a_row_is_the_same_in_every_batch(name, k):
-    """Alone, in any batch, at any position, on one thread or many, a row has the same whole steps."""
-    columns = columns_of(name)
-    features = features_of(name)
-    rows = sample(517, columns=columns)
-
-    together = features.steps(batch_of(rows, columns), k)
-
-    for start, stop in [(0, 1), (1, 517), (3, 260), (255, 256), (511, 517)]:
-        with threadpool_limits(1 + start % 2):
-            assert (features.steps(batch_of(rows[start:stop], columns), k) == together[start:stop]).all()
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("k", [20, 39])
-@pytest.mark.parametrize("size", [0, 1, 700, 16384])
-def test_the_total_is_the_sum_of_the_steps(name, k, size):
-    """However pieces and threads share the rows, the total is the sum of the steps."""
-    columns = columns_of(name)
-    features = features_of(name)
-    rows = sample(size, columns=columns)
-    mask = np.random.default_rng(1).random(size) < 0.4
-    batch = batch_of(rows, columns)
-    steps = features.steps(batch, k)
-
-    for kept in (None, mask):
-        expected = (steps if kept is None else steps[kept]).sum(axis=0).tolist()
-        for threads in (1, 3):
-            with threadpool_limits(threads):
-                assert features.total(batch, kept, k).tolist() == expected
 
 
 @pytest.mark.parametrize("name", ["kernel", "nystrom", "fourier"])
