@@ -33,6 +33,8 @@ from dfprivacy.features import (
     spread,
 )
 from dfprivacy.features.base import root
+from dfprivacy.features.moments import _parabola_diameter
+from dfprivacy.features.outer import _ball_diameter_squared
 from dfprivacy.schema import Column
 
 NOBODY: frozenset[str] = frozenset()
@@ -628,3 +630,24 @@ def test_a_sum_that_is_mapped_moves_by_no_more_than_is_charged(name, widths):
 
     for norm in NORMS:
         assert_bounded(longest(moves, norm), features.diameter(norm, NOBODY), features.support, norm, 39)
+
+
+# ---- reference numbers -----------------------------------------------------------------------------------
+
+PARABOLAS = [
+    *[(1, 0.5, 2), (1, 0.75, 2.083333333), (1, 1, 2.25), (1, 1.5, 2.666666667), (1, 2, 3.125)],
+    *[(2, 0.5, 2), (2, math.sqrt(2), 2), (2, 1.66509, 2), (2, 2, 2.26817)],
+]
+
+
+def test_reference_diameters():
+    """Joint sensitivities of y and c y², and of y and w yyᵀ in a ball; by class 1.5 r and √4.5 r."""
+    assert [_parabola_diameter(norm, c) for norm, c, _ in PARABOLAS] == pytest.approx(
+        [each for *_, each in PARABOLAS], abs=2e-5
+    )
+    squared = [_ball_diameter_squared(r, w) for r, w in ((1, 1), (2, 0.5), (1, 2), (1, 0.6))]
+    assert squared == pytest.approx([4.5, 18, 10.125, 4])
+    for r in (0.6, 1.0, 2.2):
+        classes = OneHot(G) * Outer([Column(f"x{i}", bounds=(0, 1)) for i in range(6)], radius=r, count=True)
+        of = classes.radius(2), classes.diameter(2, NOBODY), classes.diameter(2, frozenset("g"))
+        assert of == pytest.approx((1.5 * r, 2.1213 * r, math.sqrt(4.5) * r), rel=1e-4)
