@@ -76,64 +76,21 @@ class Text(str):
 
 
 HOSTILE = [
-    *(None, True, False, 0, -1, 1, 2, 3, 7, 20_000, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400)),
-    *(10**5000, 1e308, -1e308, 5e-324, -0.0, 0.5, 1.5, 1e-300, math.nan, math.inf, -math.inf, math.pi),
-    *("", "x", "g", "no such", "\0", "\ud800", "\x1b[2J", "\u202egnp", "a" * 200, "../..", "1/0"),
-    *("1e9999999", "1e-9999999", "1/3", "nan", "rest", "auto", "=cmd|' /C calc'!A0", "１", "0.1\n"),
-    *(
-        b"x",
-        bytearray(b"x"),
-        [],
-        [[]],
-        [None],
-        ["no"],
-        ["x", "x"],
-        ["x", "g"],
-        [0, 1],
-        [1, 0],
-        [math.nan],
-        (),
-        (0, 1),
-    ),
-    *(
-        (1, 0),
-        (0, 10**400),
-        (math.nan, 1),
-        {},
-        {"a": 1},
-        {1: 2},
-        {"x": (0, 1)},
-        {"x": "g"},
-        set(),
-        {1},
-        frozenset(),
-    ),
-    *(
-        range(0),
-        range(5),
-        range(10**12),
-        range(-(10**400), 10**400),
-        1j,
-        Decimal("NaN"),
-        Decimal("sNaN"),
-        Decimal(1),
-    ),
-    *(Decimal("Infinity"), Decimal("1e9999999"), Fraction(1, 3), Fraction(10**400), Fraction(1, 10**5000)),
-    *(np.array([]), np.array([1.0, np.nan]), np.array(1), np.array(["a"]), np.array([None]), np.array([Boom()])),
-    *(np.float64("nan"), np.float32(0.1), np.int64(3), np.bool_(True), np.str_("x"), np.datetime64("NaT")),
-    *(np.timedelta64(1, "D"), pd.NA, pd.NaT, pd.DataFrame(), pd.DataFrame({"a": [1]}), pd.Series([1, 2])),
-    *(
-        dt.date(2020, 1, 1),
-        dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
-        dt.timedelta(1),
-        lambda x: x,
-        print,
-        object(),
-        Boom(),
-        [Boom()],
-    ),
-    *({"x": Boom()}, type, Ellipsis, NotImplemented, slice(1), dp, iter([1]), Text("x"), "canary", ["canary"]),
-]
+    None, True, False, 0, -1, 1, 2, 3, 7, 20_000, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, -(10**400),
+    10**5000, 1e308, -1e308, 5e-324, -0.0, 0.5, 1.5, 1e-300, math.nan, math.inf, -math.inf, math.pi, "", "x", "g",
+    "no such", "\0", "\ud800", "\x1b[2J", "\u202egnp", "a" * 200, "../..", "1/0", "1e9999999", "1e-9999999",
+    "1/3", "nan", "rest", "auto", "=cmd|' /C calc'!A0", "１", "0.1\n", b"x", bytearray(b"x"), [], [[]], [None],
+    ["no"], ["x", "x"], ["x", "g"], [0, 1], [1, 0], [math.nan], (), (0, 1), (1, 0), (0, 10**400), (math.nan, 1),
+    {}, {"a": 1}, {1: 2}, {"x": (0, 1)}, {"x": "g"}, set(), {1}, frozenset(), range(0), range(5), range(10**12),
+    range(-(10**400), 10**400), 1j, Decimal("NaN"), Decimal("sNaN"), Decimal(1), Decimal("Infinity"),
+    Decimal("1e9999999"), Fraction(1, 3), Fraction(10**400), Fraction(1, 10**5000), np.array([]),
+    np.array([1.0, np.nan]), np.array(1), np.array(["a"]), np.array([None]), np.array([Boom()]),
+    np.float64("nan"), np.float32(0.1), np.int64(3), np.bool_(True), np.str_("x"), np.datetime64("NaT"),
+    np.timedelta64(1, "D"), pd.NA, pd.NaT, pd.DataFrame(), pd.DataFrame({"a": [1]}), pd.Series([1, 2]),
+    dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.timedelta(1), lambda x: x, print, object(),
+    Boom(), [Boom()], {"x": Boom()}, type, Ellipsis, NotImplemented, slice(1), dp, iter([1]), Text("x"), "canary",
+    ["canary"],
+]  # fmt: skip
 DEEP: list[object] = []
 for _ in range(5000):
     DEEP = [DEEP]
@@ -398,17 +355,8 @@ def changed(chance, given):
 
 
 TERMS = (
-    "epsilon",
-    "delta",
-    "bounds",
-    "categories",
-    "public",
-    "neighbors",
-    "accounting",
-    "missing",
-    "budgets",
-    "size",
-)
+    "epsilon", "delta", "bounds", "categories", "public", "neighbors", "accounting", "missing", "budgets", "size",
+)  # fmt: skip
 TERMS += ("default_epsilon", "unit", "max_rows", "unit_missing", "memory", "schema")
 
 
@@ -436,54 +384,12 @@ SCHEMA = (
     '[columns.g]\ncategories = ["a", "b"]\npublic = true\n'
 )
 JSONS = [
-    *(
-        None,
-        True,
-        0,
-        -1,
-        10**400,
-        1e308,
-        "",
-        "\ud800",
-        "\x1b[2J",
-        "\u202ex",
-        "x" * 10**5,
-        "1e9999999",
-        "1/0",
-        [],
-        {},
-    ),
-    *(
-        [[[]]],
-        {"$range": [0, 10**18, 1]},
-        {"$range": [0, 10**400, 1]},
-        {"$tuple": [1, 10**400]},
-        {"$x": 1},
-        [1] * 999,
-    ),
-    *(
-        "rest",
-        "ttest",
-        "__class__",
-        "where",
-        "power",
-        "x",
-        "g",
-        0.5,
-        {"x": {"between": [0, 1]}},
-        ["g"] * 50,
-        "０.1",
-    ),
-    *(
-        {"x": {"in": [1] * 10**4}},
-        {"g": {"in": ["\x1b"]}},
-        {"g": {"is": "present"}},
-        "no such",
-        "../../x",
-        "nan",
-        -0.0,
-    ),
-]
+    None, True, 0, -1, 10**400, 1e308, "", "\ud800", "\x1b[2J", "\u202ex", "x" * 10**5, "1e9999999", "1/0", [],
+    {}, [[[]]], {"$range": [0, 10**18, 1]}, {"$range": [0, 10**400, 1]}, {"$tuple": [1, 10**400]}, {"$x": 1},
+    [1] * 999, "rest", "ttest", "__class__", "where", "power", "x", "g", 0.5, {"x": {"between": [0, 1]}},
+    ["g"] * 50, "０.1", {"x": {"in": [1] * 10**4}}, {"g": {"in": ["\x1b"]}}, {"g": {"is": "present"}}, "no such",
+    "../../x", "nan", -0.0,
+]  # fmt: skip
 
 
 def requests(chance, rng, watch, count):
@@ -565,44 +471,11 @@ def exchange(chance, content):
 
 
 TOMLS = (
-    *(
-        '"\\u001b[2J"',
-        '"\\u202ex"',
-        "1e400",
-        "-inf",
-        "nan",
-        "true",
-        "9" * 4000,
-        "9" * 5000,
-        "[[[[]]]]",
-        "[1, 0]",
-        "0x0",
-    ),
-    *(
-        "2020-01-01",
-        "07:32:00",
-        '"1e9999999"',
-        '"1/0"',
-        "{a = 1}",
-        '""',
-        '"' + "a" * 10**5 + '"',
-        "-1",
-        "1e308",
-        "[0]",
-    ),
-    *(
-        "[" * 3000 + "]" * 3000,
-        "[1, 1.0, true]",
-        "[nan, nan]",
-        '["a", "a"]',
-        "7",
-        "''",
-        "{}",
-        "[{a = 1}]",
-        "\x00",
-        "\ufeff",
-    ),
-)
+    '"\\u001b[2J"', '"\\u202ex"', "1e400", "-inf", "nan", "true", "9" * 4000, "9" * 5000, "[[[[]]]]", "[1, 0]",
+    "0x0", "2020-01-01", "07:32:00", '"1e9999999"', '"1/0"', "{a = 1}", '""', '"' + "a" * 10**5 + '"', "-1",
+    "1e308", "[0]", "[" * 3000 + "]" * 3000, "[1, 1.0, true]", "[nan, nan]", '["a", "a"]', "7", "''", "{}",
+    "[{a = 1}]", "\x00", "\ufeff",
+)  # fmt: skip
 
 
 def damaged(chance, text):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import itertools
 import math
 import pickle
 from decimal import Decimal
@@ -14,8 +13,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table, union
@@ -24,17 +21,15 @@ from dfprivacy._table import batch as rows
 from dfprivacy._table.batch import Batch, batches, described, gathered, reads_of
 from dfprivacy._table.conditions import Is, Satisfies, condition
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Dictionary, adapt
-from dfprivacy.errors import ArgumentError, SchemaError
-from dfprivacy.features import Count, Given, Moments, OneHot, Outer, RowFeatures
+from dfprivacy._table.frames import adapt
+from dfprivacy.errors import SchemaError
+from dfprivacy.features import Given, Moments, OneHot
 from dfprivacy.schema import Column
 from dfprivacy.statistics import OfRows
-from dfprivacy_audit import Case, check_mechanism
 
 pytestmark = pytest.mark.pandas
 
 X = Column("x", bounds=(0.0, 10.0), fill=5.0)
-Y = Column("y", bounds=(-1.0, 1.0), fill=0.0)
 BY = Column("by", categories=("a", "b", 3))
 REST = Column("by", categories=("a", "other"), other=True)
 BOTH = Column("x", bounds=(0.0, 1.0), categories=(False, True), fill=0.5)
@@ -50,13 +45,6 @@ def plain(values, name="x"):
     return pd.DataFrame({name: pd.Series(values, dtype=object)})
 
 
-def batch_of(x, y=None, by=None):
-    raw = {described(X): np.asarray(x, dtype=np.float64)}
-    raw |= {} if y is None else {described(Y): np.asarray(y, dtype=np.float64)}
-    raw |= {} if by is None else {described(BY): Dictionary(np.asarray(by, dtype=np.intp), ["a", "b", 3])}
-    return Batch(len(x), raw)
-
-
 # ---- the fact --------------------------------------------------------------------------------------------
 
 
@@ -66,15 +54,6 @@ def test_what_stands_for_no_number_is_missing():
     missing = [math.nan, None, pd.NaT, pd.NA, "seven", [1], 1j, dt.timedelta(1), Decimal("NaN")]
 
     assert [False] * len(there) + [True] * len(missing) == gone(plain(there + missing), X)
-
-
-def test_what_is_filled_is_what_is_missing():
-    """A value is missing exactly where another fill would give another number."""
-    values = [0.0, 5.0, 12.0, math.nan, None, "text", -math.inf]
-    other = Column("x", bounds=(0.0, 10.0), fill=7.0)
-    [(batch, _)] = batches(adapt(plain(values)), [described(X)], ())
-
-    assert (batch.values(X) != batch.values(other)).tolist() == batch.missing(X).tolist()
 
 
 def test_what_is_none_of_the_categories_is_missing():
@@ -146,146 +125,6 @@ def test_rows_that_are_gathered_keep_what_is_missing():
     assert [False, True, False] * 2 == joined.missing(columns[0]).tolist()
 
 
-# ---- features of complete rows ---------------------------------------------------------------------------
-
-GIVEN = {
-    "count": Given(X),
-    "moments": Given(X, of=Moments(X)),
-    "halves": Given(X, of=Moments(X, degree=1, count=True)),
-    "squares": Given(X, of=Moments(X, count=True)),
-    "two": Given(X, Y, of=Moments(X)),
-    "categories": Given(X, of=OneHot(BY)),
-    "another": Given(BY, of=Moments(X)),
-    "nothing left": Given(X, of=Count()),
-}
-
-
-def points():
-    x, y, by = zip(*itertools.product([0, 2.5, 10, math.nan], [-1, 0.5, math.nan], [0, 2, -1]), strict=True)
-    return batch_of(x, y, by)
-
-
-@pytest.mark.parametrize("name", GIVEN)
-def test_a_missing_row_contributes_nothing(name):
-    """The vector of a row is that of the features if all values are there, and zero if not."""
-    features, batch = GIVEN[name], points()
-    missing = np.any([batch.missing(column) for column in features.given], axis=0)
-
-    found = features.rows(batch)
-
-    assert missing.any()
-    assert not found[missing].any()
-    assert features.of.rows(batch)[~missing].tolist() == found[~missing].tolist()
-
-
-@pytest.mark.parametrize("norm", [1, 2])
-@pytest.mark.parametrize("name", GIVEN)
-def test_the_radius_and_diameter_of_complete_rows_are_attained(name, norm):
-    """Radius and diameter bound the vectors and their distances, and corners of the domain attain them."""
-    features = GIVEN[name]
-    fine = batch_of(
-        *zip(*itertools.product([*np.linspace(0, 10, 61), math.nan], [0, math.nan], [0, 1, -1]), strict=True)
-    )
-    found = features.rows(fine)
-    farthest = max(np.linalg.norm(found - row, ord=norm, axis=1).max() for row in found)
-
-    assert farthest == pytest.approx(features.diameter(norm, frozenset()), rel=1e-3)
-    assert farthest <= features.diameter(norm, frozenset()) * (1 + 1e-12)
-    assert np.linalg.norm(found, ord=norm, axis=1).max() == pytest.approx(features.radius(norm), rel=1e-3)
-
-
-def test_rows_that_agree_on_what_must_be_there_are_no_further_apart_than_the_features():
-    """Given a public column, the diameter is that of the features; given a private one, at least the radius."""
-    open_ = Column("open", bounds=(0.0, 1.0), fill=0.5, public=True)
-
-    assert 0 == Given(open_).diameter(1, frozenset({"open"}))
-    assert 2 == Given(open_, of=Moments(X, degree=1)).diameter(1, frozenset({"open"}))
-    assert 1 == Given(X).diameter(1, frozenset({"open"}))
-    assert 1 == Given(open_, X).diameter(1, frozenset({"open"}))
-
-
-@settings(max_examples=50, deadline=None)
-@given(data=st.data(), k=st.integers(0, 20), name=st.sampled_from(sorted(GIVEN)))
-def test_the_total_of_complete_rows_is_the_sum_of_their_steps(data, k, name):
-    """Totals, and totals by place, add up the rows' whole steps, under every mask."""
-    features, batch = GIVEN[name], points()
-    mask = data.draw(st.lists(st.booleans(), min_size=batch.size, max_size=batch.size).map(np.array))
-    place = np.array(data.draw(st.lists(st.integers(0, 2), min_size=batch.size, max_size=batch.size)))
-    steps = features.steps(batch, k)
-
-    assert steps[mask].sum(axis=0).tolist() == features.total(batch, mask, k).tolist()
-    assert steps.sum(axis=0).tolist() == features.total(batch, None, k).tolist()
-    assert [steps[place == at].sum(axis=0).tolist() for at in (0, 1)] == features.totals(
-        batch, place, 2, k
-    ).tolist()
-
-
-def test_products_of_complete_rows_are_their_second_moments():
-    """Features with an image of their own, such as products, keep it, by group as well."""
-    batch = batch_of([10, 5, math.nan, 0], [1, math.nan, 0, -1], [0, 0, 0, 1])
-    features = Given(X, Y, of=Outer([X, Y], radius=1.4, count=True))
-    plain_, rest = Outer([X, Y], radius=1.4, count=True), batch_of([10, 0], [1, -1], [0, 1])
-
-    found = features.image([int(each) for each in features.total(batch, None, 20)], 20)
-
-    assert plain_.image([int(each) for each in plain_.total(rest, None, 20)], 20) == found
-    assert (OneHot(BY) * features).total(batch, None, 20).tolist() == (OneHot(BY) * plain_).total(
-        rest, None, 20
-    ).tolist()
-
-
-class Long(RowFeatures):
-    """Somebody else's features, with vectors a hundred times as long as they say."""
-
-    shape = (1,)
-
-    def __init__(self, column):
-        self.columns = (column,)
-
-    def rows(self, batch):
-        return 100 * batch.standardized(self.columns[0])[:, None]
-
-    def radius(self, norm):
-        return 1.0
-
-
-def test_complete_rows_of_somebody_elses_features_are_clipped():
-    """Features that are wrapped are held to the radius that they say."""
-    features = Given(Y, of=Long(X))
-
-    steps = features.steps(batch_of([10, 0, 10], [1, 1, math.nan]), 0)
-
-    assert [[1], [-1], [0]] == steps.tolist()
-    assert 2 == features.diameter(1, frozenset())
-
-
-def test_complete_rows_of_no_column():
-    """What must be there has to be named."""
-    with pytest.raises(ArgumentError, match="no column"):
-        Given(of=Moments(X))
-
-
-def test_complete_rows_can_be_gathered():
-    """Columns that must be there and are summed are named once, so that a kit can show features their rows."""
-    frame = pd.DataFrame({"x": [1.0, math.nan, 3.0]})
-    schema = read_schema(
-        adapt(frame), bounds={"x": (0, 10)}, categories=None, public=(), missing=None, neighbors="replace_one"
-    )
-    column = schema.columns["x"]
-    features = Given(column, of=Moments(column, degree=1))
-
-    rows = features.rows(Table(adapt(frame), schema).gathered(features.columns))
-
-    assert (column,) == features.columns
-    assert [[-0.8], [0.0], [-0.4]] == rows.tolist()
-
-
-def test_complete_rows_in_words():
-    """An explanation says of which rows the features are."""
-    assert "Moments(x) given x, y" == Given(X, Y, of=Moments(X)).describe()
-    assert "Count() given x" == Given(X).describe()
-
-
 # ---- in a mechanism --------------------------------------------------------------------------------------
 
 
@@ -302,16 +141,6 @@ class Gaps(OfRows):
 
     def sensitivity(self, relation, norm, public):
         return 1.0
-
-
-CHECKED = ("loss_within_charge", "charge_is_tight", "concludes_from_noise_alone", "same_on_every_frame")
-
-
-def failures(mechanism, case):
-    """What the checks that are about privacy say against a mechanism."""
-    checks = [check for check in check_mechanism(mechanism, [case]) if check.name in CHECKED]
-    assert len(checks) == len(CHECKED)
-    return [(found.check, found.detail) for found in (check.run() for check in checks) if found.status == "failed"]
 
 
 @dp.mechanism(columns={"column": "numeric"})
@@ -367,14 +196,6 @@ def test_a_statistic_counts_what_is_missing():
 
     assert 80 == pytest.approx(view.gaps("age", epsilon=10**5).value, abs=0.01)
     assert 40 == pytest.approx(view.where(arm="b").gaps("age", epsilon=10**5).value, abs=0.01)
-
-
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
-def test_complete_rows_pass_the_audit(neighbors):
-    """The sums of complete rows are as private as they are charged, and no noise is wasted."""
-    case = Case(arguments={"column": "x"}, bounds={"x": (-1.0, 1.0)}, neighbors=neighbors, epsilon=1)
-
-    assert [] == failures(average_of_present, case)
 
 
 # ---- conditions ------------------------------------------------------------------------------------------
@@ -447,14 +268,6 @@ def test_presence_is_part_of_the_question():
     assert 2 == view.budget.spent
 
 
-def test_presence_by_group():
-    """A view of the rows with a value can be asked by group."""
-    found = protect().where(age=dp.present).group_by("arm").average_of_present("age", epsilon=10**5)
-
-    assert 40 == pytest.approx(found["a"].value["mean"], abs=0.01)
-    assert [80, 0] == [pytest.approx(found[arm].value["count"], abs=0.01) for arm in ("a", "b")]
-
-
 def test_presence_in_two_views():
     """Of two views that are asked together, each keeps the condition of its own."""
     first, second = protect(name="first"), protect(name="second")
@@ -468,17 +281,6 @@ def test_presence_of_a_column_that_nobody_described():
     """Whether a value is there cannot be said of a column with neither bounds nor categories."""
     with pytest.raises(SchemaError, match="has no bounds"):
         protect(bounds=None, name="undescribed").where(age=dp.present)
-
-
-@pytest.mark.parametrize("wanted", [dp.present, dp.missing])
-def test_presence_passes_the_audit(wanted):
-    """A question about the rows with, or without, a value is as private as it is charged."""
-    case = Case(
-        arguments={"column": "x"}, bounds={"x": (-1.0, 1.0), "y": (0.0, 1.0)}, where={"y": wanted}, epsilon=1,
-        tightness=0.0,  # a row that enters or leaves moves the sums less than one that changes
-    )  # fmt: skip
-
-    assert [] == failures(average_of_present, case)
 
 
 @dp.mechanism(columns={"columns": "columns"})
@@ -527,3 +329,52 @@ def test_only_public_gaps_are_refused():
         view.where(age=dp.present).which_gaps("arm", "raise", epsilon=1)
     assert view.where(arm="a").which_gaps("arm", "raise", epsilon=1).value == []
     assert view.budget.spent == 0
+
+
+# ---- in bundled methods -----------------------------------------------------------------------------------
+
+N = 2000
+RNG = np.random.default_rng(1)
+VALUES, OTHERS = RNG.uniform(0, 10, (2, N))
+VALUES[: N // 4] = np.nan  # a quarter is missing
+GAPS = pd.DataFrame({"x": VALUES, "y": OTHERS, "arm": ["a", "b"] * (N // 2)})
+SIZES = {
+    "ttest": lambda view, **how: sum(view.ttest("x", epsilon=100, **how).sizes),
+    "moments": lambda view, **how: view.moments(["x", "y"], epsilon=100, **how).sizes[0],
+    "gmm_fit": lambda view, **how: sum(view.gmm_fit(["x", "y"], "arm", epsilon=100, **how).sizes),
+    "kme_release": lambda view, **how: view.kme_release(["x"], epsilon=100, **how).size,
+    "kernel_two_sample": lambda view, **how: sum(
+        view.kernel_two_sample(["x"], by="arm", lengthscale=1.0, epsilon=100, **how).sizes
+    ),
+    "dcor": lambda view, **how: N - (view.dcor("x", "y", epsilon=100, **how).missing or 0),
+}
+
+
+def many(name, **terms):
+    return dp.protect(
+        GAPS,
+        name,
+        epsilon=10**6,
+        ledger="memory:",
+        bounds={"x": (0, 10), "y": (0, 10)},
+        categories={"arm": ["a", "b"]},
+        public=["arm"],
+        **terms,
+    )
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_missing_values_are_left_out(method):
+    """By default rows without a value are not counted, and with "fill" they are."""
+    view = many("with gaps")
+
+    assert SIZES[method](view) == pytest.approx(0.75 * N, abs=20)
+    assert SIZES[method](view, nan_policy="fill") == pytest.approx(N, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", SIZES)
+def test_what_was_said_to_count_is_counted(method):
+    """A missing value of which somebody said what it counts as is not left out, nor refused."""
+    view = many("filled", missing={"x": 5, "y": 5})
+
+    assert SIZES[method](view) == pytest.approx(N, abs=1e-9 if method != "dcor" else 1)  # dcor counts anyway
