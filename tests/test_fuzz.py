@@ -356,8 +356,8 @@ def changed(chance, given):
 
 TERMS = (
     "epsilon", "delta", "bounds", "categories", "public", "neighbors", "accounting", "missing", "budgets", "size",
+    "default_epsilon", "unit", "max_rows", "unit_missing", "memory", "schema",
 )  # fmt: skip
-TERMS += ("default_epsilon", "unit", "max_rows", "unit_missing", "memory", "schema")
 
 
 def terms(chance, rng, watch, count):
