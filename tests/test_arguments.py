@@ -63,33 +63,15 @@ def view():
     dp.unregister("everything")
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "received"),
-    [
-        ("side", "high", "high"),
-        ("side", np.str_("high"), "high"),
-        ("later", "then", "then"),
-        ("later", None, None),
-        ("flag", True, True),
-        ("flag", np.bool_(True), True),
-        ("count", 10, 10),
-        ("count", np.int8(7), 7),
-        ("number", 3, 3.0),
-        ("number", np.float32(0.5), 0.5),
-        ("number", Fraction(1, 4), 0.25),
-        ("number", Decimal("0.1"), 0.1),
-        ("number", dt.date(1970, 1, 3), 2.0),
-        ("number", np.datetime64("1970-01-03"), 2.0),
-        ("level", 0.5, 0.5),
-        ("either", "auto", "auto"),
-        ("either", np.uint64(3), 3),
-        ("either", None, None),
-        ("word", np.str_("text"), "text"),
-        ("unknown", 1j, 1j),
-        ("items", "no list", "no list"),
-        ("free", {}, {}),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "received"), [
+    ("side", "high", "high"), ("side", np.str_("high"), "high"), ("later", "then", "then"), ("later", None, None),
+    ("flag", True, True), ("flag", np.bool_(True), True), ("count", 10, 10), ("count", np.int8(7), 7),
+    ("number", 3, 3.0), ("number", np.float32(0.5), 0.5), ("number", Fraction(1, 4), 0.25),
+    ("number", Decimal("0.1"), 0.1), ("number", dt.date(1970, 1, 3), 2.0),
+    ("number", np.datetime64("1970-01-03"), 2.0), ("level", 0.5, 0.5), ("either", "auto", "auto"),
+    ("either", np.uint64(3), 3), ("either", None, None), ("word", np.str_("text"), "text"), ("unknown", 1j, 1j),
+    ("items", "no list", "no list"), ("free", {}, {}),
+])  # fmt: skip
 def test_what_fits_arrives_as_the_annotation_says(name, given, received):
     """What an annotation allows arrives as the plain type that it names; all else arrives as it is."""
     found = everything.bind(["age"], {name: given})[name]
@@ -154,16 +136,11 @@ def test_columns_and_tables_are_not_held_to_what_the_function_receives(view):
         view.everything(5, epsilon=1)
 
 
-@pytest.mark.parametrize(
-    ("annotation", "default", "said"),
-    [
-        (Literal["a", "b"], "c", "default='c' is unknown"),
-        (bool, 0, "default=0 is neither"),
-        (int, None, "default=None is not a whole number"),
-        (dp.Probability, 95, "default=95 is not between 0 and 1"),
-        ("Annotated[int, dp.Range(1, 10)]", 11, "default=11 is not a whole number from 1 to 10"),
-    ],
-)
+@pytest.mark.parametrize(("annotation", "default", "said"), [
+    (Literal["a", "b"], "c", "default='c' is unknown"), (bool, 0, "default=0 is neither"),
+    (int, None, "default=None is not a whole number"), (dp.Probability, 95, "default=95 is not between 0 and 1"),
+    ("Annotated[int, dp.Range(1, 10)]", 11, "default=11 is not a whole number from 1 to 10"),
+])  # fmt: skip
 def test_a_default_must_fit(annotation, default, said):
     """A default that its own annotation does not allow is the plugin's fault, found when the mechanism is made."""
 
@@ -225,15 +202,10 @@ def test_ranges(limits, inside, outside, shown, said):
         limits.low = 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((1, 0), "no more than one"),
-        ((0, 1, "left"), "'left' is unknown"),
-        (("0",), "no number"),
-        ((math.nan,), "no n"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), [
+    ((1, 0), "no more than one"), ((0, 1, "left"), "'left' is unknown"), (("0",), "no number"),
+    ((math.nan,), "no n"),
+])  # fmt: skip
 def test_a_range_that_is_none(arguments, said):
     """A range that holds nothing is the plugin's fault."""
     with pytest.raises(dp.PluginError, match=said):

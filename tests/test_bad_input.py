@@ -7,6 +7,7 @@ No error quotes a value of the data: values planted in the table are searched fo
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
 from datetime import date
@@ -183,7 +184,17 @@ def test_terms_that_cannot_be_used(terms, kind, what, hint, ledger):
     assert not ledger.exists() or [] == open_ledger(ledger).accounts()
 
 
-GOOD_PRICES = [0.5, np.float64(0.5), np.float32(0.5), np.float16(0.5), "0.5", "1/2", Fraction(1, 2), Decimal("0.5")]
+GOOD_PRICES = [
+    Decimal("5e-1"),
+    0.5,
+    np.float64(0.5),
+    np.float32(0.5),
+    np.float16(0.5),
+    "0.5",
+    "1/2",
+    Fraction(1, 2),
+    Decimal("0.5"),
+]
 
 
 @pytest.mark.parametrize("epsilon", GOOD_PRICES, ids=repr)
@@ -195,12 +206,6 @@ def test_every_kind_of_number_is_a_price(epsilon):
 
     assert Fraction(1, 2) == view.budget.epsilon == view.budget.spent
     assert 0.5 == released.privacy.epsilon
-
-
-@pytest.mark.parametrize("epsilon", [np.int8(2), np.uint64(2), 2, 2.0, "2"], ids=repr)
-def test_every_kind_of_whole_number_is_a_price(epsilon):
-    """Whole numbers of any width are prices."""
-    assert 2 == protect(pd.DataFrame(DATA), epsilon=epsilon, delta=0).budget.epsilon
 
 
 BAD_TABLES = [
@@ -255,7 +260,6 @@ BAD_QUESTIONS = [
     (one(epsilon=None), ArgumentError, "No epsilon was given", "epsilon=0.1"),
     (one(epsilon=12), BudgetExceeded, "asks for epsilon = 12", "Ask for less"),
     (one(delta=1e-7), ArgumentError, "unexpected keyword argument 'delta'", IT_IS_CALLED),
-    (one(fresh="yes"), ArgumentError, "fresh='yes' is neither True nor False", "fresh=True"),
     (one(popmena=30), ArgumentError, "unexpected keyword argument 'popmena'", IT_IS_CALLED),
     (ttest("age", "smoker", 30), ArgumentError, "too many positional", "such as ttest.*popmean=30"),
     (ttest("age", 30), SchemaError, "named by a string, not by int", "or write popmean=30"),
@@ -282,26 +286,13 @@ BAD_QUESTIONS = [
     (two(groups=5), ArgumentError, "compares two groups", "Name different"),
     (two(groups=pd.Series(DATA["smoker"])), ArgumentError, "groups is a Series", "Pass the"),
     (one(groups=("yes", "no")), ArgumentError, "groups= was given without by=", "Name the column"),
-    (one(popmean=nan), ArgumentError, "popmean.* is not a finite number", "Give a finite number"),
-    (one(popmean="30"), ArgumentError, "popmean.* is not a finite number", "Give a finite number"),
-    (one(popmean=None), ArgumentError, "popmean.* is not a finite number", "Give a finite number"),
-    (one(popmean=10**400), ArgumentError, "popmean has too many digits", "Give a number"),
     (one(popmean=17.9), ArgumentError, "popmean=17.9 lies outside the bounds", "wider bounds"),
     (one(popmean=pl.Series(DATA["age"])), ArgumentError, "popmean is a Series", "Pass the name"),
     (two(popmean=30), ArgumentError, "popmean= and by= exclude each other", "With by="),
-    (one(confidence=0), ArgumentError, "confidence=0.* is not between", "0.95|between"),
-    (one(confidence=nan), ArgumentError, "confidence=nan is not (between|a finite number)", "Give|0.95"),
-    (one(confidence="95%"), ArgumentError, "confidence='95%' is not (between|a finite number)", "Give|0.95"),
-    (one(confidence=True), ArgumentError, "confidence=True is not (between|a finite number)", "Give|0.95"),
-    (one(alternative="both"), ArgumentError, "alternative='both' is unknown", "two-sided"),
-    (one(method="exact"), ArgumentError, "method='exact' is unknown", "conv"),
     (two(equal_var=pd.Series([True])), ArgumentError, "equal_var is a Series", "Pass the"),
     (lambda v: v.ztest("age", popmean=30, sigma=0, epsilon=1), ArgumentError, "is not above 0", ""),
     (lambda v: v.ztest("age", popmean=30, sigma=1e308, epsilon=1), ArgumentError,
      "more than half the width", "wider bounds"),
-    (two(equal_var="x"), ArgumentError, "neither True nor False", "equal_var=True"),
-    (lambda v: v.ztest("age", popmean=30, sigma=nan, epsilon=1), ArgumentError,
-     "sigma=nan is not above 0", "Give a number above 0"),
     (lambda v: v.crashes("age", epsilon=1), PluginError,
      "'crashes' .*failed with RuntimeError: a bug", "Tell its authors"),
     (lambda v: v.where(), SchemaError, "no condition", "For example"),
@@ -349,89 +340,59 @@ def test_questions_that_cannot_be_asked(ask, kind, what, hint, protected):
     assert [] == view._target.account.entries()
 
 
+def test_one_row():
+    """A t-test of one row, or none, is refused where the number of rows is public, and answered where it is not."""
+    for rows in (0, 1):
+        data = pd.DataFrame(DATA).head(rows)
+        if rows:
+            view = protect(data)
+            ask = functools.partial(view.ttest, "age", popmean=30, epsilon=1)
+            refused(ask, ArgumentError, "1 rows, and 2 are needed", "more rows")
+            assert 0 == view.budget.spent
+        private = protect(data, name=f"{rows} rows", neighbors="add_remove", public=())
+        private.ttest("age", popmean=30, epsilon=1)  # an error would tell
+        assert 1 == private.budget.spent
+
+
 @every_frame
-def test_one_row_cannot_be_tested(constructor):
-    """A t-test of one row is refused before the charge: the number of rows is public."""
-    view = protect(constructor({name: values[:1] for name, values in DATA.items()}))
-
-    refused(
-        lambda: view.ttest("age", popmean=30, epsilon=1), ArgumentError, "1 rows, and 2 are needed", "more rows"
-    )
-
-    assert 0 == view.budget.spent
-
-
-@every_frame
-def test_one_row_of_unknown_number_is_answered(constructor):
-    """Where the number of rows is private, one row is answered like any other number: an error would tell."""
-    view = protect(
-        constructor({name: values[:1] for name, values in DATA.items()}), neighbors="add_remove", public=()
-    )
-
-    view.ttest("age", popmean=30, epsilon=1)
-
-    assert 1 == view.budget.spent
-
-
-def test_a_table_without_rows_may_have_a_private_size():
-    """Where the number of rows is private, an empty table is answered like any other: an error would tell."""
-    view = protect(pd.DataFrame(DATA).head(0), neighbors="add_remove", public=())
-
-    view.ttest("age", popmean=30, epsilon=1)
-
-    assert 1 == view.budget.spent
-
-
-def test_another_budget_for_a_known_name():
-    """A name that is known with other terms is refused, and its account stays."""
-    df = pd.DataFrame(DATA)
+def test_frames_that_are_not_protected_so(constructor):
+    """A frame that was never protected refuses, with the way out; one under another budget does, and stays."""
+    df = constructor(DATA)
+    for ask in (lambda: df.dp.ttest("age", epsilon=1), lambda: df.dp.view, lambda: df.dp.budget):
+        refused(ask, NotProtected, "no private view", r"df\.dp\.protect")
     view = protect(df)
-    view.ttest("age", popmean=30, epsilon=1)
 
     refused(lambda: protect(df, epsilon=20), AccountMismatch, "epsilon = 10, not 20", "another name")
 
-    assert 1 == view.budget.spent
     assert df.dp.view is view
-
-
-@every_frame
-def test_an_unprotected_frame(constructor):
-    """A frame that was never protected refuses, with the way out."""
-    df = constructor(DATA)
-
-    refused(lambda: df.dp.ttest("age", epsilon=1), NotProtected, "no private view", r"df\.dp\.protect")
-    refused(lambda: df.dp.view, NotProtected, "no private view", r"df\.dp\.protect")
-    refused(lambda: df.dp.budget, NotProtected, "no private view", r"df\.dp\.protect")
 
 
 # Ledgers that cannot be used
 
 
-@every_frame
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "~nobody-of-this-name/l.sqlite"])
-def test_a_path_that_is_none(constructor, path):
+def test_a_path_that_is_none(path):
     """A ledger cannot be where no file can be."""
     refused(
-        lambda: dp.protect(constructor(DATA), "clinic", epsilon=1, ledger=path),
+        lambda: dp.protect(pd.DataFrame(DATA), "clinic", epsilon=1, ledger=path),
         LedgerError,
         "path|folder",
         "ledger|file",
     )
 
 
-def test_a_closed_ledger(constructor):
+def test_a_closed_ledger():
     """A view whose ledger was closed answers nothing."""
-    view = protect(constructor(DATA))
+    view = protect(pd.DataFrame(DATA))
     view._target.account.ledger.close()
 
     refused(lambda: view.ttest("age", popmean=30, epsilon=1), LedgerError, "is closed", "Open it")
     refused(lambda: view.budget, LedgerError, "is closed", "Open it")
 
 
-@every_frame
-def test_a_read_only_ledger(constructor, ledger):
+def test_a_read_only_ledger(ledger):
     """A ledger that cannot be written measures nothing new, and still gives what follows from old measurements."""
-    df = constructor(DATA)
+    df = pd.DataFrame(DATA)
     known = protect(df).ttest("age", popmean=30, epsilon=1)
     account = open_ledger(f"sqlite:///file:{ledger}?mode=ro&uri=true").account("clinic")
     view = df.dp.view
@@ -445,30 +406,16 @@ def test_a_read_only_ledger(constructor, ledger):
     assert 1 == view.budget.spent
 
 
-@every_frame
-def test_a_corrupt_ledger(constructor, ledger):
-    """A file that is no ledger is refused and left alone."""
-    ledger.write_bytes(b"this is no database" * 1000)
-
-    refused(lambda: protect(constructor(DATA)), LedgerError, "cannot be read|not a database", "another ledger")
-
-    assert ledger.read_bytes().startswith(b"this is no database")
-
-
-@every_frame
-def test_a_ledger_that_becomes_corrupt(constructor, ledger):
-    """A ledger that was destroyed under a view gives no answer."""
-    view = protect(constructor(DATA))
-    for path in ledger.parent.glob(f"{ledger.name}*"):
-        path.write_bytes(b"this is no database" * 1000)
-
-    refused(lambda: view.ttest("age", popmean=30, epsilon=1), LedgerError, "cannot be", "another ledger")
-
-
-def test_a_ledger_that_disappears(ledger):
-    """A view whose ledger file was deleted gives no answer: a new file would be a new budget."""
+@pytest.mark.parametrize("junk", [b"this is no database" * 1000, None])
+def test_a_ledger_that_is_destroyed(junk, ledger):
+    """A view whose ledger is junk, or deleted, gives no answer: a new file would be a new budget; junk is kept."""
     view = protect(pd.DataFrame(DATA))
     for path in ledger.parent.glob(f"{ledger.name}*"):
         path.unlink()
+        if junk:
+            path.write_bytes(junk)
 
     refused(lambda: view.ttest("age", popmean=30, epsilon=1), LedgerError, "cannot be", "another ledger")
+    if junk:
+        refused(lambda: protect(pd.DataFrame(DATA), name="new"), LedgerError, "cannot be|not a database", "ledger")
+        assert ledger.read_bytes() == junk

@@ -168,14 +168,6 @@ def test_wide_bounds_are_mended():
     assert filled.bounds == (16, 1000)
 
 
-def test_groups():
-    """Bounds are of all rows, and every group's answer is within them."""
-    groups = protect("groups").group_by("g").mean("y", bounds="find", epsilon=1)
-    assert len({each.bounds for each in groups.releases}) == 1
-    assert all("were found" in each.notes[-1] for each in groups.releases)
-    assert groups.privacy.epsilon == 1
-
-
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
@@ -195,16 +187,12 @@ def test_what_is_refused_costs_nothing(ask, words):
     assert view.budget.spent == 0
 
 
-@pytest.mark.parametrize(
-    ("terms", "words"),
-    [
-        ({"bounds": {"x": "look"}}, r'pair \(low, high\).*"find"'),
-        ({"bounds": {"g": "find"}}, "has categories, and no numbers"),
-        ({"bounds": {"nope": "find"}}, "not there"),
-        ({"bounds": "find"}, "dictionary by column name"),
-        ({"bounds": {"x": "find"}, "missing": {"x": "other"}}, "finite number"),
-    ],
-)
+@pytest.mark.parametrize(("terms", "words"), [
+    ({"bounds": {"x": "look"}}, r'pair \(low, high\).*"find"'),
+    ({"bounds": {"g": "find"}}, "has categories, and no numbers"), ({"bounds": {"nope": "find"}}, "not there"),
+    ({"bounds": "find"}, "dictionary by column name"),
+    ({"bounds": {"x": "find"}, "missing": {"x": "other"}}, "finite number"),
+])  # fmt: skip
 def test_what_cannot_be_declared(terms, words):
     with pytest.raises(dp.SchemaError, match=words):
         protect("declared", **terms)
@@ -212,16 +200,12 @@ def test_what_cannot_be_declared(terms, words):
         protect("declare").declare(**terms)
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda v: v.where(x=(0, 50)),
-        lambda v: v.quantile("x", step=0.5, epsilon=1),
-        lambda v: v.survival_test("x", event="g", by="g", epsilon=1),
-        lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1),
-        lambda v: v.kernel_two_sample(["y"], other=protect("second"), bounds="find", epsilon=1),
-    ],
-)
+@pytest.mark.parametrize("ask", [
+    lambda v: v.where(x=(0, 50)), lambda v: v.quantile("x", step=0.5, epsilon=1),
+    lambda v: v.survival_test("x", event="g", by="g", epsilon=1),
+    lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1),
+    lambda v: v.kernel_two_sample(["y"], other=protect("second"), bounds="find", epsilon=1),
+])  # fmt: skip
 def test_what_needs_bounds_before_says_how_to_find_them(ask):
     view = protect("before", bounds={"x": "find", "y": (-10, 10)})
     with pytest.raises(dp.errors.DPError, match=r"[Ff]ind .*view\.declare\("):

@@ -72,24 +72,13 @@ def plain(values, name="x"):
 # ---- where a key stands ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("domain", "keys"),
-    [
-        ("[a-c][0-9]", [f"{a}{b}" for a in "abc" for b in range(10)]),
-        (r"\d{2}", [f"{n:02}" for n in range(100)]),
-        (r"J\d\.[05]", [f"J{n}.{half}" for n in range(10) for half in "05"]),
-        ("[ca-b-]", ["-", "a", "b", "c"]),
-        (r"[\]\-ü]{2}", [a + b for a in "-]ü" for b in "-]ü"]),
-        ("x", ["x"]),
-        ("[aa]b{3}", ["abbb"]),
-        (range(3, 9), [3, 4, 5, 6, 7, 8]),
-        (range(9, 0, -4), [9, 5, 1]),
-        (range(-2, 3, 2), [-2, 0, 2]),
-        (["b", 3, "a", 0.5, True], ["b", 3, "a", 0.5, True]),
-        (np.array([2.5, 1.0]), [2.5, 1.0]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("domain", "keys"), [
+    ("[a-c][0-9]", [f"{a}{b}" for a in "abc" for b in range(10)]), (r"\d{2}", [f"{n:02}" for n in range(100)]),
+    (r"J\d\.[05]", [f"J{n}.{half}" for n in range(10) for half in "05"]), ("[ca-b-]", ["-", "a", "b", "c"]),
+    (r"[\]\-ü]{2}", [a + b for a in "-]ü" for b in "-]ü"]), ("x", ["x"]), ("[aa]b{3}", ["abbb"]),
+    (range(3, 9), [3, 4, 5, 6, 7, 8]), (range(9, 0, -4), [9, 5, 1]), (range(-2, 3, 2), [-2, 0, 2]),
+    (["b", 3, "a", 0.5, True], ["b", 3, "a", 0.5, True]), (np.array([2.5, 1.0]), [2.5, 1.0]),
+], ids=str)  # fmt: skip
 def test_what_a_domain_holds(domain, keys):
     """A pattern, a range and a list each hold their keys, in an order of their own, each at its place."""
     found = domain_of(domain)
@@ -129,41 +118,17 @@ def test_a_domain_may_be_huge():
     assert (10**15, 10**15) == (texts.size, numbers.size)
 
 
-@pytest.mark.parametrize(
-    ("domain", "match"),
-    [
-        ("", "character 1"),
-        ("ab*", "character 3"),
-        ("a.", "character 2"),
-        ("[^a]", "character 1"),
-        ("[]", "character 1"),
-        ("[z-a]", "character 1"),
-        (r"a\w", "character 2"),
-        (r"[\d-z]", "character 1"),
-        ("a{0}", "character 2"),
-        ("a{2,3}", "character 2"),
-        ("a{1000}", "character 2"),
-        ("(a)", "character 1"),
-        ("a\\", "character 2"),
-        (r"\d{16}", "more than 1,000,000,000,000,000 keys"),
-        (r"\d{99}" * 2, "more than"),
-        (r"a{999}" * 5, "256 characters"),
-        ("ab{256}", "256 characters"),
-        ("ab" * 10**5, "256 characters"),
-        (range(10**15 + 1), "more than"),
-        (range(5, 5), "no keys"),
-        (range(2**53 + 2), r"beyond 2\^53"),
-        ([], "at least one value"),
-        (["a", "a"], "each once"),
-        ([1, True], "each once"),
-        ([math.nan], "finite numbers"),
-        ([None], "finite numbers"),
-        ({"a": 1}, "no list, no range and no pattern"),
-        (pd.Series(["a", "b"]), "tolist"),
-        (5, "no list, no range and no pattern"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("domain", "match"), [
+    ("", "character 1"), ("ab*", "character 3"), ("a.", "character 2"), ("[^a]", "character 1"),
+    ("[]", "character 1"), ("[z-a]", "character 1"), (r"a\w", "character 2"), (r"[\d-z]", "character 1"),
+    ("a{0}", "character 2"), ("a{2,3}", "character 2"), ("a{1000}", "character 2"), ("(a)", "character 1"),
+    ("a\\", "character 2"), (r"\d{16}", "more than 1,000,000,000,000,000 keys"), (r"\d{99}" * 2, "more than"),
+    (r"a{999}" * 5, "256 characters"), ("ab{256}", "256 characters"), ("ab" * 10**5, "256 characters"),
+    (range(10**15 + 1), "more than"), (range(5, 5), "no keys"), (range(2**53 + 2), r"beyond 2\^53"),
+    ([], "at least one value"), (["a", "a"], "each once"), ([1, True], "each once"),
+    ([math.nan], "finite numbers"), ([None], "finite numbers"), ({"a": 1}, "no list, no range and no pattern"),
+    (pd.Series(["a", "b"]), "tolist"), (5, "no list, no range and no pattern"),
+], ids=str)  # fmt: skip
 def test_what_is_no_domain_is_refused_before_it_is_paid(domain, match):
     """A pattern that cannot be read, and what is empty, twice there, or too large: nothing is charged or read."""
     log = []
@@ -308,17 +273,9 @@ def law_of_draws(counts, scale, threshold):
     return law
 
 
-@pytest.mark.parametrize(
-    ("counts", "scale", "threshold"),
-    [
-        ((0, 0), 1.5, 1),
-        ((0, 2, 0), 1.5, 2),
-        ((1, 0, 0), 0.7, 2),
-        ((0, 3), 4.0, 1),
-        ((3, 1), 1.0, 2),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("counts", "scale", "threshold"), [
+    ((0, 0), 1.5, 1), ((0, 2, 0), 1.5, 2), ((1, 0, 0), 0.7, 2), ((0, 3), 4.0, 1), ((3, 1), 1.0, 2),
+], ids=str)  # fmt: skip
 def test_its_law_is_that_of_noise_on_all_and_a_threshold(counts, scale, threshold):
     """By enumeration of all that is drawn, every outcome has the probability that noise on every zero gives it."""
     with mpmath.workdps(60):

@@ -149,19 +149,13 @@ def test_many_groups_and_columns_are_counted_like_few():
     assert counts.tolist() == [n for g in range(3) for n in 8.0 * wanted[mask & (by == g)].sum(axis=0)]
 
 
-@pytest.mark.parametrize(
-    ("features", "words", "shape", "support"),
-    [
-        (OneHot(BY) * OneHot(TWO) * Moments(X), "OneHot(by) x OneHot(two) x Moments(x)", (3, 2, 2), 2),
-        (OneHot(BY, groups=["c"]) * Stack(OneHot(TWO), Count()),
-         "OneHot(by) x Stack(OneHot(two), Count())", (1, 3), 2),
-        (OneHot(BY) * Outer([X, Y], count=True), "OneHot(by) x Outer(x, y)", (3, 6), 12),
-        (OneHot(BY, TWO, groups={"two": [2]}), "OneHot(by) x OneHot(two)", (3, 1), 1),
-        (Given(X, Y, of=Moments(X)), "Moments(x) given x, y", (2,), 2),
-        (Given(X), "Count() given x", (1,), 1),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("features", "words", "shape", "support"), [
+    (OneHot(BY) * OneHot(TWO) * Moments(X), "OneHot(by) x OneHot(two) x Moments(x)", (3, 2, 2), 2),
+    (OneHot(BY, groups=["c"]) * Stack(OneHot(TWO), Count()), "OneHot(by) x Stack(OneHot(two), Count())", (1, 3), 2),
+    (OneHot(BY) * Outer([X, Y], count=True), "OneHot(by) x Outer(x, y)", (3, 6), 12),
+    (OneHot(BY, TWO, groups={"two": [2]}), "OneHot(by) x OneHot(two)", (3, 1), 1),
+    (Given(X, Y, of=Moments(X)), "Moments(x) given x, y", (2,), 2), (Given(X), "Count() given x", (1,), 1),
+], ids=str)  # fmt: skip
 def test_features_in_words(features, words, shape, support):
     """A feature says what it is of, what shape its sums have, and how many coordinates rounding can move."""
     assert (features.describe(), features.shape, features.support) == (words, shape, support)

@@ -274,20 +274,12 @@ def views(chance, rng, watch, count):
         calls = [
             ("where", view.where, [], {"x": (0, 1), "g": "a"}),
             ("where", view.where, [{"x": (0, 1), "g": ["a"]}], {}),
-            (
-                "where().mean",
-                lambda *args, **given: view.where(**given).mean("x", epsilon=0.1),
-                [],
-                {"x": (0.2, 1)},
-            ),
+            ("where().mean", lambda *args, **given: view.where(**given).mean("x", epsilon=0.1), [],
+             {"x": (0.2, 1)}),
             ("select", view.select, ["x", "g"], {}),
             ("group_by", view.group_by, ["g"], {}),
-            (
-                "declare",
-                view.declare,
-                [],
-                {"bounds": {"y": (0, 2)}, "categories": {"x": [0, 1]}, "missing": {"y": 1}},
-            ),
+            ("declare", view.declare, [],
+             {"bounds": {"y": (0, 2)}, "categories": {"x": [0, 1]}, "missing": {"y": 1}}),
             ("sample", view.sample, [0.5], {}),
             ("sample().mean", lambda share, **_: view.sample(share).mean("x", epsilon=0.1), [0.5], {}),
             ("per", view.per, ["g"], {}),
@@ -307,7 +299,7 @@ def views(chance, rng, watch, count):
             ("from_json", lambda **given: dp.Release.from_json(json.dumps(given)), [], release.to_dict()),
             ("to_frame", release.to_frame, ["pandas"], {}),
             ("Range", dp.Range, [0, 1], {"exclusive": "low"}),
-        ]
+        ]  # fmt: skip
         name, call, args, kwargs = chance.choice(calls)
         given = {"args": list(args), **json_free(kwargs)}
         for _ in range(chance.choice([1, 1, 2])):

@@ -16,18 +16,11 @@ def test_groups_are_given_as_they_were_declared():
     assert chosen_groups(ARM, most=None) == ("drug", "placebo", 1)
 
 
-@pytest.mark.parametrize(
-    ("groups", "error"),
-    [
-        (None, dp.ArgumentError),
-        ("ab", dp.ArgumentError),
-        (("drug",), dp.ArgumentError),
-        (("drug", "drug"), dp.ArgumentError),
-        ((1, True), dp.ArgumentError),
-        (("drug", "placebo", 1), dp.ArgumentError),
-        (("drug", "herbs"), dp.SchemaError),
-    ],
-)
+@pytest.mark.parametrize(("groups", "error"), [
+    (None, dp.ArgumentError), ("ab", dp.ArgumentError), (("drug",), dp.ArgumentError),
+    (("drug", "drug"), dp.ArgumentError), ((1, True), dp.ArgumentError),
+    (("drug", "placebo", 1), dp.ArgumentError), (("drug", "herbs"), dp.SchemaError),
+])  # fmt: skip
 def test_groups_that_cannot_be_compared(groups, error):
     """Too few, too many, one twice, or what is no category."""
     with pytest.raises(error, match=r"two groups of 'arm'|'herbs' is not a category"):

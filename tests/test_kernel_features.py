@@ -272,27 +272,6 @@ def test_fourier_features_of_many_columns_may_be_opposite():
 # ---- exact sums ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["kernel", "nystrom", "fourier"])
-def test_kernel_features_by_category(name):
-    """By category, the sums are those of each category's rows, and released coordinates those of its sums."""
-    features = features_of(name)
-    rows = sample(columns=(A, B, ARM))
-    batch = batch_of(rows, (A, B, ARM))
-    mask = np.random.default_rng(1).random(len(rows)) < 0.7
-    grouped = OneHot(ARM, groups=[3, 1]) * features
-
-    total = grouped.image([int(t) for t in grouped.total(batch, mask, 30)], 30)
-
-    expected = []
-    for code in (2, 0):
-        alone = features.total(batch, mask & (rows[:, 2] == code), 30)
-        expected += features.image([int(t) for t in alone], 30)
-    assert total == expected
-    assert grouped.shape == (2, *features.shape)
-    assert len(total) == grouped.dimension
-    assert (grouped.steps(batch, 30)[mask].sum(axis=0) == grouped.total(batch, mask, 30)).all()
-
-
 def test_the_image_of_a_sum_is_exact():
     """The map is applied to sums in integers: it is right to half a step, however long the sum."""
     features = features_of("nystrom")
@@ -332,30 +311,17 @@ def test_a_nearly_dependent_subspace_is_charged():
 # ---- what cannot be used ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: ProductKernel((), 1.0),
-        lambda: ProductKernel((A, A), 1.0),
-        lambda: ProductKernel((A, Column("bare")), 1.0),
-        lambda: ProductKernel((A,), 0.0),
-        lambda: ProductKernel((A,), -1.0),
-        lambda: ProductKernel((A,), 1e-4),
-        lambda: ProductKernel((A, B), {"a": 1.0}),
-        lambda: ProductKernel((A, ARM), 1.0, 1.0),
-        lambda: ProductKernel((A, ARM), 1.0, -0.1),
-        lambda: Kernel(PLANE, [[1.0, 2.0, 3.0]]),
-        lambda: Kernel(PLANE, np.empty((0, 2))),
-        lambda: Kernel(PLANE, [[1.0, 201.0]]),
-        lambda: Kernel(PLANE, [[math.nan, 2.0]]),
-        lambda: Kernel(MIXED, [[1.0, 2.0, 3.0]]),
-        lambda: Kernel(MIXED, [[1.0, 2.0, 0.5]]),
-        lambda: Nystrom(PLANE, POINTS, 0.0),
-        lambda: Fourier((A, B), [[1.0]]),
-        lambda: Fourier((A,), [[math.inf]]),
-        lambda: Fourier((A,), [[1e9]]),
-    ],
-)
+@pytest.mark.parametrize("make", [
+    lambda: ProductKernel((), 1.0), lambda: ProductKernel((A, A), 1.0),
+    lambda: ProductKernel((A, Column("bare")), 1.0), lambda: ProductKernel((A,), 0.0),
+    lambda: ProductKernel((A,), -1.0), lambda: ProductKernel((A,), 1e-4),
+    lambda: ProductKernel((A, B), {"a": 1.0}), lambda: ProductKernel((A, ARM), 1.0, 1.0),
+    lambda: ProductKernel((A, ARM), 1.0, -0.1), lambda: Kernel(PLANE, [[1.0, 2.0, 3.0]]),
+    lambda: Kernel(PLANE, np.empty((0, 2))), lambda: Kernel(PLANE, [[1.0, 201.0]]),
+    lambda: Kernel(PLANE, [[math.nan, 2.0]]), lambda: Kernel(MIXED, [[1.0, 2.0, 3.0]]),
+    lambda: Kernel(MIXED, [[1.0, 2.0, 0.5]]), lambda: Nystrom(PLANE, POINTS, 0.0),
+    lambda: Fourier((A, B), [[1.0]]), lambda: Fourier((A,), [[math.inf]]), lambda: Fourier((A,), [[1e9]]),
+])  # fmt: skip
 def test_arguments_that_cannot_be_used(make):
     """Each is refused with an error that says what to do."""
     with pytest.raises(ArgumentError):

@@ -45,16 +45,10 @@ def test_an_epsilon_of_no_digits_says_nothing(epsilon):
     assert (1, 1) == (arc.inside, arc.outside)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "reach", "resultant", "on_arc"),
-    [
-        (0.5, 14730, 0.1578670, 0.5738232),
-        (1, 13115, 0.3082871, 0.6446468),
-        (2, 10129, 0.5643278, 0.7677768),
-        (4, 5608, 0.8588798, 0.9185312),
-        (8, 1526, 0.9893076, 0.9931812),
-    ],
-)
+@pytest.mark.parametrize(("epsilon", "reach", "resultant", "on_arc"), [
+    (0.5, 14730, 0.1578670, 0.5738232), (1, 13115, 0.3082871, 0.6446468), (2, 10129, 0.5643278, 0.7677768),
+    (4, 5608, 0.8588798, 0.9185312), (8, 1526, 0.9893076, 0.9931812),
+])  # fmt: skip
 def test_the_resultant_is_known(epsilon, reach, resultant, on_arc):
     """Resultant, probability of the arc and ratio have their reference values."""
     arc = Arc.within(Fraction(epsilon), places=1 << 16, reach=reach)

@@ -108,15 +108,10 @@ def test_no_object_of_the_rows_leaves(first):
     assert {type(value) for value in public} <= {str, int, float, bool}
 
 
-@pytest.mark.parametrize(
-    ("value", "wanted"),
-    [
-        (pd.Timestamp("2020-01-02 03:04:05", tz="Europe/Berlin"), "2020-01-02T03:04:05+01:00"),
-        (pd.Timestamp("2020-01-02"), "2020-01-02T00:00:00"),
-        (dt.date(2020, 1, 2), "2020-01-02"),
-        (pd.NaT, None),
-    ],
-)
+@pytest.mark.parametrize(("value", "wanted"), [
+    (pd.Timestamp("2020-01-02 03:04:05", tz="Europe/Berlin"), "2020-01-02T03:04:05+01:00"),
+    (pd.Timestamp("2020-01-02"), "2020-01-02T00:00:00"), (dt.date(2020, 1, 2), "2020-01-02"), (pd.NaT, None),
+])  # fmt: skip
 def test_dates_leave_as_dates(value, wanted):
     """A date or a time is one of Python's own."""
     found = released(value)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dfprivacy._table import batch as rows
 from dfprivacy._table.batch import Batch, batches, category, number
 from dfprivacy._table.conditions import Between, IsIn, Satisfies, condition
-from dfprivacy._table.frames import Dictionary, adapt
+from dfprivacy._table.frames import adapt
 from dfprivacy.errors import SchemaError
 from dfprivacy.schema import Column
 
@@ -73,17 +73,6 @@ def test_rounding_does_not_carry_values_beyond_one(low, high):
 
     assert np.abs(y).max() == 1
     assert y[2] == y[1] >= y[0] == y[3]
-
-
-def test_batches_hold_at_most_so_many_rows(constructor, monkeypatch):
-    """Rows come in batches of `BATCH_ROWS`, each row once."""
-    monkeypatch.setattr(rows, "BATCH_ROWS", 3)
-    frame = constructor({"x": np.arange(10.0)})
-
-    found = [batch.values(X).tolist() for batch, mask in batches(adapt(frame), [number(X)], ())]
-
-    assert max(map(len, found)) == 3
-    assert sorted(np.concatenate(found)) == [*range(10)]
 
 
 # ---- what a condition selects ----------------------------------------------------------------------------
@@ -164,16 +153,6 @@ def test_a_function_that_answers_strangely(answer):
     assert selected(table(), Satisfies((X,), lambda _: answer)) == [truth] * 6
 
 
-def test_a_function_sees_categories_under_their_own_names():
-    """The table itself can have columns of any name."""
-    frame = pd.DataFrame({"class": [1.0, 9.0]})
-
-    assert selected(frame, Satisfies((Column("class", (0, 10), fill=5),), lambda row: row["class"] > 5)) == [
-        False,
-        True,
-    ]
-
-
 values = st.one_of(st.floats(allow_nan=True), st.none())
 
 
@@ -241,22 +220,12 @@ def test_a_function_is_not_public_and_not_written_down():
     assert not found.public
 
 
-@pytest.mark.parametrize(
-    ("name", "wanted", "text"),
-    [
-        ("nope", (0, 1), "no column 'nope'"),
-        ("x", (1,), "pair"),
-        ("x", (1, 2, 3), "pair"),
-        ("x", (4, 2), "reversed"),
-        ("x", (math.nan, 2), "finite number"),
-        ("x", ("a", 2), "finite number"),
-        ("by", (0, 1), "is categorical"),
-        ("x", [5], "has no categories"),
-        ("by", "z", "'z' is not a category"),
-        ("by", ["a", "3"], "'3' is not a category"),
-        ("by", None, "None is not a category"),
-    ],
-)
+@pytest.mark.parametrize(("name", "wanted", "text"), [
+    ("nope", (0, 1), "no column 'nope'"), ("x", (1,), "pair"), ("x", (1, 2, 3), "pair"),
+    ("x", (4, 2), "reversed"), ("x", (math.nan, 2), "finite number"), ("x", ("a", 2), "finite number"),
+    ("by", (0, 1), "is categorical"), ("x", [5], "has no categories"), ("by", "z", "'z' is not a category"),
+    ("by", ["a", "3"], "'3' is not a category"), ("by", None, "None is not a category"),
+])  # fmt: skip
 def test_conditions_that_cannot_be_used(schema, name, wanted, text):
     """A condition that does not fit the schema is refused."""
     with pytest.raises(SchemaError, match=text):
@@ -275,10 +244,3 @@ def test_no_warning_tells_on_a_row():
             False,
             False,
         ]
-
-
-def test_a_condition_on_codes_reads_dictionaries():
-    """Categories are looked up in a dictionary of raw values."""
-    batch = Batch(3, {category(BY): Dictionary(np.array([1, -1, 0]), ["b", 3])})
-
-    assert IsIn(BY, (3,)).selects(batch).tolist() == [True, False, False]

@@ -393,17 +393,9 @@ def reader(request, tmp_path):
 
 
 WANTED = [
-    {"x": (1, 4)},
-    {"x": (2, 6)},
-    {"x": (0, 2.5)},
-    {"n": (3, 7)},
-    {"n": (3.5, 5)},
-    {"g": "a"},
-    {"g": [1, "b"]},
-    {"g": "b", "n": (2, 4)},
-    {"x": dp.present},
-    {"n": dp.missing},
-]
+    {"x": (1, 4)}, {"x": (2, 6)}, {"x": (0, 2.5)}, {"n": (3, 7)}, {"n": (3.5, 5)}, {"g": "a"}, {"g": [1, "b"]},
+    {"g": "b", "n": (2, 4)}, {"x": dp.present}, {"n": dp.missing},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
