@@ -257,8 +257,6 @@ def test_a_worker_with_another_processor(installed):
     assert total(here) == total(there)
     with pytest.raises(dp.ReadError, match="is not like this process's"):
         there.total(kernel, 30)
-    with pytest.raises(dp.ReadError, match="is not like this process's"):
-        table(frame, {"x": (0, 6)}).total(kernel, 30)
 
 
 UNLIKE = {
@@ -281,6 +279,8 @@ def test_a_worker_with_another_library(installed, before):
     assert total(here) == total(there)
     with pytest.raises(dp.ReadError, match="is not like this process's"):
         there.total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
+    with pytest.raises(dp.ReadError, match="is not like this process's"):
+        table(frame, {"x": (0, 6)}).total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
 
 
 def theirs(folder, reach):

@@ -134,7 +134,7 @@ def schemas(draw):
     return read_schema(frame, **said, public=tuple(draw(some)), neighbors="replace_one")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(schemas())
 def test_what_is_written_is_read_as_it_was(tmp_path_factory, schema):
     """Writing and reading gives the same schema back, whatever its names and values are."""
