@@ -68,7 +68,6 @@ _LONG = (
     "test_faults_discipline.py",
     "test_nulls.py",
     "test_forks.py",
-    "test_exactness.py",
     "test_answers.py",
     "test_types.py",
     "test_accessor.py",
@@ -77,7 +76,6 @@ _LONG = (
     "test_release.py",
     "test_statistics.py",
     "test_plugins.py",
-    "test_missing.py",
     "test_mixtures.py",
     "test_demo.py",
 )

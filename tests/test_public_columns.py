@@ -153,44 +153,32 @@ def test_long_tables_keep_their_order(tmp_path):
     assert list(range(200_000)) == frame.lists(["id"])["id"]
 
 
-def test_what_is_no_name_stays_as_it_is():
-    """Values given in place of a name reach the mechanism, and nothing stands for None."""
+def test_what_a_mechanism_gets_and_knows():
+    """Values in place of a name, and None, reach it; a column that is only public is none of its columns."""
     view = protect()
 
     assert [7, 8] == view.listed([7, 8], epsilon=1).value["values"]
-    assert view.listed(epsilon=1).value["values"] is None
+    assert {"values": None, "known": ["age", "arm"]} == view.listed(epsilon=1).value
+    assert "id: as it is (public)" in repr(view)
+    assert () == view.explain("listed", "id", epsilon=1).measurements
 
 
-def test_a_column_of_which_nothing_is_known_but_that_it_is_public_is_not_described():
-    """A curator's columns have bounds or categories; the view says which one is as it is."""
+@pytest.mark.parametrize(("ask", "words"), [
+    (lambda v: v.listed("age", epsilon=1), "'age' is not public"),
+    (lambda v: v.listed("name", epsilon=1), "no column 'name'"),
+    (lambda v: v.listed("", epsilon=1), "no column ''"),
+    (lambda v: v.listed(name="age", epsilon=1), "are private here"),  # asked by the mechanism itself
+    (lambda v: v.listed(name="nothing", epsilon=1), "are private here"),  # which made it up
+    (lambda v: v.where(age=(20, 40)).listed("id", epsilon=1), "are private here"),  # it would tell who they are
+    (lambda _: protect(public=["id"], name="arms").group_by("arm").listed("id", epsilon=1), "are private here"),
+])  # fmt: skip
+def test_what_is_private_is_refused(ask, words):
+    """A private column, and a public one of rows that a private condition selects."""
     view = protect()
 
-    assert ["age", "arm"] == view.listed(epsilon=1).value["known"]
-    assert "id: as it is (public)" in repr(view)
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"), [("age", "'age' is not public"), ("name", "no column 'name'"), ("", "no column ''")]
-)
-def test_a_private_column_is_refused_by_name(keys, said):
-    """The mechanism is not even called."""
-    with pytest.raises(dp.SchemaError, match=said):
-        protect().listed(keys, epsilon=1)
-
-
-@pytest.mark.parametrize("name", ["age", "nothing"])
-def test_a_mechanism_cannot_ask_for_a_private_column(name):
-    """Nor for one that it has made up."""
-    with pytest.raises(dp.ArgumentError, match="are private here"):
-        protect().listed(name=name, epsilon=1)
-
-
-def test_who_is_in_a_private_part_is_private():
-    """A public column of rows that a private condition selects would tell who they are."""
-    with pytest.raises(dp.ArgumentError, match="are private here"):
-        protect().where(age=(20, 40)).listed("id", epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="are private here"):
-        protect(public=["id"], name="private arms").group_by("arm").listed("id", epsilon=1)
+    with pytest.raises(dp.errors.DPError, match=words):
+        ask(view)
+    assert view.budget.spent == 0
 
 
 def test_groups_of_a_public_column_have_their_own_values():
@@ -207,11 +195,6 @@ def test_two_views_have_the_values_of_both():
     found = first.where(arm="drug").listed("id", other=second, epsilon=1)
 
     assert ["p1", "p3", "p4", "q1", "q2", "q3", "q4"] == found.value["values"]
-
-
-def test_an_explanation_reads_public_columns():
-    """It reads no private one, and this is none."""
-    assert () == protect().explain("listed", "id", epsilon=1).measurements
 
 
 def test_a_table_that_has_changed_is_noticed():
