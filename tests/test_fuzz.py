@@ -9,6 +9,7 @@ terminal obeys. ``DFPRIVACY_TEST_FUZZ=100000`` tries so many; see tox.ini.
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime as dt
 import io
 import itertools
@@ -20,6 +21,7 @@ import re
 import reprlib
 import signal
 import time
+import traceback
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -169,16 +171,9 @@ class TooLong(BaseException):
 
 
 def where(error):
-    frames = [] if error is None else list(iter_frames(error.__traceback__))
-    last = frames[-1] if frames else None
-    place = "" if last is None else f"{os.path.basename(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
+    frames = traceback.extract_tb(None if error is None else error.__traceback__)
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}: {str(error)[:80]} at {place}"
-
-
-def iter_frames(tb):
-    while tb is not None:
-        yield tb
-        tb = tb.tb_next
 
 
 def everything(answer):
@@ -301,7 +296,7 @@ def views(chance, rng, watch, count):
             ("Range", dp.Range, [0, 1], {"exclusive": "low"}),
         ]  # fmt: skip
         name, call, args, kwargs = chance.choice(calls)
-        given = {"args": list(args), **json_free(kwargs)}
+        given = {"args": list(args), **copy.deepcopy(kwargs)}
         for _ in range(chance.choice([1, 1, 2])):
             changed(chance, given)
         args = given.pop("args")
@@ -325,13 +320,6 @@ def plain_json(value):
         return json.dumps(value)
     except Exception:
         return ""
-
-
-def json_free(value):
-    """Copy dictionaries and lists."""
-    if isinstance(value, dict):
-        return {name: json_free(each) for name, each in value.items()}
-    return [*map(json_free, value)] if isinstance(value, list) else value
 
 
 def changed(chance, given):
