@@ -79,6 +79,7 @@ def test_weights():
     )
     assert Outer([X, Y], count=True).weights.tolist() == [1, 1, 1, 0.5, 0.5, 0.5]
     assert Given(X, Y, of=Outer([X, Y], radius=0.8, count=1.2)).of.weights[0] == 1.2
+    assert Given(X, of=Moments(X), tally=(0, 3)).weights.tolist() == [1, 0.5, 1]
     assert Bins(X, [2, 4, 6], widths=(2, 1), weights=(3, 1), missing=True).weights.tolist() == [3, 1, 1, 4]
 
 
