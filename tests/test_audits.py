@@ -6,14 +6,9 @@ method's first case alone.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from core_checks import PROMISES
 
 from dfprivacy._plugins.loader import registry

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 
+import core_checks
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +22,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
 from dfprivacy.statistics import OfSums
-from dfprivacy_audit import Case, elsewhere
+from dfprivacy_audit import Case
 from dfprivacy_audit.discipline import Audit, Failed
 
 SAID = {"bounds": {"x": (0.0, 8.0)}, "categories": {"g": ["a", "b"]}}
@@ -435,7 +436,7 @@ def audited(neighbors, **arguments):
         "The number of rows in each category."
         return list(curator.sum(features.OneHot(by)).values)
 
-    return elsewhere.people_stand_together(Audit(counted, case))
+    return core_checks.people_stand_together(Audit(counted, case))
 
 
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
@@ -447,7 +448,7 @@ def test_the_kit_finds_what_is_broken(neighbors, monkeypatch):
     for broken in (
         (Table, "rows_each", 1),
         (BoundedFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size)),
-        (elsewhere, "_UNIT", Unit(elsewhere._WHO, 2, "own")),
+        (core_checks, "_UNIT", Unit(core_checks._WHO, 2, "own")),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(*broken)

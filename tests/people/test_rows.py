@@ -20,8 +20,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._call.replay import _of_which_rows
-from dfprivacy._measure.description import Origins, describe
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._measure.kept import Origins, describe
 from dfprivacy._measure.query import Query
 from dfprivacy._table.batch import Batch
 from dfprivacy._table.conditions import condition

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from core_checks import samples_stand_alone
 from sqlalchemy import func, select
 
 import dfprivacy as dp
@@ -30,7 +31,6 @@ from dfprivacy._table import sample
 from dfprivacy.view import PrivateFrame
 from dfprivacy_audit import Case
 from dfprivacy_audit.discipline import Audit, Failed
-from dfprivacy_audit.elsewhere import samples_stand_alone
 
 ROWS = 24
 SURE = 600  # an epsilon of which half, for two rows of a person, leaves no doubt about a count
