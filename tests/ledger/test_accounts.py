@@ -22,9 +22,9 @@ from dfprivacy._ledger import remembered
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import SCHEMA_VERSION, Measurement, digest, tables
 from dfprivacy._privacy.losses import Pure
-from dfprivacy.errors import AccountMismatch, BudgetExceeded, LedgerError
+from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError
 
-TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ("size",)}
+from .helpers import SCRIPT, TERMS, added, keep, opened, pay
 
 
 def server_binaries():
@@ -54,30 +54,15 @@ def new_database():
     folder = Path(tempfile.mkdtemp(prefix="dfprivacy-pg-"))  # short: the path of a socket has 107 bytes
     if user:
         os.chown(folder, user["user"], user["group"])
-    run = functools.partial(
-        subprocess.run, check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user
-    )
-    data, log = folder / "data", folder / "log"
-    pg_ctl = [binaries / "pg_ctl", "-D", data]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = functools.partial(subprocess.run, check=True, cwd=folder, **quiet, **user)
+    pg_ctl = [binaries / "pg_ctl", "-D", folder / "data"]
     try:
         try:
-            run(
-                [
-                    binaries / "initdb",
-                    "-D",
-                    data,
-                    "-U",
-                    "analyst",
-                    "-A",
-                    "trust",
-                    "-E",
-                    "UTF8",
-                    "--no-sync",
-                    "--locale=C",
-                ]
-            )
+            how = "-U analyst -A trust -E UTF8 --no-sync --locale=C"
+            run([binaries / "initdb", "-D", folder / "data", *how.split()])
             options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-            run([*pg_ctl, "-w", "-l", log, "-o", options, "start"])
+            run([*pg_ctl, "-w", "-l", folder / "log", "-o", options, "start"])
         except (subprocess.CalledProcessError, OSError) as error:
             pytest.skip(f"PostgreSQL does not start: {error}")
 
@@ -105,118 +90,103 @@ def on_server(where, *statements):
         return cursor.fetchall() if cursor.description else []
 
 
-def place(kind, tmp_path, request):
-    if kind == "postgresql":
-        return request.getfixturevalue("new_database")()
-    return "memory:" if kind == "memory" else str(tmp_path / "ledger.sqlite")
+def database_of(where):
+    return where.removeprefix("postgresql://analyst@/").partition("?")[0]
+
+
+def waited_for(where):
+    """Wait until somebody waits for a lock."""
+    deadline = time.monotonic() + 300
+    while on_server(where, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [(1,)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def place(kind, path, request):
+    return (
+        request.getfixturevalue("new_database")() if kind == "postgresql" else {"memory": "memory:"}.get(kind, path)
+    )
 
 
 @pytest.fixture(params=["file", "memory", "postgresql"])
-def ledger(request, tmp_path):
-    """A ledger of each kind; the one in memory is shared, so accounts take the name of their test."""
-    return open_ledger(place(request.param, tmp_path, request))
+def ledger(request, path):
+    """A ledger of each kind."""
+    return open_ledger(place(request.param, path, request))
 
 
 @pytest.fixture(params=["file", "postgresql"])
-def shared_place(request, tmp_path):
+def shared_place(request, path):
     """A place where several processes can find the ledger."""
-    return place(request.param, tmp_path, request)
+    return place(request.param, path, request)
 
 
 @pytest.fixture
-def account(ledger, request):
-    return ledger.open_account(request.node.name, epsilon=Fraction(1), **TERMS)
+def account(ledger):
+    return ledger.open_account("survey", **TERMS)
 
 
-def pay(account, epsilon, **more):
-    return account.charge(Pure(Fraction(epsilon)), call="c1", mechanism="mean", **more)
+@pytest.fixture
+def where(new_database):
+    """A database on a server."""
+    return new_database()
 
 
-def replayed(account):
-    """What the entries add up to."""
-    losses = [entry.loss for entry in account.entries()]
-    return functools.reduce(account.accountant.after, losses, account.accountant.nothing)
-
-
-def test_an_account_is_what_was_opened(account, ledger, request):
-    """An account holds the terms it was opened with, and the moment, in UTC."""
-    assert (request.node.name, 1, 0) == (account.name, account.epsilon, account.delta)
+def test_an_account_is_what_was_opened(account, ledger):
+    """It holds its terms and the moment, in UTC; opened again it is the same, with other terms a mismatch."""
+    assert (account.name, account.epsilon, account.delta) == ("survey", 1, 0)
     assert (account.accounting, account.neighbors, account.public) == ("basic", "replace_one", ("size",))
     assert timedelta(0) <= datetime.now(UTC) - account.opened < timedelta(minutes=1)
     assert timedelta(0) == account.opened.utcoffset()
     assert account.accountant.nothing == account.spent()
     assert ledger is account.ledger
-
-
-def test_the_same_name_is_the_same_account(account, ledger):
-    """Opening an account again gives no fresh budget."""
     pay(account, "0.7")
-
-    again = ledger.open_account(account.name, epsilon=Fraction(1), **TERMS)
-
-    assert account == again
-    with pytest.raises(BudgetExceeded):
-        pay(again, "0.4")
-
-
-@pytest.mark.parametrize(
-    ("term", "other", "said"),
-    [
+    assert account == ledger.open_account("survey", **TERMS)
+    for term, other, said in [
         ("epsilon", Fraction(2), "epsilon = 1, not 2"),
         ("delta", Fraction(1, 10), "delta = 0, not 1/10"),
         ("neighbors", "add_remove", "neighbors = replace_one, not add_remove"),
         ("public", ("size", "age"), 'public = ["size"], not ["size", "age"]'),
-    ],
-)
-def test_other_terms_are_a_mismatch(account, ledger, term, other, said):
-    """The error says which term differs and what is stored, and changes nothing."""
-    with pytest.raises(AccountMismatch) as caught:
-        ledger.open_account(account.name, **{"epsilon": Fraction(1), **TERMS, "accounting": "basic", term: other})
-
-    assert said in str(caught.value)
-    assert account == ledger.account(account.name)
-
-
-def test_ten_tenths_are_one(account):
-    """Ten charges of 0.1 fit a budget of 1 exactly, and then nothing does."""
-    for _ in range(10):
-        pay(account, "0.1")
-
+    ]:
+        with pytest.raises(AccountMismatch) as caught:
+            ledger.open_account("survey", **{**TERMS, "accounting": "basic", term: other})
+        assert said in str(caught.value)
     with pytest.raises(BudgetExceeded):
-        pay(account, "0.000000000000000001")
-    assert len(account.entries()) == 10
+        pay(ledger.account("survey"), "0.4")
+    with pytest.raises(LedgerError, match="'survey'"):
+        ledger.account("affair")
+    for name in ("", " ", "a\nb", "a\0b", "x" * 201):
+        with pytest.raises(ArgumentError, match="name"):
+            ledger.open_account(name, **TERMS)
 
 
-def test_a_refusal_charges_nothing(account):
-    """A refused charge leaves no entry, and says what was asked and what is left."""
-    pay(account, "0.75")
+def test_a_budget_holds_to_the_last_digit(account):
+    """Ten charges of 0.1 fit 1 exactly; a refusal leaves no entry, and says what was asked and what is left."""
+    with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):  # the rest of a call must fit, too
+        pay(account, "0.5", reserve=[Pure(Fraction(6, 10))])
+    assert account.entries() == []
+    pay(account, "0.4", reserve=[Pure(Fraction(6, 10))])
+    assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
+    for _ in range(4):
+        pay(account, "0.1")
     before = account.spent()
-
     with pytest.raises(BudgetExceeded) as caught:
         pay(account, "0.5")
-
-    assert "epsilon = 0.5" in str(caught.value)
-    assert "at most epsilon = 0.25 is left." in str(caught.value)
-    assert account.name in str(caught.value)
-    assert "Nothing was released or spent." in str(caught.value)
-    assert before == account.spent() == replayed(account)
-
-
-def test_the_rest_of_a_call_must_fit(account):
-    """A measurement is refused if the rest of its call could not be paid."""
-    with pytest.raises(BudgetExceeded, match=r"epsilon = 1\.1"):
-        pay(account, "0.5", reserve=[Pure(Fraction(6, 10))])
-
-    assert account.entries() == []
-
-
-def test_the_rest_of_a_call_is_charged_later(account):
-    """What must fit is not charged before it is measured."""
-    pay(account, "0.4", reserve=[Pure(Fraction(6, 10))])
-
-    assert [Fraction(4, 10)] == [entry.epsilon for entry in account.entries()]
-    pay(account, "0.6")
+    assert all(
+        said in str(caught.value)
+        for said in (
+            "epsilon = 0.5",
+            "'survey'",
+            "at most epsilon = 0.2 is left.",
+            "Nothing was released or spent.",
+        )
+    )
+    assert before == account.spent() == added(account)
+    pay(account, "0.1")
+    pay(account, "0.1")
+    with pytest.raises(BudgetExceeded):
+        pay(account, "0.000000000000000001")
     assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
+    assert len(account.entries()) == 7
 
 
 def test_entries_tell_the_story(account):
@@ -233,42 +203,28 @@ def test_entries_tell_the_story(account):
 
 def test_accounts_do_not_share(account, ledger):
     """Two data sets in one ledger spend their own budgets and keep their own answers."""
-    other = ledger.open_account(account.name + " other", epsilon=Fraction(1), **TERMS)
+    other = ledger.open_account("other", **TERMS)
     pay(account, 1)
-    account.keep(call="c1", mechanism="mean", question="{}", release={})
+    keep(account, "{}")
 
     assert other.accountant.nothing == other.spent()
     assert (other.entries(), other.answers(), other.answer("{}")) == ([], [], None)
-    assert {account.name, other.name} <= {each.name for each in ledger.accounts()}
+    assert {"survey", "other"} == {each.name for each in ledger.accounts()}
 
 
 def test_the_newest_answer_is_given(account):
-    """Of several answers to a question the newest is given, with its exact numbers."""
+    """Of several answers to a question the newest, with its exact numbers; one without a question answers none."""
     question = '{"column": "âge", "mechanism": "mean"}'
-    account.keep(call="c1", mechanism="mean", question=question, release={"mean": 0.1})
-    account.keep(call="c2", mechanism="mean", question=question, release={"mean": 1 / 3, "n": [1, None, "é"]})
-    account.keep(call="c3", mechanism="mean", question="{}", release={"mean": 3.0})
+    release = {"mean": 1 / 3, "n": [1, None, "é"]}
+    keep(account, question, release={"mean": 0.1})
+    keep(account, question, release=release, call="c2")
+    keep(account, "{}", release={"mean": 3.0}, call="c3")
+    keep(account, release={"mean": 2.0}, call="c4")
 
     answer = account.answer(question)
-    assert ("c2", "mean", question) == (answer.call, answer.mechanism, answer.question)
-    assert answer.release == {"mean": 1 / 3, "n": [1, None, "é"]}
-    assert [each.call for each in account.answers()] == ["c1", "c2", "c3"]
-
-
-def test_an_answer_without_a_question_is_not_given_again(account):
-    """An answer kept without a question is on record and answers nothing."""
-    account.keep(call="c1", mechanism="mean", question=None, release={"mean": 2.0})
-
-    assert [each.question for each in account.answers()] == [None]
+    assert ("c2", "mean", question, release) == (answer.call, answer.mechanism, answer.question, answer.release)
+    assert [each.call for each in account.answers()] == ["c1", "c2", "c3", "c4"]
     assert account.answer("null") is None
-
-
-def test_an_unknown_account_names_the_known(account, ledger):
-    """Asking for an account that was never opened lists those that were."""
-    with pytest.raises(LedgerError) as caught:
-        ledger.account("affair")
-
-    assert repr(account.name) in str(caught.value)
 
 
 def test_threads_share_a_budget(account):
@@ -287,144 +243,84 @@ def test_threads_share_a_budget(account):
         admitted = list(threads.map(spend, range(2)))
 
     assert 40 == sum(admitted) == len(account.entries())
-    assert replayed(account) == account.spent()
-
-
-RACER = """
-import sys
-from fractions import Fraction
-from dfprivacy._privacy.losses import Pure
-from dfprivacy.errors import BudgetExceeded
-from dfprivacy._ledger.ledger import open_ledger
-
-account = open_ledger(sys.argv[1]).open_account(
-    "race", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
-)
-admitted = 0
-while True:
-    try:
-        account.charge(Pure(Fraction(1, 100)), call=sys.argv[2], mechanism="mean")
-    except BudgetExceeded:
-        break
-    admitted += 1
-print(admitted)
-"""
+    assert added(account) == account.spent()
 
 
 def test_processes_race_for_the_last_of_a_budget(forked, shared_place):
     """Four processes make one ledger and one account at one moment, and spend exactly its budget together."""
-    admitted = forked.together(RACER, *([shared_place, str(number)] for number in range(4)))
+    race = SCRIPT + "print(spend(opened(), Fraction(1, 100)))"
+    admitted = forked.together(race, *([str(shared_place)] for _ in range(4)))
 
-    account = open_ledger(shared_place).account("race")
+    account = open_ledger(shared_place).account("survey")
     assert len(admitted) == 4
     assert 100 == sum(map(int, admitted)) == len(account.entries())
     assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
 
 
 FORK = """
-import os, sys
-from fractions import Fraction
-from dfprivacy._privacy.losses import Pure
-from dfprivacy.errors import BudgetExceeded
-from dfprivacy._ledger.ledger import open_ledger
-
-account = open_ledger(sys.argv[1]).account("fork")
-account.charge(Pure(Fraction(1, 100)), call="parent", mechanism="mean")
+account = opened()
+pay(account, "1/100")
 children = []
 for child in range(3):
     children.append(os.fork())
     if children[-1] == 0:
         break
-try:
-    while True:
-        account.charge(Pure(Fraction(1, 100)), call="more", mechanism="mean")
-except BudgetExceeded:
-    pass
+spend(account, "1/100")
 if 0 in children:
     os._exit(0)
 assert all(os.waitpid(child, 0)[1] == 0 for child in children)
 """
 
 
-def test_forks_share_the_budget(forked, shared_place):
+def test_forks_share_the_budget(python, shared_place):
     """An account used before a fork can be used in every process after it, and they spend one budget."""
-    account = open_ledger(shared_place).open_account("fork", epsilon=Fraction(1), **TERMS)
+    account = opened(shared_place)
 
-    run = forked(FORK, shared_place, strict=True)
-
-    assert run.stderr == b""
+    assert python(FORK, shared_place) == ""
     assert len(account.entries()) == 100
 
 
-def test_one_of_two_opens_the_account(new_database):
+def test_one_of_two_opens_the_account(where):
     """Who finds that another process has just opened the account gets that account, or the mismatch."""
     import psycopg
 
-    where = new_database()
-    ledger = open_ledger(where)
-    ledger.open_account("first", epsilon=Fraction(1), **TERMS)
+    ledger = opened(where, "first").ledger
     terms = "epsilon, delta, accounting, neighbors, public, accountant, opened, spent"
 
     def open_meanwhile(name, epsilon):
         with psycopg.connect(where) as other, ThreadPoolExecutor(1) as threads:
             other.execute(f"INSERT INTO accounts (name, {terms}) SELECT %s, {terms} FROM accounts LIMIT 1", [name])  # noqa: S608
-            opening = threads.submit(ledger.open_account, name, epsilon=epsilon, **TERMS)
-            waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-            deadline = time.monotonic() + 300
-            while on_server(where, waiting) != [(1,)] and time.monotonic() < deadline:
-                time.sleep(0.01)
+            opening = threads.submit(ledger.open_account, name, **{**TERMS, "epsilon": epsilon})
+            waited_for(where)
             other.commit()
             return opening.result()
 
-    won = open_meanwhile("same", Fraction(1))
+    assert open_meanwhile("same", Fraction(1)) == ledger.account("same")
     with pytest.raises(AccountMismatch, match="epsilon = 1, not 2"):
         open_meanwhile("other", Fraction(2))
 
-    assert won == ledger.account("same")
 
-
-def test_one_of_many_spellings_opens_the_account(new_database):
+def test_one_of_many_spellings_opens_the_account(where):
     """Of spellings of one name that are opened at one moment, from many connections, one gets a budget."""
-    ledger = open_ledger(new_database())
+    ledger = open_ledger(where)
     spellings = ["Survey", "survey", "SURVEY", "survey ", " survey", "sUrvey", "suRvey", "surVey"]
 
-    def opened(name):
+    def tried(name):
         try:
-            return ledger.open_account(name, epsilon=Fraction(1), **TERMS).name
+            return ledger.open_account(name, **TERMS).name
         except AccountMismatch:
             return None
 
     with ThreadPoolExecutor(len(spellings)) as threads:
-        names = list(threads.map(opened, spellings))
+        names = list(threads.map(tried, spellings))
 
     (only,) = (account.name for account in ledger.accounts())
     assert [only] == [name for name in names if name]
 
 
-def test_a_commit_that_fails_is_a_charge_that_fails(new_database):
-    """If the server refuses the commit, the caller learns it and the account has not moved."""
-    where = new_database()
-    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
-    on_server(
-        where,
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$",
-        "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED "
-        "FOR EACH ROW EXECUTE FUNCTION refuse()",
-    )
-
-    with pytest.raises(LedgerError, match="no room") as caught:
-        pay(account, "0.5")
-
-    assert "Nothing was released; what was charged stays charged." in str(caught.value)
-    assert account.entries() == []
-    assert account.accountant.nothing == account.spent()
-
-
-def test_a_server_that_does_not_wait_for_its_disk_is_told_to(new_database):
+def test_a_server_that_does_not_wait_for_its_disk_is_told_to(where):
     """A charge waits for the disk even where the database is set not to."""
-    where = new_database()
-    database = where.removeprefix("postgresql://analyst@/").partition("?")[0]
-    on_server(where, f"ALTER DATABASE {database} SET synchronous_commit = off")
+    on_server(where, f"ALTER DATABASE {database_of(where)} SET synchronous_commit = off")
 
     with open_ledger(where).transaction(write=True) as connection:
         setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
@@ -433,27 +329,41 @@ def test_a_server_that_does_not_wait_for_its_disk_is_told_to(new_database):
     assert setting == "on"
 
 
-def test_a_server_gone_is_a_ledger_error(new_database):
-    """If the connection breaks within the charge, it is an error of the ledger and nothing is charged."""
-    where = new_database()
-    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
+@pytest.mark.parametrize(
+    ("does", "trigger", "said"),
+    [
+        (
+            "RAISE EXCEPTION 'no room'",
+            "CREATE CONSTRAINT TRIGGER t AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED",
+            r"no room[\s\S]*Nothing was released; what was charged stays charged\.",
+        ),
+        (
+            "PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW",
+            "CREATE TRIGGER t BEFORE INSERT ON charges",
+            "cannot be written",
+        ),
+    ],
+    ids=["the commit fails", "the server is gone"],
+)
+def test_a_charge_that_fails_on_the_server_is_none(where, does, trigger, said):
+    """If the server refuses the commit, or breaks the connection, the caller learns it and nothing is charged."""
+    account = opened(where)
     on_server(
         where,
-        "CREATE FUNCTION hang_up() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$",
-        "CREATE TRIGGER hang_up BEFORE INSERT ON charges FOR EACH ROW EXECUTE FUNCTION hang_up()",
+        f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {does}; END $$",
+        f"{trigger} FOR EACH ROW EXECUTE FUNCTION f()",
     )
 
-    with pytest.raises(LedgerError, match="cannot be written"):
+    with pytest.raises(LedgerError, match=said):
         pay(account, "0.5")
 
+    assert account.entries() == []
     assert account.accountant.nothing == account.spent()
 
 
-def test_an_older_dump_under_an_open_account_is_refused(new_database):
+def test_an_older_dump_under_an_open_account_is_refused(where):
     """If an administrator puts back what the server had before, an account that is open is not charged again."""
-    where = new_database()
-    account = open_ledger(where).open_account("x", epsilon=Fraction(1), **TERMS)
+    account = opened(where)
     pay(account, "0.5")
     nothing = json.dumps(account.accountant.nothing.to_list())
     on_server(where, "DELETE FROM charges", f"UPDATE accounts SET spent = '{nothing}'")  # noqa: S608 - our own
@@ -466,24 +376,19 @@ def test_an_older_dump_under_an_open_account_is_refused(new_database):
 
 def a_pair(where):
     """Two accounts of one ledger."""
-    ledger = open_ledger(where)
-    return [ledger.open_account(name, epsilon=Fraction(1000), **TERMS) for name in "ab"]
+    return [opened(where, name, epsilon=Fraction(1000)) for name in "ab"]
 
 
-def test_answers_lock_accounts_in_the_order_of_charges(new_database):
+def test_answers_lock_accounts_in_the_order_of_charges(where):
     """While an answer of two accounts waits for the first by name, it holds nothing of the second."""
     import psycopg
 
-    where = new_database()
     first, second = a_pair(where)
 
     with psycopg.connect(where) as other, ThreadPoolExecutor(1) as threads:
         other.execute("SELECT * FROM accounts WHERE name = 'a' FOR UPDATE")
-        kept = threads.submit(second.keep, call="c", mechanism="m", question=None, release={}, also=[first])
-        deadline = time.monotonic() + 300
-        while on_server(where, "SELECT count(*) FROM pg_locks WHERE NOT granted") != [(1,)]:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        kept = threads.submit(keep, second, also=[first])
+        waited_for(where)
         free = on_server(where, "SELECT name FROM accounts WHERE name = 'b' FOR UPDATE NOWAIT")
         other.commit()
         kept.result()
@@ -504,26 +409,24 @@ def undo(where, table, times):
     )
 
 
-def test_what_a_server_undoes_is_tried_again(new_database):
+def test_what_a_server_undoes_is_tried_again(where):
     """A charge and an answer that the server undid as a whole are written at another try, once."""
-    where = new_database()
     first, second = a_pair(where)
     undo(where, "charges", 2)
     undo(where, "answers", 2)
 
     pay(second, 1, also=[first])
-    second.keep(call="c1", mechanism="mean", question="{}", release={}, also=[first])
+    keep(second, "{}", also=[first])
 
     for account in (first, second):
         assert [Fraction(1)] == [entry.epsilon for entry in account.entries()]
-        assert replayed(account) == account.spent()
+        assert added(account) == account.spent()
         assert len(account.answers()) == 1
 
 
-def test_tries_end(new_database, monkeypatch):
+def test_tries_end(where, monkeypatch):
     """What the server undoes each time is refused, with nothing charged."""
     monkeypatch.setattr("dfprivacy._ledger.accounts.TRIES", 3)
-    where = new_database()
     account, _ = a_pair(where)
     undo(where, "charges", 10**6)
 
@@ -535,18 +438,12 @@ def test_tries_end(new_database, monkeypatch):
 
 
 PAIR = """
-import sys, time
-from fractions import Fraction
 from dfprivacy._ledger.accounts import JointAccount
-from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._privacy.losses import Pure
 
-ledger = open_ledger(sys.argv[1])
-pair = [ledger.account(name) for name in sys.argv[2]]
-joint, asked = JointAccount(*pair), 0
+joint, asked = JointAccount(*map(open_ledger(sys.argv[1]).account, sys.argv[2])), 0
 end = time.monotonic() + float(sys.argv[3])
 while time.monotonic() < end:
-    joint.charge(Pure(Fraction(1, 1000)), call=sys.argv[2], mechanism="mean")
+    pay(joint, Fraction(1, 1000))
     joint.keep(call=sys.argv[2], mechanism="mean", question=None, release={})
     asked += 1
 print(asked)
@@ -555,29 +452,30 @@ print(asked)
 
 @pytest.mark.stress
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
-def test_questions_of_two_accounts_in_both_orders(forked, new_database, isolation):
+def test_questions_of_two_accounts_in_both_orders(forked, where, isolation):
     """Processes that ask of two accounts, in either order, are all answered, whatever the server isolates."""
-    where = new_database()
-    database = where.removeprefix("postgresql://analyst@/").partition("?")[0]
-    on_server(where, f"ALTER DATABASE {database} SET default_transaction_isolation = '{isolation}'")
+    on_server(where, f"ALTER DATABASE {database_of(where)} SET default_transaction_isolation = '{isolation}'")
     accounts = a_pair(where)
     seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "2")
 
-    asked = forked.together(PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
+    asked = forked.together(SCRIPT + PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
 
     assert len(asked) == 4
     assert all(int(count) > 0 for count in asked)
     for account in accounts:
         assert sum(map(int, asked)) == len(account.entries()) == len(account.answers())
-        assert replayed(account) == account.spent()
+        assert added(account) == account.spent()
 
 
 def test_measurements_are_kept_to_the_last_bit(account, ledger):
     """What was measured comes back by its description, kind of noise and sampler, oldest first."""
     steps = np.array([-(2**63), -1, 0, 2**63 - 1], dtype=np.int64)
     for private, scale, grid in ((True, 1 / 3, 39), (True, 2.5, -7), (False, 1.0, 0)):
-        new = Measurement('{"what":"é"}', "laplace", scale, grid, private, steps)
-        account.keep(call="c", mechanism="mean", question=None, release=None, measurements=[new])
+        keep(
+            account,
+            measurements=[Measurement('{"what":"é"}', "laplace", scale, grid, private, steps)],
+            release=None,
+        )
 
     key = digest('{"what":"é"}')
     (found,) = account.measurements([key], private=True).values()
@@ -585,25 +483,22 @@ def test_measurements_are_kept_to_the_last_bit(account, ledger):
     assert [(each.steps_scale, each.grid) for each in found] == [(1 / 3, 39), (2.5, -7)]
     assert all((steps == account.steps(each)).all() for each in found)
     assert account.measurements([digest('{"what":"e"}')], private=True) == {}
-    other = ledger.open_account(f"{account.name} other", epsilon=Fraction(1), **TERMS)
-    assert not other.measurements([key], private=True)
+    assert not ledger.open_account("other", **TERMS).measurements([key], private=True)
     assert account.answers() == []
 
 
-def test_an_old_ledger_on_a_server_goes_on(new_database, monkeypatch):
+def test_an_old_ledger_on_a_server_goes_on(where, monkeypatch):
     """On a server what schema 1 had not is made in one transaction, and no other row changes."""
-    url = new_database()
-    ledger = open_ledger(url)
-    account = ledger.open_account("survey", epsilon=Fraction(1), **TERMS)
+    account = opened(where)
     pay(account, "1/4")
-    account.keep(call="c", mechanism="mean", question='"?"', release={"mean": 1.0})
-    with ledger.transaction(write=True) as connection:
+    keep(account, '"?"', release={"mean": 1.0})
+    with account.ledger.transaction(write=True) as connection:
         for table in (tables().records, tables().shares, tables().askers, tables().measurements):
             table.drop(connection)
         connection.execute(tables().ledger.update().values(schema_version=1))
 
     monkeypatch.setattr(remembered, "_memories", {})
-    again = open_ledger(url)
+    again = open_ledger(where)
 
     assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
     known = again.account("survey")

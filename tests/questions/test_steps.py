@@ -65,7 +65,7 @@ ENGINES = {
     "lazy": lambda data: pl.LazyFrame(data, strict=False),
     "arrow": pa.table,
 }
-KEYS = [("g",), ("h",), ("g", "h"), ("i", "g", "h")]
+KEYS = [("g",), ("h",), ("i", "g", "h")]
 CONDITIONS = {
     "all": lambda _: (),
     "between": lambda c: (Between(c["x"], 0.0, 2.0),),
@@ -177,25 +177,35 @@ def test_one_pass_is_that_of_the_selected_rows(engine, conditions, monkeypatch):
         assert own == found, name
 
 
-def test_groups_that_ask_otherwise_share_a_pass():
-    """Features that a group chose for itself are summed of its own rows, in the same pass."""
-    whole = table(pd.DataFrame(DATA))
-    for keys in KEYS:
-        of = [FEATURES[name](whole.schema.columns) for name in ("moments", "ball", "nystrom", "wave", "crosstabs")]
-        own, found, counted = in_step(whole, keys, itertools.cycle(of))
+class Moved(OfSums):
+    """The sum of y and a number that each group has of its own."""
 
+    shape = (1,)
+
+    def __init__(self, column, by):
+        self.features, self.columns, self.by = Moments(column, degree=1), (column,), by
+
+    def value(self, sums):
+        return sums + self.by
+
+    def sensitivity(self, relation, norm, public):
+        return 2.0
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=" and ".join)
+def test_groups_that_ask_otherwise_share_a_pass(keys, monkeypatch):
+    """Features and statistics that a group chose for itself; what would fill the memory is read group by group."""
+    whole = table(pd.DataFrame(DATA))
+    x = whole.schema.columns["x"]
+    of = [FEATURES[name](whole.schema.columns) for name in ("moments", "ball", "nystrom", "wave", "crosstabs")]
+    for asked in (itertools.cycle(of), (Moved(x, by) for by in itertools.count())):
+        own, found, counted = in_step(whole, keys, asked)
         assert own == found
         assert [whole] == counted
 
-
-def test_too_many_sums_for_one_pass_take_one_each(monkeypatch):
-    """What would not fit the memory is read group by group."""
-    monkeypatch.setattr("dfprivacy._measure.steps._TOGETHER", 7)
-    whole = table(pd.DataFrame(DATA))
-
-    _, _, counted = in_step(whole, ("g",), itertools.repeat(Moments(whole.schema.columns["x"])))
-
-    assert 4 == len(counted)
+    monkeypatch.setattr("dfprivacy._measure.steps._TOGETHER", 3)
+    *_, counted = in_step(whole, keys, itertools.repeat(Moments(x)))
+    assert math.prod(len(CATEGORIES[name]) for name in keys) == len(counted)
 
 
 # Of calls
@@ -225,7 +235,7 @@ def protect(data=DATA, engine=pd.DataFrame, name="clinic", **terms):
     return dp.protect(engine(data), name, **given)
 
 
-@pytest.mark.parametrize("keys", KEYS[:3], ids=" and ".join)
+@pytest.mark.parametrize("keys", [("g",), ("g", "h")], ids=" and ".join)
 @pytest.mark.parametrize(
     "terms", [{"neighbors": "add_remove"}, {}, {"public": ["g"]}, {"public": ["g", "h"]}], ids=str
 )
@@ -245,19 +255,29 @@ def test_a_call_by_group_reads_once_for_each_measurement(keys, terms):
 
 
 def test_several_keys_are_all_their_combinations():
-    """The answers are those of the product of the categories, in order, whether or not a row has them."""
+    """In order, whether or not a row has them, at the price of one; JSON, frames and the ledger know them again."""
     data = {"x": [0.0, 1.0, 2.0, 3.0] * 50, "y": [0.0] * 200, "g": ["a", "b"] * 100, "h": [0, 0, 1, 1] * 50}
-    categories = {"g": ["b", "a"], "h": [1, 0, 2]}
+    view = protect(data, categories={"g": ["b", "a"], "h": [1, 0, 2]}, epsilon=10**5)
 
-    answers = (
-        protect({**data}, categories=categories, epsilon=10**5).group_by("g", "h").averaged("x", epsilon=10**4)
-    )
+    answers = view.group_by("g", "h").averaged("x", epsilon=10**4)
+    again = view.group_by("g", "h").averaged("x", epsilon=10**4)
+    frame = answers.to_frame("polars")
 
     assert tuple(itertools.product(["b", "a"], [1, 0, 2])) == answers.groups
     assert [50, 50, 0, 50, 50, 0] == [round(sum(release.value[:2])) for release in answers.releases]
     assert 25 == pytest.approx(answers["b", 0].value[0], abs=0.1)
+    assert answers == again == Release.from_dict(json.loads(json.dumps(answers.to_dict())))
+    assert (again.privacy.replayed, ("g", "h"), 10**4) == (True, again.by, view.budget.spent)
+    assert [5000] * 12 == [noise.epsilon for noise in answers.privacy.noise]
+    assert list(answers.groups) == list(dict.fromkeys(zip(frame["g"], frame["h"], strict=True)))
+    assert "  a, 2  " in repr(answers)
+    for other in (("h", "g"), ("g",)):
+        assert not view.group_by(*other).averaged("x", epsilon=1).privacy.replayed
     with pytest.raises(ArgumentError, match="no such group"):
         answers["b"]
+    for keys, said in ((("g", "h", "g"), "twice"), (("g", "x"), "'x' has no categories")):
+        with pytest.raises(SchemaError, match=said):
+            view.group_by(*keys)
 
 
 @pytest.mark.parametrize(
@@ -278,44 +298,6 @@ def test_a_private_key_lets_a_row_leave_its_cell(public, keys, expected):
     _, squares = view.group_by(*keys).explain("averaged", "x", epsilon=1).measurements
 
     assert expected == pytest.approx(squares.sensitivity, rel=1e-6)
-
-
-def test_answers_by_several_keys_travel():
-    """JSON, a frame, the text and the ledger know them again."""
-    view = protect()
-    answers = view.group_by("g", "h").averaged("x", epsilon=1)
-
-    again = view.group_by("g", "h").averaged("x", epsilon=1)
-    read = Release.from_dict(json.loads(json.dumps(answers.to_dict())))
-    frame = answers.to_frame("polars")
-
-    assert answers == again == read
-    assert again.privacy.replayed
-    assert ("g", "h") == read.by
-    assert list(answers.groups) == list(dict.fromkeys(zip(frame["g"], frame["h"], strict=True)))
-    assert "  never, 1  " in repr(answers)
-    assert not view.group_by("h", "g").averaged("x", epsilon=1).privacy.replayed
-    assert not view.group_by("g").averaged("x", epsilon=1).privacy.replayed
-
-
-def test_several_keys_are_each_named_once():
-    """A key twice is refused, and so is one that has no categories."""
-    view = protect()
-
-    with pytest.raises(SchemaError, match="twice"):
-        view.group_by("g", "h", "g")
-    with pytest.raises(SchemaError, match="'x' has no categories"):
-        view.group_by("g", "x")
-
-
-def test_all_combinations_together_cost_what_was_asked():
-    """Each cell gets the whole epsilon."""
-    view = protect()
-
-    answers = view.group_by("g", "h", "i").averaged("x", epsilon=1)
-
-    assert 1 == answers.privacy.epsilon == view.budget.spent
-    assert [0.5] * 32 == [noise.epsilon for noise in answers.privacy.noise]
 
 
 class Remembering(Statistic):
@@ -381,43 +363,6 @@ def test_a_group_cannot_ask_for_another():
     assert 0 == view.budget.spent
 
 
-def test_noise_is_drawn_for_every_group():
-    """Groups that share a pass share no noise."""
-    view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
-
-    with seeded_noise(1):
-        answers = view.group_by("g").averaged("x", epsilon=1)
-
-    assert 16 == len({value for release in answers.releases for value in release.value[:4]})
-
-
-class Moved(OfSums):
-    """The sum of y and a number that each group has of its own."""
-
-    shape = (1,)
-
-    def __init__(self, column, by):
-        self.features = Moments(column, degree=1)
-        self.columns = (column,)
-        self.by = by
-
-    def value(self, sums):
-        return sums + self.by
-
-    def sensitivity(self, relation, norm, public):
-        return 2.0
-
-
-def test_statistics_of_the_same_sums_share_a_pass():
-    """Whatever else a statistic holds, such as a number that was measured of its group."""
-    whole = table(pd.DataFrame(DATA))
-
-    own, found, counted = in_step(whole, ("g",), [Moved(whole.schema.columns["x"], by) for by in range(4)])
-
-    assert [whole] == counted
-    assert own == found
-
-
 @pytest.mark.parametrize("where", CONDITIONS)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("k", [0, K, 60, -3])
@@ -452,7 +397,7 @@ def drawn(sampler):
 
 
 def test_noise_of_all_groups_is_drawn_at_once():
-    """One draw has the noise of every group; who asks for the same again gets another draw."""
+    """One draw has the noise of every group; what is asked again has another; features are copied."""
     register_mechanism(twice)
     view = protect({**DATA, "x": [1.0] * ROWS, "g": ["undeclared"] * ROWS})
 
@@ -464,26 +409,13 @@ def test_noise_of_all_groups_is_drawn_at_once():
 
     assert [8, 8] == sizes
     assert 16 == len({value for release in answers.releases for value in release.value})
-
-
-def test_groups_share_a_copy_of_what_the_first_one_asked():
-    """Whoever changes features afterwards asks something else, with a price of its own."""
-    whole = table(pd.DataFrame(DATA))
-    x, y = (whole.schema.columns[name] for name in "xy")
-    features, steps = Moments(x, degree=1), Steps(None, whole=whole)
-
+    x, y = (view.schema.columns[name] for name in "xy")
+    features, steps = Moments(x, degree=1), Steps(None, whole=table(pd.DataFrame(DATA)))
     first, same = steps.read(features), steps.read(Moments(x, degree=1))
     vars(features)["columns"] = (y,)
-    other = steps.read(features)
-
     assert same is first
-    assert (x, x, y) == (first.of.columns[0], first.columns[0], other.of.columns[0])
-
-
-def test_features_that_cannot_be_copied_are_refused():
-    """What cannot be copied never sees rows."""
-    features = Wave(table(pd.DataFrame(DATA)).schema.columns["x"])
-    features.held = (each for each in ())
-
+    assert (x, x, y) == (first.of.columns[0], first.columns[0], steps.read(features).of.columns[0])
+    wave = Wave(x)
+    wave.held = (each for each in ())
     with pytest.raises(PluginError, match="cannot be copied"):
-        Steps(None).read(enforced(features))
+        Steps(None).read(enforced(wave))

@@ -118,23 +118,6 @@ def test_a_test_tells_of_its_rows_or_groups(test, known, told, relation):
     assert paid.privacy.epsilon == pytest.approx(0.1)
 
 
-def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
-    """It is the number that the test has, of the same noise, and is paid by nobody."""
-    view = protect("groups of a test")
-    test, alone = view.ttest("x", by="g", epsilon=2), view.ttest("y", epsilon=2)
-    means = [view.where(g=group).mean("x", epsilon=0.5) for group in "ab"]
-    of_all = view.mean("y", epsilon=2)
-
-    assert [each.privacy.epsilon for each in (*means, of_all)] == [0, 0, 0]
-    assert view.budget.spent == 4
-    np.testing.assert_allclose([each.value for each in means], test.means)
-    np.testing.assert_allclose([each._redrawn()["value"] for each in means], test._redrawn()["means"])
-    np.testing.assert_allclose(of_all.value, alone.estimate)
-    np.testing.assert_allclose(of_all._redrawn()["value"], alone._redrawn()["estimate"])
-    assert view.where(g="a").mean("y", epsilon=0.5).privacy.epsilon == 0.5
-    assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
-
-
 LABELS = pd.DataFrame({
     "g": _rng.choice(["a", "b", None], 2000), "h": _rng.choice(["u", "v", "w", "z"], 2000), "o": ["p", "q"] * 1000
 })  # fmt: skip
@@ -218,18 +201,6 @@ def test_intervals_of_what_follows_hold_the_tables_numbers(ask):
 
     assert view.budget.spent == 2
     assert 0.93 <= np.mean(covered) <= 0.97
-
-
-def test_only_what_was_measured_is_known():
-    """A mean tells no variance, a variance no mean, and a count neither; the most accurate one answers."""
-    view = protect("alone")
-    view.mean("x", epsilon=9)
-    view.std("y", epsilon=9)
-    view.agg({"x": "count", "y": ["median"]}, epsilon=9)
-    assert view.std("x", epsilon=0.1).privacy.epsilon == pytest.approx(0.1)
-    assert view.mean("y", epsilon=0.1).privacy.epsilon == pytest.approx(0.1)
-    best = view.agg({"y": "mean"}, epsilon=20)
-    assert view.mean("y", epsilon=5).value == best["y_mean"]
 
 
 def test_an_answer_of_another_version_is_passed_over(tmp_path):

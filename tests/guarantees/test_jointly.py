@@ -82,21 +82,37 @@ def ask(view, mechanism, *args, **asked):
 
 
 def test_noise_follows_the_parts():
-    """Each part has the noise of one Gaussian mechanism over the square root of its part, in its sensitivity."""
-    found = ask(protected(), parts, "x").value
+    """Each part has the noise of one Gaussian mechanism over the root of its part; the account is charged once."""
+    view = protected()
+    plan = view._question(parts, ("x",), PRICE).explain()
+    assert (str(plan).count("discrete Gaussian"), view.budget.spent) == (3, 0)
+
+    found = ask(view, parts, "x").value
 
     np.testing.assert_allclose(found["scales"], 2 * UNIT / np.sqrt([0.1, 0.5, 0.4]), rtol=1e-6)
     np.testing.assert_allclose(np.array(found["scales"]) / 2, [13.359607673, 5.974598182, 6.679803837], rtol=1e-6)
+    assert (view.budget.spent, len(view._target.account.entries())) == (Fraction(1), 1)
+    # the noise is for the features that are measured, not for those that were planned
+    assert ask(protected(), farther, "x").value == pytest.approx(2 * UNIT, rel=1e-5)
 
 
-def test_the_price_is_that_of_one_mechanism():
-    """The account is charged once, the price that was asked."""
-    view = protected()
+REFUSED = [
+    ("larger radius or dimension", 1, longer, {}, {}),
+    ("asked for twice", 1, again, {}, {"neighbors": "add_remove"}),
+    *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
+    ("delta", 0, parts, {"delta": None}, {"delta": 0}),
+]
 
-    ask(view, parts, "x", shares=["0.5", "0.5"])
 
-    assert Fraction(1) == view.budget.spent
-    assert len(view._target.account.entries()) == 1
+@pytest.mark.parametrize(("said", "spent", "mechanism", "asked", "terms"), REFUSED)
+def test_parts_that_cannot_be(said, spent, mechanism, asked, terms):
+    """Longer rows than planned and a part twice stay charged; more than the whole and no delta cost nothing."""
+    view = protected(**terms)
+
+    with pytest.raises(dp.DPError, match=said):
+        ask(view, mechanism, "x", **asked)
+
+    assert view.budget.spent == spent
 
 
 def test_the_charge_covers_the_parts():
@@ -142,15 +158,12 @@ def failures(mechanism, neighbors, tightness):
     return {outcome.check for outcome in found if outcome.status != "passed"}
 
 
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
-def test_joint_measurements_pass_the_audit(neighbors):
-    """What is measured jointly is exactly as private as it says."""
-    assert set() == failures(parts, neighbors, 0.999)
-
-
-def test_adaptive_measurements_pass_the_audit():
-    """What is measured second may follow from what was first."""
-    assert set() == failures(adaptive, "replace_one", 0.999)
+@pytest.mark.parametrize(
+    ("mechanism", "neighbors"), [(parts, "replace_one"), (parts, "add_remove"), (adaptive, "replace_one")]
+)
+def test_joint_measurements_pass_the_audit(mechanism, neighbors):
+    """What is measured jointly is exactly as private as it says, also if what is second follows from the first."""
+    assert set() == failures(mechanism, neighbors, 0.999)
 
 
 def test_the_audit_finds_parts_that_cost_nothing(monkeypatch):
@@ -164,50 +177,6 @@ def test_the_audit_finds_parts_that_cost_nothing(monkeypatch):
     assert {"loss_within_charge"} == failures(parts, "replace_one", 0.1)
 
 
-def test_more_sensitive_features_get_more_noise():
-    """The noise is for the features that are measured, not for those that were planned."""
-    found = ask(protected(), farther, "x").value
-
-    assert found == pytest.approx(2 * UNIT, rel=1e-5)
-
-
-def test_a_longer_row_than_planned_is_refused():
-    """Features that the grid was not made for are refused; the charge stays."""
-    view = protected()
-
-    with pytest.raises(dp.DPError, match="larger radius or dimension"):
-        ask(view, longer, "x")
-
-    assert view.budget.spent == Fraction(1)
-
-
-def test_a_part_serves_once():
-    """A part cannot be measured twice."""
-    with pytest.raises(dp.DPError, match="asked for twice"):
-        ask(protected(neighbors="add_remove"), again, "x")
-
-
-@pytest.mark.parametrize("shares", [[], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"]])
-def test_parts_add_up_to_one(shares):
-    """Parts that are not positive, or more than the whole, are refused uncharged."""
-    view = protected()
-
-    with pytest.raises(dp.DPError, match="at most 1"):
-        ask(view, parts, "x", shares=shares)
-
-    assert view.budget.spent == 0
-
-
-def test_gaussian_noise_needs_a_delta():
-    """Without a delta nothing is measured or charged."""
-    view = protected(delta=0)
-
-    with pytest.raises(dp.DPError, match="delta"):
-        view._question(parts, ("x",), {"epsilon": 1}).ask()
-
-    assert view.budget.spent == 0
-
-
 def test_what_is_public_is_free():
     """Sums over public columns come exact and free; beside private ones they are refused, uncharged."""
     view = protected(public=["x", "y"])
@@ -218,16 +187,6 @@ def test_what_is_public_is_free():
         ask(half, several, ["x", "y"])
 
     assert 0 == view.budget.spent == half.budget.spent
-
-
-def test_an_explanation_tells_all_parts():
-    """A plan names the noise of every part, and costs nothing."""
-    view = protected()
-
-    plan = view._question(parts, ("x",), PRICE).explain()
-
-    assert str(plan).count("discrete Gaussian") == 3
-    assert view.budget.spent == 0
 
 
 def test_groups_share_the_charge():

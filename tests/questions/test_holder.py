@@ -60,7 +60,7 @@ def offer():
         names.append(function.name)
 
     yield register
-    for name in names:
+    for name in {*names}:
         unregister(name)
 
 
@@ -69,51 +69,19 @@ def protect(df=None, **terms):
 
 
 def test_the_owner_sees_cleaned_rows(constructor, offer):
-    """Clipped, filled and encoded as for everybody, in order; nothing is charged or kept."""
+    """Clipped, filled, encoded, in order, of those that the view selects; nothing is charged or kept; no groups."""
     offer()
     view = protect(constructor(DATA))
 
     assert ([62.0, 90.0, 108.0, 180.0], [0, 1, 1, 2], 4) == view.average_own("age", "smoker", scale=2.0).is_
-    assert (0, []) == (view.budget.spent, list(view.releases))
-
-
-def test_the_holder_sees_the_rows_that_the_view_selects(offer):
-    """A private condition selects too: who holds the table knows whom. Their number stays unknown to the plugin."""
-    offer()
-    view = protect()
-
     assert ([31.0, 45.0, 54.0], [0, 1, 1], 3) == view.where(arm="a").average_own("age", "smoker").is_
     assert ([45.0, 54.0], [1, 1], None) == view.where(smoker="no").average_own("age", "smoker").is_
-
-
-def test_a_price_is_a_price(offer):
-    """With an epsilon, or with the view's default, the method pays and releases."""
-    offer()
-
-    paid = protect().average("age", "smoker", epsilon=0.5)
-    by_default = protect(default_epsilon=0.25).average("age", "smoker", fresh=True)
-
-    assert (0.5, 0.25) == (paid.privacy.epsilon, by_default.privacy.epsilon)
-
-
-def test_a_missing_epsilon_is_refused(offer):
-    """By a method with a form for the owner as by any other, and by an explanation."""
-    offer()
-    view = protect()
-
-    for epsilon in ({}, {"epsilon": None}):
-        with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
-            view.average("age", "smoker", **epsilon)
-    with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
-        view.explain("average", "age", "smoker")
-
-
-def test_groups_are_refused(offer):
-    """The owner's form answers for one table; the refusal shows the way."""
-    offer()
-
+    assert (0, []) == (view.budget.spent, list(view.releases))
     with pytest.raises(dp.ArgumentError, match=r"not by group.*view\.where\(arm="):
-        protect().group_by("arm").average_own("age", "smoker")
+        view.group_by("arm").average_own("age", "smoker")
+    for ask in (view.average, lambda *a, **k: view.explain("average", *a, **k)):
+        with pytest.raises(dp.ArgumentError, match="No epsilon was given"):
+            ask("age", "smoker", epsilon=None)
 
 
 @pytest.mark.parametrize(
@@ -140,25 +108,6 @@ def test_a_holders_form_that_is_none(offer, holder, said):
     assert not any(str(value) in str(caught.value) for value in (31, 45, 152))
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-
-
-def test_what_is_public_is_measured_as_ever(offer):
-    """Sums over public columns are exact, and free."""
-    offer(lambda holder, column, by: Seen(holder.sizes(by).tolist()))
-
-    assert [3.0, 1.0] == protect().average_own("age", "arm").is_
-
-
-def test_a_refusal_of_the_holders_form_is_shown(offer):
-    """What it says to the caller reaches the caller."""
-
-    def refuse(holder, column, by):
-        raise dp.ArgumentError("Not today.", "Come back tomorrow.")
-
-    offer(refuse)
-
-    with pytest.raises(dp.ArgumentError, match="Not today"):
-        protect().average_own("age", "smoker")
 
 
 def test_arguments_are_prepared_for_the_holder_too(offer):
@@ -235,22 +184,26 @@ def test_rows_are_shown_while_the_form_runs(offer):
         holder.rows(column)
 
 
-def test_a_copy_without_rows_has_none_to_show(offer):
-    """What was pickled carries no rows."""
+def test_forms_that_show_what_is_free_or_refuse(offer):
+    """What is public is exact; a refusal reaches the caller; a copy and a second view have no rows."""
     offer()
-    view = pickle.loads(pickle.dumps(protect()))  # noqa: S301 - its own
-
+    view = protect()
     with pytest.raises(dp.NotProtected, match="carries no rows"):
+        pickle.loads(pickle.dumps(view)).average_own("age", "smoker")  # noqa: S301 - its own
+
+    offer(lambda holder, column, by: Seen(holder.sizes(by).tolist()))
+    assert [3.0, 1.0] == view.average_own("age", "arm").is_
+
+    def refuse(holder, column, by):
+        raise dp.ArgumentError("Not today.", "Come back tomorrow.")
+
+    offer(refuse)
+    with pytest.raises(dp.ArgumentError, match="Not today"):
         view.average_own("age", "smoker")
-
-
-def test_a_second_view_has_an_owner_of_its_own():
-    """No form for the owner goes with a second view, whose rows another account answers for."""
 
     @dp.mechanism(columns={"column": "numeric", "other": "view"})
     def compare(curator, column, *, other=None):
         """Two means."""
-        return curator.sum(dp.features.Moments(column)).values
 
     with pytest.raises(dp.PluginError, match="an owner of its own"):
         compare.holds(own)

@@ -1,6 +1,6 @@
-"""The keys that enough rows hold: what a key is, from how many rows on it is shown, and that this is private."""
+"""Keys that enough rows hold, and what columns hold of which nothing was declared: counts, thresholds, privacy."""
 
-# ruff: noqa: SIM300 - no pandas here; expected == actual
+# ruff: noqa: SIM300, PD011 - no pandas here; expected == actual
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.special import ndtr
 
 import dfprivacy as dp
-from dfprivacy import ArgumentError, PluginError
+from dfprivacy import ArgumentError, Column, PluginError
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table, union
-from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
+from dfprivacy._privacy.calibrate import SURVEY_GRID, gaussian_discovery
 from dfprivacy._privacy.losses import Approximate
 from dfprivacy._table import batch as rows
 from dfprivacy._table.declare import read_schema
@@ -55,10 +56,10 @@ def keys_of_both(curator, column, *, other=None):
 @pytest.fixture(autouse=True)
 def mechanisms():
     for each in (keys_of, keys_of_both):
-        register_mechanism(each)
+        dp.register_mechanism(each)
     yield
     for each in (keys_of, keys_of_both):
-        unregister(each.name)
+        dp.unregister(each.name)
 
 
 def table_of(frame, **said):
@@ -77,7 +78,7 @@ def plain(values, name="x"):
     return pd.DataFrame({name: pd.Series(values, dtype=object)})
 
 
-# ---- what a key is ---------------------------------------------------------------------------------------
+# ---- what a key is --------------------------------------------------------------------------------------
 
 
 def test_values_that_one_category_would_hold_are_one_key():
@@ -121,64 +122,42 @@ def test_keys_are_the_same_on_every_engine(constructor, values, wanted, monkeypa
     assert [*wanted.items()] == [*held(frame, "x").items()]
 
 
+TEXTS = ["b", "a", None, "b"]
+BYTES = [b"b", b"a", None, b"b"]
+COLUMNS = [
+    *[pd.Categorical(TEXTS, categories=["c", "b", "a"]), pd.Series(TEXTS, dtype="string[pyarrow]")],
+    *[pd.arrays.SparseArray(TEXTS), pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string()))],
+    *[pl.Series(TEXTS, dtype=kind) for kind in (pl.Categorical, pl.Enum(["c", "a", "b"]), pl.Object)],
+    *[pl.Series(BYTES), pa.array(TEXTS).dictionary_encode(), pa.array(BYTES)],
+]
+
+
 @pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"x": pd.Categorical(["b", "a", None, "b"], categories=["c", "b", "a"])}),
-        pd.DataFrame({"x": pd.Series(["b", "a", None, "b"], dtype="string[pyarrow]")}),
-        pd.DataFrame({"x": pd.arrays.SparseArray(["b", "a", None, "b"])}),
-        pd.DataFrame({"x": pd.Series(["b", "a", None, "b"], dtype=pd.ArrowDtype(pa.string()))}),
-        pl.DataFrame({"x": ["b", "a", None, "b"]}, schema={"x": pl.Categorical}),
-        pl.DataFrame({"x": ["b", "a", None, "b"]}, schema={"x": pl.Enum(["c", "a", "b"])}),
-        pl.DataFrame({"x": [b"b", b"a", None, b"b"]}),
-        pl.DataFrame({"x": ["b", "a", None, "b"]}, schema={"x": pl.Object}),
-        pa.table({"x": pa.array(["b", "a", None, "b"]).dictionary_encode()}),
-        pa.table({"x": pa.array([b"b", b"a", None, b"b"])}),
-    ],
-    ids=[
-        "category",
-        "string",
-        "sparse",
-        "arrow text",
-        "Categorical",
-        "Enum",
-        "Binary",
-        "Object",
-        "dictionary",
-        "bytes",
-    ],
+    "column", COLUMNS, ids=lambda column: f"{type(column).__name__} {getattr(column, 'dtype', '')}"
 )
-def test_keys_do_not_depend_on_the_type_of_their_column(frame):
+def test_keys_do_not_depend_on_the_type_of_their_column(column):
     """However a library holds texts, they are the same keys; categories of a type that no row holds are none."""
-    assert {("a",): 1, ("b",): 2} == held(frame, "x")
+    make = {"polars": pl.DataFrame, "pyarrow": pa.table}.get(
+        type(column).__module__.partition(".")[0], pd.DataFrame
+    )
+
+    assert {("a",): 1, ("b",): 2} == held(make({"x": column}), "x")
 
 
-def test_keys_of_several_columns_are_tuples():
-    """A key of several columns has a value of each; a row in which one is missing holds none."""
+def test_keys_of_several_columns_and_of_declared_ones():
+    """A key has a value of each column; what was declared keeps its meaning; of two tables it tells which."""
     frame = pd.DataFrame({"x": ["a", "a", "b", None, "a"], "y": [1.0, 1.0, 2.0, 1.0, math.nan]})
-
     assert {("a", 1): 2, ("b", 2): 1} == held(frame, "x", "y")
     assert {(1, "a"): 2, (2, "b"): 1} == held(frame, "y", "x")
-
-
-def test_a_column_with_categories_is_asked_for_those_only():
-    """What was declared keeps its meaning: others are no key, or the category "other"; keys are as declared."""
     frame = plain(["a", b"a", "zzz", None, 1])
-
     assert {(True,): 1, ("a",): 2} == held(frame, "x", categories={"x": ["a", True]})
     assert {("a",): 2, ("other",): 3} == held(frame, "x", categories={"x": ["a"]}, missing={"x": "other"})
-
-
-def test_keys_of_two_tables_tell_which():
-    """The column that tells two tables apart can be part of a key."""
     both, which = union(table_of(plain(["a", "b"])), table_of(plain(["a", "a"])), ("one", "two"))
-
     found = both.keys([which, both.schema.named("x")])
-
     assert {("one", "a"): 1, ("one", "b"): 1, ("two", "a"): 2} == found
 
 
-# ---- from how many rows on -------------------------------------------------------------------------------
+# ---- from how many rows on ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,9 +190,9 @@ def test_the_threshold_is_the_smallest(scale, delta):
         assert found == 2 or q ** (found - 2) / (1 + q) > wanted * (1 - mpmath.mpf("1e-9"))
 
 
-# ---- the exact law ---------------------------------------------------------------------------------------
+# ---- the exact law --------------------------------------------------------------------------------------
 
-MOST = 8
+MOST = 6
 TAIL = 9  # noisy counts above every count have one likelihood ratio: taken together, they lose nothing
 
 
@@ -308,16 +287,16 @@ def test_a_key_is_shown_from_the_threshold_on():
     assert 2.0 == sampler.scale
 
 
-# ---- the verb --------------------------------------------------------------------------------------------
+# ---- the verb -------------------------------------------------------------------------------------------
 
 
 class Budget:
-    """What pays for a call, and notes when."""
+    """What pays for a call, and notes it."""
 
     basic_composition = True
 
-    def __init__(self, log, epsilon="1", delta="1/1000000"):
-        self.epsilon, self.delta, self.log = Fraction(epsilon), Fraction(delta), log
+    def __init__(self, log=None, epsilon="1", delta="1/1000000"):
+        self.epsilon, self.delta, self.log = Fraction(epsilon), Fraction(delta), [] if log is None else log
 
     def pay(self, losses, reserve):
         self.log += losses
@@ -353,54 +332,27 @@ def test_it_pays_first_and_draws_what_was_proved(neighbors, moved, threshold):
     assert [found.noise] == curator.measured
 
 
-def test_a_share_of_the_price():
-    """Half of the price has half of epsilon and of delta, and the other half is left."""
+def test_shares_order_and_what_is_public():
+    """Half of a price has half of both; the largest noisy count comes first, ties by key; public keys are exact."""
     log = []
-    table = table_of(plain(["a"] * 100))
-    curator = Curator(table, Budget(log))
-
-    curator.discover(table.schema.named("x"), share="1/2")
-    curator.discover(table.schema.named("x"))
-
+    curator = Curator(table_of(plain(["a"] * 100)), Budget(log))
+    for share in ("1/2", None):
+        curator.discover(curator._table.schema.named("x"), share=share)
     assert [Approximate(Fraction(1, 2), Fraction(1, 2 * 10**6))] * 2 == log
-
-
-def test_keys_come_by_their_noisy_counts():
-    """The largest noisy count comes first, whatever the true counts and the order of the rows; ties by key."""
     table = table_of(plain(["c"] * 40 + ["a"] * 40 + [3] * 41 + ["b"] * 50))
-
     with noise.use(Scripted(0, 2, -9, 2)):
-        found = Curator(table, Budget([])).discover(table.schema.named("x"))
-
-    assert ("a", "c", 3, "b") == found.keys
-    assert [42, 42, 41, 41] == found.counts.tolist()
-
-
-def test_without_a_delta_nothing_is_shown():
-    """A call without a delta is refused before it is charged."""
-    log = []
-    table = table_of(plain(["a"]))
-
-    with pytest.raises(ArgumentError, match="delta above zero"):
-        Curator(table, Budget(log, delta="0")).discover(table.schema.named("x"))
-    with pytest.raises(PluginError, match="no column"):
-        Curator(table, Budget(log)).discover([])
-
-    assert [] == log
-
-
-def test_public_keys_are_exact_and_free():
-    """All keys of public columns are shown, with their exact counts, for nothing; not if the rows are private."""
-    log = []
-    table = table_of(plain(["a", "b", "a"]), public=["x"])
-
+        found = Curator(table, Budget()).discover(table.schema.named("x"))
+    assert (("a", "c", 3, "b"), [42, 42, 41, 41]) == (found.keys, found.counts.tolist())
+    table, log = table_of(plain(["a", "b", "a"]), public=["x"]), []
     found = Curator(table, Budget(log)).discover(table.schema.named("x"))
-
     assert (("a", "b"), [2, 1], 0.0, None) == (found.keys, found.counts.tolist(), found.scale, found.noise)
+    for budget, columns, error in ((Budget(log, delta="0"), "x", ArgumentError), (Budget(log), [], PluginError)):
+        with pytest.raises(error, match=r"delta above zero|no column"):
+            Curator(table_of(plain(["a"])), budget).discover(columns and table_of(plain(["a"])).schema.named("x"))
     assert [] == log
 
 
-# ---- in a method -----------------------------------------------------------------------------------------
+# ---- in a method ----------------------------------------------------------------------------------------
 
 CODES = [*["J45"] * 300, *["E11"] * 200, *["I10"] * 120, *(f"rare {at}" for at in range(500))]
 ARMS = ["drug", "placebo"] * 560
@@ -412,27 +364,18 @@ def protect(frame=None, name="codes", **terms):
     return dp.protect(frame, name, **said)
 
 
-def test_what_many_hold_is_found_and_what_one_holds_is_not(constructor):
-    """On every engine, the common keys are found with about their counts, and none that is held by one row."""
+def test_what_many_hold_is_found_and_what_one_holds_is_not():
+    """Common keys come with about their counts, none that one row holds; a plan says from how many rows on."""
+    view = protect()
+    plan = view.explain("keys_of", ["icd"], epsilon=1, delta="1e-6")
+    assert 5 == plan.largest
     with seeded_noise(1):
-        found = protect(constructor({"icd": CODES, "arm": ARMS})).keys_of(["icd"], epsilon=1, delta="1e-6").value
+        found = view.keys_of(["icd"], epsilon=1, delta="1e-6").value
 
     assert ["J45", "E11", "I10"] == found["keys"]
     assert [300, 200, 120] == pytest.approx(found["counts"], abs=40)
     assert 28 == found["threshold"]
-
-
-def test_a_question_about_keys_is_answered_again():
-    """The same question has the same answer for nothing; one about other columns has not."""
-    view = protect()
-
-    first = view.keys_of(["icd"], epsilon=1, delta="1e-6")
-    again = view.keys_of(["icd"], epsilon=1, delta="1e-6")
-    other = view.keys_of(["icd", "arm"], epsilon=1, delta="1e-6")
-
-    assert (first.value, True) == (again.value, again.privacy.replayed)
-    assert not other.privacy.replayed
-    assert 2 == view.budget.spent
+    assert "noise of scale 2 on how many rows hold each key of icd, shown from 28 on" in repr(plan)
 
 
 def test_keys_of_a_part_and_by_group():
@@ -457,17 +400,6 @@ def test_keys_of_two_views():
     assert (2, 2) == (first.budget.spent, second.budget.spent)
 
 
-def test_a_plan_says_from_how_many_rows_on():
-    """What would be measured is said with its threshold, and nothing is read or charged."""
-    view = protect()
-
-    plan = view.explain("keys_of", ["icd"], epsilon=1, delta="1e-6")
-
-    assert "noise of scale 2 on how many rows hold each key of icd, shown from 28 on" in repr(plan)
-    assert 0 == view.budget.spent
-    assert 5 == plan.largest
-
-
 @pytest.mark.parametrize("accounting", ["rdp", "gdp", "portfolio"])
 def test_a_plan_says_what_can_be_paid(accounting):
     """What an account says it can pay at once for such a release, it can pay, and hardly more."""
@@ -481,10 +413,187 @@ def test_a_plan_says_what_can_be_paid(accounting):
     assert largest == paid.privacy.epsilon
 
 
-def test_many_different_keys():
-    """A table in which nearly every row has a key of its own is counted in one pass."""
-    with seeded_noise(2):
-        frame = pd.DataFrame({"id": [f"k{at}" for at in range(40_000)] + ["often"] * 100})
-        found = protect(frame, "many", categories=None).keys_of(["id"], epsilon=2, delta="1e-6").value
+# ---- a survey: what columns hold ------------------------------------------------------------------------
 
-    assert ["often"] == found["keys"]
+EDGES = np.array([-10.0, 0.0, 2.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "kinds", "held"),
+    [
+        (["b", "a", None, "b"], {"text": 3, "nothing": 1}, {"a": 1, "b": 2}),
+        ([1, 3, 3, -5], {("number", 0): 1, ("number", 1): 1, ("number", 2): 2}, {-5: 1, 1: 1, 3: 2}),
+        ([0.5, None, 0.5, 1e9], {("number", 1): 2, ("number", 2): 1, "nothing": 1}, {0.5: 2, 10**9: 1}),
+        ([True, False, None, True], {("number", 1): 3, "nothing": 1}, {0: 1, 1: 2}),
+        (
+            [dt.datetime(1970, 1, 4), dt.datetime(1960, 1, 1)],  # noqa: DTZ001
+            {("date", 2): 1, ("date", 0): 1},
+            {"1970-01-04": 1, "1960-01-01": 1},
+        ),
+        ([None] * 3, {"nothing": 3}, {}),
+    ],
+    ids=["texts", "whole numbers", "numbers", "booleans", "dates", "nothing"],
+)
+def test_a_survey_is_the_same_on_every_engine(constructor, values, kinds, held, monkeypatch):
+    """On every engine, in batches of any size, each row has one kind and its value; none is taken from a type."""
+    kinds = {(kind if isinstance(kind, tuple) else (kind, 0)): count for kind, count in kinds.items()}
+    wanted = {(0, *kind): count for kind, count in kinds.items()}
+    wanted |= {(0, "value", value): count for value, count in held.items()}
+    frame = constructor({"x": values})
+
+    assert wanted == table_of(frame).survey([Column("x")], EDGES)
+    monkeypatch.setattr(rows, "BATCH_ROWS", 2)
+    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
+    assert wanted == table_of(frame).survey([Column("x")], EDGES)
+
+
+def test_one_value_changes_nothing_else():
+    """A text among numbers, and an infinite one, change the column's type and leave every other count as it was."""
+    plain_numbers = table_of(pd.DataFrame({"x": [1.0, 1.0, 5.0]})).survey([Column("x")], EDGES)
+    mixed = table_of(plain([1.0, 1.0, 5.0, "a", math.inf])).survey([Column("x")], EDGES)
+
+    own = {(0, "text", 0): 1, (0, "value", "a"): 1, (0, "number", 2): 2}
+    assert {**plain_numbers, **own} == mixed
+
+
+def test_no_row_moves_more_counts_than_are_charged():
+    """Over all pairs of values of two columns, a row moves 4 counts a column at most, 2 if it comes; some do."""
+    values = [1, 3, "a", "b", None, dt.date(1970, 1, 2), math.inf, -1.0]
+    pairs = [*itertools.product(values, repeat=2)]
+    columns = [Column("x"), Column("y")]
+    nothing = {"bounds": None, "categories": None, "public": (), "missing": None, "neighbors": "replace_one"}
+
+    def counts(pair):
+        frame = adapt(
+            pd.DataFrame({"x": pd.Series([pair[0]], dtype=object), "y": pd.Series([pair[1]], dtype=object)})
+        )
+        return Table(frame, read_schema(frame, **nothing)).survey(columns, EDGES)
+
+    held = [counts(pair) for pair in pairs]
+    moved = [
+        sum((one.get(key, 0) - other.get(key, 0)) ** 2 for key in {*one, *other})
+        for one, other in itertools.combinations(held, 2)
+    ]
+
+    assert 8 == max(moved)
+    assert 4 == max(sum(count**2 for count in each.values()) for each in held)
+
+
+@pytest.mark.parametrize("price", [("1/10", "1e-6"), ("1", "1e-6"), ("1", "1e-9"), ("5", "1e-4"), ("20", "1/100")])
+@pytest.mark.parametrize(("moved", "own"), [(2, 2), (4, 2), (400, 200)])
+def test_the_threshold_of_a_survey_is_the_smallest(moved, own, price):
+    """To 40 digits, own keys are shown with half of delta at most, and one row less on with more."""
+    epsilon, delta = map(Fraction, price)
+
+    scale, threshold = gaussian_discovery(moved, own, epsilon, delta)
+
+    with mpmath.workdps(40):
+        sigma, half = mpmath.mpf(scale) / 2**SURVEY_GRID, mpmath.mpf(delta.numerator) / delta.denominator / 2
+        step = mpmath.mpf(2) ** -SURVEY_GRID
+        assert own * mpmath.ncdf((step + 1 - threshold) / sigma) <= half
+        assert threshold == 2 or own * mpmath.ncdf((step + 2 - threshold) / sigma) > half * (1 - 1e-6)
+
+
+def test_discrete_tails_are_below_the_continuous_ones_that_stand_for_them():
+    """P(X >= m) of discrete Gaussian noise is at most that of continuous noise from m - 1 on."""
+    with mpmath.workdps(30):
+        for sigma in (0.3, 1.0, 4.0, 25.0):
+            weights = [mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * sigma**2)) for x in range(600)]
+            whole = 2 * mpmath.fsum(weights) - 1
+            for m in (1, 2, 5, int(3 * sigma) + 1, int(6 * sigma) + 1):
+                tail = mpmath.fsum(weights[m:]) / whole
+                assert tail <= mpmath.ncdf((1 - m) / mpmath.mpf(sigma))
+
+
+def survey_law(count, sigma, threshold, cells):
+    """Probabilities of what is seen of one key: nothing, or a noisy count in one of some cells."""
+    if count == 0:
+        return np.concatenate([[1.0], np.zeros(len(cells) - 1)])
+    below = ndtr((cells - count) / sigma)
+    below[0], below[-1] = ndtr((threshold - count) / sigma), 1.0
+    return np.concatenate([[below[0]], np.diff(below)])
+
+
+def survey_divergence(one, other, epsilon, sigma, threshold, fine):
+    """The hockey-stick divergence of two tables, each with the counts of a few keys, on a grid of cells."""
+    cells = np.linspace(threshold, max(threshold, *one, *other) + 6 * sigma, fine)
+    joint = [np.ones(()), np.ones(())]
+    for at, table in enumerate((one, other)):
+        for count in table:
+            joint[at] = np.multiply.outer(joint[at], survey_law(count, sigma, threshold, cells))
+    return np.maximum(joint[0] - math.exp(epsilon) * joint[1], 0).sum()
+
+
+def survey_worst(relation, epsilon, delta, *, lower=0, moved=None):
+    """The largest divergence over tables of keys with few rows, many, or as many as the threshold."""
+    scale, threshold = gaussian_discovery(moved or 2 * RELATIONS[relation], 2, Fraction(epsilon), Fraction(delta))
+    sigma, threshold = scale / 2**SURVEY_GRID, threshold - lower
+    some = [0, 1, threshold - 1, threshold, threshold + math.ceil(3 * sigma)]
+    found = 0.0
+    if relation == "add_remove":
+        for counts in itertools.combinations_with_replacement(some, 2):
+            more = [count + 1 for count in counts]
+            found = max(found, survey_divergence(more, counts, epsilon, sigma, threshold, 300))
+            found = max(found, survey_divergence(counts, more, epsilon, sigma, threshold, 300))
+        return found
+    for a, b in itertools.product(some, repeat=2):
+        one, other = [a + 1, a + 1, b, b], [a, a, b + 1, b + 1]
+        found = max(found, survey_divergence(one, other, epsilon, sigma, threshold, 24))
+    return found
+
+
+@pytest.mark.parametrize("price", [(1.0, 0.01), (0.3, 1e-3), (4.0, 1e-4)])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_divergence_of_surveys_is_at_most_delta(relation, price):
+    """Over keys of few rows and many, which one row alone holds or several, by integration on a grid."""
+    epsilon, delta = price
+
+    assert delta / 10 < survey_worst(relation, epsilon, delta) <= delta
+
+
+def test_a_threshold_or_noise_that_is_too_low_is_found():
+    """With a threshold of two rows less, or noise for a part of the counts that move, the integration objects."""
+    assert survey_worst("add_remove", 4.0, 1e-4, lower=2) > 1e-4
+    assert survey_worst("replace_one", 1.0, 0.01, moved=1) > 0.01
+
+
+class Exact(noise.FromLaplace):
+    """A sampler that adds nothing, and notes what it was asked."""
+
+    name, private = "NOT PRIVATE: nothing", False
+
+    def gaussian(self, values, scale):
+        self.scale = scale
+        return values
+
+
+@pytest.mark.parametrize(("neighbors", "moved"), [("replace_one", 8), ("add_remove", 4)])
+def test_it_pays_and_draws_what_was_proved(neighbors, moved):
+    """Two columns are charged as one release, with noise for the counts that a row of both moves."""
+    frame = pd.DataFrame({"x": [1.0] * 300 + [3.0] * 5, "y": ["a"] * 200 + ["b"] * 100 + [None] * 5})
+    budget, sampler = Budget(), Exact()
+    table = table_of(frame, neighbors=neighbors)
+
+    with noise.use(sampler):
+        x, y = Curator(table, budget).survey([Column("x"), Column("y")], EDGES.tolist())
+    scale, threshold = gaussian_discovery(moved, 4, Fraction(1), Fraction(1, 10**6))
+
+    assert [Approximate(Fraction(1), Fraction(1, 10**6))] == budget.log
+    assert scale == sampler.scale
+    assert (threshold, scale / 2**SURVEY_GRID) == (x.threshold, x.scale)
+    assert ({1: 300.0}, {}, 0.0, 0.0, {1: 300.0}) == (x.numbers, x.dates, x.text, x.nothing, x.values)
+    assert (300.0, 0.0, [("a", 200.0), ("b", 100.0)]) == (y.text, y.nothing, [*y.values.items()])
+
+
+def test_surveys_that_are_refused():
+    """No delta, a delta that is not below epsilon, no column and one twice cost nothing."""
+    table = table_of(plain([1, 2]))
+    for budget, columns, error, match in (
+        (Budget(delta="0"), [Column("x")], ArgumentError, "delta above zero"),
+        (Budget(epsilon="1/100", delta="1/50"), [Column("x")], ArgumentError, "not below epsilon"),
+        (Budget(), [], PluginError, "each once"),
+        (Budget(), [Column("x")] * 2, PluginError, "each once"),
+    ):
+        with pytest.raises(error, match=match):
+            Curator(table, budget).survey(columns, EDGES.tolist())
+        assert [] == budget.log

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from fractions import Fraction
 
 import pytest
 
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy.errors import BudgetExceeded
+
+from .helpers import SCRIPT, added, integrity, opened, pay
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-TERMS = {"delta": Fraction(0), "accounting": None, "neighbors": "replace_one", "public": ()}
 SECONDS = os.environ.get("DFPRIVACY_TEST_STRESS", "2")  # of each program of chance; see tox.ini
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "ledger.sqlite"
-
-
-@pytest.fixture
-def python(forked):
-    """What runs a script in a process of its own, and gives what it prints."""
-
-    def run(script, *arguments, status=0):
-        ended = forked(script, *map(str, arguments), strict=True, status=status)
-        assert ended.stderr == b""
-        return ended.stdout.decode()
-
-    return run
 
 
 def interpreter(script, *arguments):
@@ -41,7 +24,7 @@ def interpreter(script, *arguments):
     # from Python 3.12 on, a fork of a process with threads is warned of
     warnings = ["-W", "error", "-W", "ignore::DeprecationWarning"]
     run = subprocess.run(
-        [sys.executable, *warnings, "-c", script, *map(str, arguments)],
+        [sys.executable, *warnings, "-c", SCRIPT + script, *map(str, arguments)],
         check=False,
         capture_output=True,
         text=True,
@@ -51,24 +34,108 @@ def interpreter(script, *arguments):
     return run.stdout
 
 
-def integrity(path):
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("PRAGMA integrity_check").fetchall()
+# Two workers at any time charge and then release, until each is killed. A worker is a fork of a process that
+# has imported everything and charged once, so it charges from its first millisecond; it says so through a pipe.
+KILLER = """
+import gc
 
+released, kills = sys.argv[2], int(sys.argv[3])
+account = open_ledger(sys.argv[1]).account("survey")
+pay(account, "1/1000", str(os.getpid()))
+chance = random.Random(20_260_101)
+gc.freeze()
+
+def work(pipe):
+    file = os.open(released, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(pipe, b"!")
+    while True:
+        entry = pay(account, "1/1000", str(os.getpid()))
+        os.write(file, f"{entry} {os.getpid()}\\n".encode())
+        os.fsync(file)
+
+def start():
+    read, write = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        try:
+            work(write)
+        finally:
+            os._exit(1)
+    os.close(write)
+    assert os.read(read, 1) == b"!"
+    os.close(read)
+    return worker
+
+def enough():
+    # on a busy machine many workers die before their first release
+    with open(released) as file:
+        return killed >= kills and len(file.readlines()) >= 50
+
+workers = [start(), start()]
+killed = 0
+while workers:
+    time.sleep(chance.uniform(0, 0.015))
+    worker = workers.pop(chance.randrange(len(workers)))
+    os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
+    killed += 1
+    if not enough():
+        workers.append(start())
+print(killed)
+"""
+
+
+def test_a_kill_gives_no_answer_away(path, tmp_path):
+    """However often processes are killed, every answer that got out is charged, and the sums are right."""
+    account = opened(path, epsilon=Fraction(10**6))
+
+    killed = int(interpreter(KILLER, path, tmp_path / "released", 120))  # lean, for it is forked as many times
+
+    charged = {f"{entry.id} {entry.call}" for entry in account.entries()}
+    lines = (tmp_path / "released").read_text().splitlines()
+    assert killed >= 120
+    assert len(lines) >= 50
+    assert set() == set(lines) - charged
+    assert len(lines) == len(set(lines))
+    assert added(account) == account.spent()
+    assert integrity(path) == [("ok",)]
+
+
+AFTER = """
+account = opened()
+pay(account, "3/4")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+WITHIN_THE_CHARGE = """
+with opened().ledger.transaction(write=True) as connection:
+    connection.exec_driver_sql("UPDATE accounts SET spent = 'half a charge'")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_crash_leaves_the_charge_or_nothing(python, path):
+    """Killed before its commit, a process has charged nothing and holds nobody up; killed after it, it has paid."""
+    account = opened(path)
+
+    python(WITHIN_THE_CHARGE, path, status=-9)
+    assert account.accountant.nothing == account.spent()
+    python(AFTER, path, status=-9)
+    assert [Fraction(3, 4)] == [entry.epsilon for entry in account.entries()]
+    assert account.answers() == []
+    with pytest.raises(BudgetExceeded):
+        pay(account, "1/2")
+    pay(account, "1/4")
+
+
+# ---- forks ------------------------------------------------------------------------------------------------
 
 CHARGE = """
-import ctypes, os, sqlite3, sys, threading, time
-from fractions import Fraction
-from dfprivacy import _forks as forks
-from dfprivacy.errors import LedgerError
-from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._privacy.losses import Pure
+account = opened()
 
-account = open_ledger(sys.argv[1]).account("fork")
-
-def pay(who):
+def tried(who):
     try:
-        account.charge(Pure(Fraction(1, 100)), call=who, mechanism="mean")
+        pay(account, "1/100", who)
     except LedgerError as error:
         print(who, "cannot pay:", error, flush=True)
     else:
@@ -85,7 +152,7 @@ def transact():
     global committed
     with account.ledger.transaction(write=True):
         begun.set()
-        time.sleep(1)
+        time.sleep(0.5)
     committed = True
 
 threading.Thread(target=transact).start()
@@ -93,21 +160,25 @@ begun.wait()
 child = os.fork()
 if child == 0:
     print("committed:", committed, flush=True)
-    pay("child")
+    tried("child")
     sys.exit()
 wait(child)
-pay("parent")
+for _ in range(2):
+    tried("parent")
+    child = ctypes.PyDLL(None).fork()
+    if child == 0:
+        tried("child of C")
+        os._exit(0)
+    wait(child)
 """
 
 
 def test_a_fork_waits_for_the_transactions_of_other_threads(python, path):
-    """A child is made when no thread is in a transaction, and then pays as its parent does."""
-    account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
-
+    """A child is made when no thread is in one, and pays as its parent does; one that C code made is noticed."""
     printed = python(CHARGE + WAITS, path)
 
-    assert printed == "committed: True\nchild paid\nparent paid\n"
-    assert [entry.call for entry in account.entries()] == ["child", "parent"]
+    assert printed == "committed: True\nchild paid\n" + "parent paid\nchild of C paid\n" * 2
+    assert [entry.call for entry in opened(path).entries()] == ["child", *["parent", "child of C"] * 2]
 
 
 WITHIN = """
@@ -119,23 +190,21 @@ try:
 except LedgerError as error:
     print("child cannot commit:", error, flush=True)
 if child == 0:
-    pay("child")
+    tried("child")
     grandchild = os.fork()
     if grandchild == 0:
-        pay("grandchild")
+        tried("grandchild")
         sys.exit()
     wait(grandchild)
     sys.exit()
 wait(child)
-pay("parent")
+tried("parent")
 """
 
 
 @pytest.mark.parametrize("by", ["python", "c"])
 def test_who_was_forked_within_a_transaction_cannot_use_the_file(path, by):
     """A child made in the middle of a transaction is refused before any charge; the parent goes on undisturbed."""
-    account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
-
     printed = interpreter(CHARGE + WITHIN, path, by).splitlines()
 
     assert "The transaction belongs to the process" not in printed[0]
@@ -144,35 +213,13 @@ def test_who_was_forked_within_a_transaction_cannot_use_the_file(path, by):
     assert "was forked from another in the middle of a transaction. Nothing was released or spent." in printed[1]
     assert printed[2].startswith("grandchild cannot pay: The ledger")
     assert printed[3:] == ["parent paid"]
+    account = open_ledger(path).account("survey")
     assert [entry.call for entry in account.entries()] == ["parent"]
-    assert open_ledger(path).account("fork").public == ("seven",)
+    assert account.public == ("seven",)
     assert integrity(path) == [("ok",)]
 
 
-BETWEEN = """
-for child in range(3):
-    pay("parent")
-    pid = ctypes.PyDLL(None).fork()
-    if pid == 0:
-        pay("child")
-        os._exit(0)
-    wait(pid)
-"""
-
-
-def test_a_fork_that_tells_nobody_is_noticed(python, path):
-    """A child that C code made between transactions pays as its parent does."""
-    account = open_ledger(path).open_account("fork", epsilon=Fraction(1), **TERMS)
-
-    printed = python(CHARGE + BETWEEN, path)
-
-    assert printed == "parent paid\nchild paid\n" * 3
-    assert len(account.entries()) == 6
-
-
 LOCKS = """
-import os, sys, threading
-from functools import cached_property
 from dfprivacy._plugins import loader as plugins
 from dfprivacy._call import question
 from dfprivacy._measure.tasks import _blas
@@ -182,16 +229,17 @@ def hold(lock, held, done):
         held.set()
         done.wait(1)
 
-locks = [plugins._lock, _blas()._lock]
-locks += [lock for lock in [getattr(vars(question.Question)["texts"], "lock", None)] if lock is not None]
+def locks():
+    cached = getattr(vars(question.Question)["texts"], "lock", None)
+    return [plugins._lock, _blas()._lock, *([cached] if cached else [])]
+
 done = threading.Event()
-for lock in locks:
+for lock in locks():
     held = threading.Event()
     threading.Thread(target=hold, args=(lock, held, done)).start()
     held.wait()
 if os.fork() == 0:
-    lock = getattr(vars(question.Question)["texts"], "lock", None)
-    for each in [plugins._lock, _blas()._lock, *([lock] if lock else [])]:
+    for each in locks():
         with each:
             pass
     print("free", flush=True)
@@ -205,9 +253,11 @@ def test_no_lock_of_the_house_is_inherited_held(python):
     assert python(LOCKS) == "free\n"
 
 
-# Threads ask while the process forks children that ask too. Every release that anybody got is written down.
-CROWD = """
-import os, random, sys, threading, time
+# ---- programs of chance -----------------------------------------------------------------------------------
+
+ASKS = """
+import json, multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 import numpy as np, pandas as pd, dfprivacy as dp
 
 where, log, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -220,34 +270,39 @@ def ask():
     release = view.ttest("x", popmean=0.5, epsilon="1/1000", fresh=True)
     os.write(file, f"{release.estimate!r}\\n".encode())
 
+def tried(who, wait):
+    try:
+        ask()
+    except Exception as error:
+        os.write(file, f"{who}: {error}\\n".encode())
+    time.sleep(wait)
+
 def keep_asking():
     while not over:
-        try:
-            ask()
-        except Exception as error:
-            os.write(file, f"thread: {error}\\n".encode())
-        time.sleep(chance.expovariate(50))
+        tried("thread", chance.expovariate(50))
+
+def start(times):
+    child = os.fork()
+    if child == 0:
+        for _ in range(times):
+            tried("child", 0)
+        os._exit(0)
+    return child
 
 ask()
-over = False
+over, end = False, time.monotonic() + seconds
+"""
+# Threads ask while the process forks children that ask too.
+CROWD = """
 threads = [threading.Thread(target=keep_asking) for _ in range(2)]
 for thread in threads:
     thread.start()
 children, asked = set(), 0
-end = time.monotonic() + seconds
 while time.monotonic() < end or asked < 12:  # a busy machine gets to few in its time
     time.sleep(chance.expovariate(20))
     if len(children) < 6:
         asked += 3
-        child = os.fork()
-        if child == 0:
-            try:
-                for _ in range(3):
-                    ask()
-            except BaseException as error:
-                os.write(file, f"child: {error}\\n".encode())
-            os._exit(0)
-        children.add(child)
+        children.add(start(3))
     children -= {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
 over = True
 for thread in threads:
@@ -255,92 +310,41 @@ for thread in threads:
 for child in children:
     os.waitpid(child, 0)
 """
-
-
-@pytest.mark.stress
-def test_threads_and_forks_lose_no_charge(python, path, tmp_path):
-    """Whatever was released to threads and to forked children is in the ledger, and nobody hangs or fails."""
-    python(CROWD, path, tmp_path / "released", SECONDS)
-
-    released = (tmp_path / "released").read_text().splitlines()
-    account = open_ledger(path).account("crowd")
-    kept = sorted(repr(answer.release["estimate"]) for answer in account.answers())
-    assert sorted(released) == kept
-    assert len(account.entries()) == len(kept) > 10
-    assert integrity(path) == [("ok",)]
-
-
 # A thread answers requests while jobs run in pools of processes, forked as was the default until Python 3.14.
 SERVICE = """
-import json, multiprocessing, random, sys, threading, time
-from concurrent.futures import ProcessPoolExecutor
-import numpy as np, pandas as pd, dfprivacy as dp
-
-where, seconds = sys.argv[1], float(sys.argv[2])
-chance = random.Random(20_260_103)
-frame = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
-
-def ask():
-    view = dp.protect(frame, "service", epsilon=1000, bounds={"x": (0, 1)}, ledger=where)
-    return view.ttest("x", popmean=0.5, epsilon="1/1000", fresh=True).estimate
-
 def job(_):
-    return [ask() for _ in range(3)]
+    for _ in range(3):
+        ask()
 
-def serve():
-    while not over:
-        seen.append(ask())
-        time.sleep(chance.expovariate(10))
-
-seen, over = [], False
-server = threading.Thread(target=serve)
+server = threading.Thread(target=keep_asking)
 server.start()
-end = time.monotonic() + seconds
-while time.monotonic() < end:
+while True:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
-        for answers in pool.map(job, range(2), timeout=600):
-            seen += answers
+        list(pool.map(job, range(2), timeout=600))
+    if time.monotonic() > end:
+        break
 over = True
 server.join()
-print(json.dumps(seen))
 """
 
 
 @pytest.mark.stress
-def test_a_service_with_pools_of_processes_loses_no_charge(python, path):
-    """What a thread and the workers of forked pools were told is in the ledger."""
-    seen = json.loads(python(SERVICE, path, SECONDS))
+@pytest.mark.parametrize("program", [CROWD, SERVICE], ids=["forks", "pools"])
+def test_threads_and_forks_lose_no_charge(python, path, tmp_path, program):
+    """Whatever was released to threads and to forked children is in the ledger, and nobody hangs or fails."""
+    python(ASKS + program, path, tmp_path / "released", SECONDS)
 
-    account = open_ledger(path).account("service")
-    assert sorted(seen) == sorted(answer.release["estimate"] for answer in account.answers())
-    assert len(seen) == len(account.entries())
+    released = (tmp_path / "released").read_text().splitlines()
+    account = open_ledger(path).account("crowd")
+    kept = [json.dumps(answer.release["estimate"]) for answer in account.answers()]
+    assert sorted(released) == sorted(kept)
+    assert len(account.entries()) == len(kept) > 6
     assert integrity(path) == [("ok",)]
 
 
 # Workers ask until they are killed at any moment; then one more asks, and must get its answer.
 KILLED = """
-import os, random, signal, sys, time
-import numpy as np, pandas as pd, dfprivacy as dp
-
-where, seconds = sys.argv[1], float(sys.argv[2])
-chance = random.Random(20_260_104)
-frame = pd.DataFrame({"x": np.linspace(0, 1, 2000)})
-view = dp.protect(frame, "killed", epsilon=1000, bounds={"x": (0, 1)}, ledger=where)
-
-def ask():
-    view.ttest("x", popmean=0.5, epsilon="1/1000", fresh=True)
-
-def start(times):
-    child = os.fork()
-    if child == 0:
-        for _ in range(times):
-            ask()
-        os._exit(0)
-    return child
-
-ask()
 workers = [start(10**6) for _ in range(4)]
-end = time.monotonic() + seconds
 while time.monotonic() < end:
     time.sleep(chance.uniform(0.01, 0.1))
     worker = workers.pop(chance.randrange(4))
@@ -355,14 +359,16 @@ print(os.waitpid(start(1), 0)[1])
 
 
 @pytest.mark.stress
-def test_killed_workers_hang_nobody(python, path):
+def test_killed_workers_hang_nobody(python, path, tmp_path):
     """After workers were killed at any moment of a question, the next one is answered."""
-    assert python(KILLED, path, SECONDS) == "0\n"
+    assert python(ASKS + KILLED, path, tmp_path / "released", SECONDS) == "0\n"
+    assert not [line for line in (tmp_path / "released").read_text().splitlines() if "child" in line]
     assert integrity(path) == [("ok",)]
 
 
+# ---- Polars' threads --------------------------------------------------------------------------------------
+
 POLARS = """
-import os, sys
 import polars as pl
 from dfprivacy.errors import ReadError
 from dfprivacy._table.frames import adapt, polars
@@ -392,22 +398,16 @@ os.wait()
 
 @pytest.mark.parametrize("kind", ["eager", "lazy"])
 def test_polars_is_refused_where_its_threads_are_lost(python, kind):
-    """A frame is refused, with nothing spent, in a fork of a process that had used Polars' threads."""
-    parent, child = python(POLARS, kind, "1", "used").splitlines()
+    """A frame is refused, with nothing spent, in a fork of a process that had used Polars' threads; only there."""
+    parent, child = python(POLARS, kind, "0.5", "used").splitlines()
 
     assert parent == "parent reads"
     assert child.startswith("child This process was forked from another that had used Polars")
     assert "Nothing was released or spent." in child
-
-
-@pytest.mark.parametrize("kind", ["eager", "lazy"])
-def test_polars_reads_in_a_fork_that_was_first(python, kind):
-    """A frame can be read in a fork of a process that had not used Polars' threads."""
     assert python(POLARS, kind, "600", "unused") == "child reads\n"
 
 
 PAYING = """
-import os, sys
 import polars as pl, dfprivacy as dp
 from dfprivacy.errors import ReadError
 from dfprivacy._table.frames import polars
@@ -417,7 +417,7 @@ frame = pl.DataFrame({"x": [0.0, 1.0] * 50})
 view = dp.protect(frame.lazy(), "polars", epsilon=10, bounds={"x": (0, 1)}, ledger=sys.argv[1])
 view.ttest("x", popmean=0.5, epsilon=1)
 if os.fork() == 0:
-    polars.PROBE_SECONDS = 1
+    polars.PROBE_SECONDS = 0.5
     print(view.ttest("x", popmean=0.5, epsilon=1).privacy.replayed, flush=True)
     try:
         view.ttest("x", popmean=0.5, epsilon=2)

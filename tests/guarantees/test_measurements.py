@@ -1,4 +1,4 @@
-"""What was measured once is not paid twice, and is taken for nothing else."""
+"""What was measured once is not paid twice, and is taken for nothing else; also where a part of it is shown."""
 
 # ruff: noqa: PD011 - measurements have values, too
 from __future__ import annotations
@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import math
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -19,11 +20,13 @@ from dfprivacy._ledger.tables import MOST
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.kept import Origins, describe, larger
 from dfprivacy._measure.query import Query
+from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
-from dfprivacy.features import Count, Given, Kernel, Moments, OneHot, Outer, ProductKernel, RowFeatures, Stack
+from dfprivacy.features import Bins, Count, Given, Kernel, Moments, OneHot, Outer, ProductKernel, RowFeatures, Stack
 from dfprivacy.schema import Column, Schema
 from dfprivacy.testing import seeded_noise
+from dfprivacy_eda.tree import AdaptiveReveal
 
 NAMES = (f"measured {i}" for i in itertools.count())
 ROWS = pd.DataFrame(
@@ -62,55 +65,41 @@ def sums(curator, column, by=None):
     return curator.sum(moments if by is None else OneHot(by) * moments).values
 
 
-# ---- what costs nothing ----------------------------------------------------------------------------------
+# ---- what costs nothing ---------------------------------------------------------------------------------
+
+FREE = {
+    "popmean": lambda v: v.ttest("x", popmean=0.5, epsilon=0.5),
+    "alternative": lambda v: v.ttest("x", alternative="less", epsilon=0.5),
+    "confidence": lambda v: v.ttest("x", confidence=0.9, epsilon=0.5),
+    "method": lambda v: v.ttest("x", method="naive", epsilon=0.5),
+    "a smaller price": lambda v: v.ttest("x", popmean=0.5, epsilon=0.25),
+    "another method": lambda v: v.ztest("x", popmean=0, sigma=1, epsilon=0.5),
+}
 
 
-@pytest.mark.parametrize(
-    "again",
-    [
-        {"popmean": 0.5},
-        {"alternative": "less"},
-        {"confidence": 0.9},
-        {"equal_var": True},
-        {"method": "naive"},
-        {"popmean": 0.5, "epsilon": 0.25},
-    ],
-    ids=", ".join,
-)
+@pytest.mark.parametrize("again", FREE)
 def test_another_conclusion_from_the_same_sums_is_free(again):
-    """Whatever the second half alone uses, and a smaller epsilon, is answered from what was measured."""
-    asked = view()
+    """What the second half alone uses, and a smaller epsilon, is answered from what was measured; it is said."""
+    asked = view(epsilon=0.5)
+    before = asked.explain("ttest", "x", epsilon=0.5)
     first = asked.ttest("x", epsilon=0.5)
+    after = asked.explain("ttest", "x", epsilon=0.5, popmean=1)
 
-    second = asked.ttest("x", **{"epsilon": 0.5, **again})
+    second = FREE[again](asked)
 
     assert (0, Fraction(1, 2)) == (second.privacy.epsilon, asked.budget.spent)
     assert first.released == second.released
     assert not second.privacy.replayed
     (noise,) = second.privacy.noise
-    assert (0, first.privacy.noise[0].scale) == (noise.epsilon, noise.scale)
-    assert noise.reused
+    assert (0, first.privacy.noise[0].scale, True) == (noise.epsilon, noise.scale, bool(noise.reused))
     assert "nothing more was paid" in repr(second)
-
-
-def test_another_method_on_the_same_sums_is_free():
-    """A z-test after a t-test measures nothing."""
-    asked = view()
-    first = asked.ttest("x", epsilon=0.5)
-
-    second = asked.ztest("x", popmean=0, sigma=1, epsilon=0.5)
-
-    assert (0, first.released) == (second.privacy.epsilon, second.released)
-
-
-def test_swapped_groups_are_free():
-    """Groups are kept in the order of the schema, and given in that of the question."""
-    asked = view()
-    there = asked.ttest("x", by="g", groups=("a", "c"), epsilon=0.5)
-
-    back = asked.ttest("x", by="g", groups=("c", "a"), epsilon=0.5)
-
-    assert (0, there.means[::-1]) == (back.privacy.epsilon, back.means)
+    assert [(each.left, bool(each.measurements[0].reused)) for each in (before, after)] == [
+        (0.5, False),
+        (0.0, True),
+    ]
+    assert "of which 0 is left to pay" in repr(after)
+    with pytest.raises(dp.BudgetExceeded):
+        asked.ttest("y", epsilon=0.5)
 
 
 @pytest.mark.parametrize("groups", [("a", "c"), ("c", "a")])
@@ -129,31 +118,6 @@ def test_a_tally_of_categories_is_kept_whole(groups):
 
     assert back.privacy.epsilon == 0
     assert [*there[1::-1], *there[2:]] == back.value.tolist()
-
-
-def test_what_is_kept_needs_no_budget():
-    """Where nothing is left, what was measured can be asked again."""
-    asked = view(epsilon=0.5)
-    asked.ttest("x", epsilon=0.5)
-
-    assert asked.ttest("x", epsilon=0.5, popmean=1).privacy.epsilon == 0
-    with pytest.raises(dp.BudgetExceeded):
-        asked.ttest("y", epsilon=0.5)
-
-
-def test_an_explanation_says_what_is_spared():
-    """`explain` reads and writes nothing, and says what is left to pay."""
-    asked = view()
-    before = asked.explain("ttest", "x", epsilon=0.5)
-    asked.ttest("x", epsilon=0.5)
-
-    after = asked.explain("ttest", "x", epsilon=0.5, popmean=1)
-
-    assert (before.left, after.left) == (0.5, 0.0)
-    assert before.measurements[0].reused == ""
-    assert after.measurements[0].reused
-    assert "of which 0 is left to pay" in repr(after)
-    assert [asked.explain("ttest", c, epsilon=0.5, fresh=c == "x").left for c in "xy"] == [0.5, 0.5]
 
 
 def test_no_row_is_read_for_what_is_kept():
@@ -211,29 +175,21 @@ def test_what_a_call_measured_before_it_failed_is_kept():
     assert (release.privacy.epsilon, asked.budget.spent) == (0, 1)
 
 
-# ---- what is paid for ------------------------------------------------------------------------------------
+# ---- what is paid for -----------------------------------------------------------------------------------
 
 
-def test_fresh_measures_again():
-    """What is to be fresh is measured, paid, and then the newest of its accuracy."""
+def test_the_newest_of_the_most_accurate_is_taken():
+    """What is fresh, or more accurate, is measured and paid; of what is good enough, the best is taken."""
     asked = view()
     first = asked.ttest("x", epsilon=0.5)
     fresh = asked.ttest("x", epsilon=0.5, popmean=1, fresh=True)
-
     newest = asked.ttest("x", epsilon=0.5, popmean=2)
-
-    assert (0.5, Fraction(1)) == (fresh.privacy.epsilon, asked.budget.spent)
-    assert first.released != fresh.released == newest.released
-
-
-def test_more_accuracy_is_paid_for_and_the_most_accurate_taken():
-    """Noise that is larger than asked for is not taken; of what is good enough, the most accurate is."""
-    asked = view()
-    asked.ttest("x", epsilon=0.5)
     better = asked.ttest("x", epsilon=1)
 
-    assert better.privacy.epsilon == 1
+    assert [each.privacy.epsilon for each in (fresh, newest, better)] == [0.5, 0, 1]
+    assert first.released != fresh.released == newest.released
     assert better.released == asked.ttest("x", epsilon=0.25).released
+    assert [asked.explain("ttest", c, epsilon=0.5, fresh=c == "x").left for c in "xy"] == [0.5, 0.5]
 
 
 def test_a_call_takes_nothing_twice():
@@ -252,80 +208,46 @@ def test_a_call_takes_nothing_twice():
     assert again.privacy.epsilon == 0
 
 
-@pytest.mark.parametrize(
-    ("changed", "question"),
-    [
-        ("another column", lambda v: v.ttest("y", epsilon=0.5)),
-        ("some rows", lambda v: v.where(g="a").ttest("x", epsilon=0.5)),
-        ("other rows", lambda v: v.where(y=(-1, 1)).ttest("x", epsilon=0.5)),
-        ("present rows", lambda v: v.where(y=dp.present).ttest("x", epsilon=0.5)),
-        ("groups", lambda v: v.ttest("x", by="g", groups=("a", "b"), epsilon=0.5)),
-    ],
-)
-def test_another_question_of_the_same_view_is_paid_for(changed, question):
-    """Another column, other rows or other groups are another measurement."""
-    asked = view()
-    for known in (asked.ttest, asked.where(g="b").ttest, asked.where(y=(-1, 2)).ttest):
-        known("x", epsilon=0.5)
-    asked.ttest("x", by="g", groups=("a", "c"), epsilon=0.5)
-
-    assert question(asked).privacy.epsilon == 0.5, changed
+def narrow(v, **more):
+    return v.where(g="a", y=(-1, 1)).ttest("x", epsilon=0.5, **more)
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        {"bounds": {**SAID["bounds"], "x": (-3, 4)}},
-        {"missing": {"x": 1}},
-        {"bounds": {**SAID["bounds"], "y": (-2, 3)}},
-        {"categories": {**SAID["categories"], "g": ["a", "b", "d", "c"]}},
-        {"missing": {"g": "other"}},
-    ],
-    ids=str,
-)
-def test_other_terms_are_paid_for(terms):
-    """Bounds, fill values and categories of what is summed, or of what selects the rows, are part of it."""
-    name = next(NAMES)
-    narrow = {"where": {"g": "a", "y": (-1, 1)}}
-    view(name=name).where(**narrow["where"]).ttest("x", epsilon=0.5)
-
-    assert view(name=name, **terms).where(**narrow["where"]).ttest("x", epsilon=0.5).privacy.epsilon == 0.5
-    assert view(name=name).where(**narrow["where"]).ttest("x", epsilon=0.5, popmean=1).privacy.epsilon == 0
+def of_function(v, popmean):
+    return v.where(lambda row: row["x"] > 0).ttest("x", epsilon=0.5, popmean=popmean)
 
 
-def test_a_column_that_is_not_looked_at_changes_nothing():
-    """Other terms of other columns are no part of it."""
-    name = next(NAMES)
-    view(name=name).ttest("x", epsilon=0.5)
-
-    assert view(name=name, bounds={"x": (-3, 3)}).ttest("x", epsilon=0.5, popmean=1).privacy.epsilon == 0
-
-
-def test_another_number_of_rows_is_another_table():
-    """A data set that has grown under its name is measured anew."""
-    name = next(NAMES)
-    view(name=name).ttest("x", epsilon=0.5)
-
-    assert view(ROWS[:399], name=name).ttest("x", epsilon=0.5).privacy.epsilon == 0.5
-
-
-def test_the_order_of_conditions_does_not_matter():
-    """Conditions select the same rows in any order, and as a group of a view by group."""
-    asked = view()
-    asked.where(g="a").where(y=(-1, 1)).ttest("x", epsilon=0.5)
-
-    assert asked.where(y=(-1, 1)).where(g="a").ttest("x", epsilon=0.5, popmean=1).privacy.epsilon == 0
+OTHERS = {
+    "the same": (True, lambda v: narrow(v(), popmean=1)),
+    "conditions in another order": (True, lambda v: v().where(y=(-1, 1)).where(g="a").ttest("x", epsilon=0.5)),
+    "another column's bounds": (True, lambda v: narrow(v(bounds={**SAID["bounds"], "n": (-3, 3)}), popmean=1)),
+    "another column": (False, lambda v: v().where(g="a", y=(-1, 1)).ttest("y", epsilon=0.5)),
+    "fewer conditions": (False, lambda v: v().where(g="a").ttest("x", epsilon=0.5)),
+    "no condition": (False, lambda v: v().ttest("x", epsilon=0.5)),
+    "other rows": (False, lambda v: v().where(g="a", y=(-1, 2)).ttest("x", epsilon=0.5)),
+    "present rows": (False, lambda v: v().where(g="a", y=dp.present).ttest("x", epsilon=0.5)),
+    "groups": (False, lambda v: v().where(y=(-1, 1)).ttest("x", by="g", groups=("a", "b"), epsilon=0.5)),
+    "bounds": (False, lambda v: narrow(v(bounds={**SAID["bounds"], "x": (-3, 4)}))),
+    "bounds of a condition": (False, lambda v: narrow(v(bounds={**SAID["bounds"], "y": (-2, 3)}))),
+    "fill": (False, lambda v: narrow(v(missing={"x": 1}))),
+    "categories": (False, lambda v: narrow(v(categories={**SAID["categories"], "g": ["a", "b", "d", "c"]}))),
+    "other category": (False, lambda v: narrow(v(missing={"g": "other"}))),
+    "number of rows": (False, lambda v: narrow(v(ROWS[:399]))),
+    "a function": (False, lambda v: [of_function(v(), popmean) for popmean in (0, 1)][1]),
+}
 
 
-def test_a_python_condition_is_never_taken_for_another():
-    """Which rows a function selects cannot be written down."""
-    asked = view().where(lambda row: row["x"] > 0)
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_is_another_measurement_is_paid_for(other):
+    """Rows, groups, bounds, fill values and categories of what is summed or selected are part of it; no more is."""
+    name, (free, ask) = next(NAMES), OTHERS[other]
+    narrow(view(name=name))
 
-    for popmean in (0, 1):
-        assert asked.ttest("x", epsilon=0.5, popmean=popmean).privacy.epsilon == 0.5
+    asked = ask(lambda *frame, **terms: view(*frame, name=name, **terms))
+
+    assert asked.privacy.epsilon == (0 if free else 0.5)
 
 
-# ---- descriptions ----------------------------------------------------------------------------------------
+# ---- descriptions ---------------------------------------------------------------------------------------
 
 
 def table(frame=ROWS, conditions=(), neighbors="replace_one", public=()):
@@ -377,23 +299,16 @@ def described(features, **how):
 
 
 def test_every_parameter_is_in_the_description():
-    """No two features of different parameters have one description; each has the same one every time."""
+    """No two features of different parameters have one description; each has the same one, also once evaluated."""
     found = [described(features) for features in DIFFERENT]
-
-    assert None not in found
-    assert len(found) == len(set(found))
-    assert found == [described(features) for features in DIFFERENT]
-
-
-def test_a_description_does_not_change_when_features_were_evaluated():
-    """What features work out once they are asked is no part of it."""
     for features in DIFFERENT:
-        before = described(features)
         for norm in (1, 2, math.inf):
             features.radius(norm), features.diameter(norm, frozenset()), features.diameter(norm, frozenset("x"))
         table().total(features, 20)
 
-        assert before == described(features)
+    assert None not in found
+    assert len(found) == len(set(found))
+    assert found == [described(features) for features in DIFFERENT]
 
 
 # What was made of rows and the sample are in the schema; the key is the account's; no value follows from memory.
@@ -486,30 +401,25 @@ def test_a_part_of_what_was_measured_is_free(first):
 
 
 def test_a_part_shares_the_noise_of_the_whole():
-    """A cell of a table less the same cell asked alone is 0, and less another one is not."""
+    """A cell, or a group in another order or alone, less the same is 0, and less another is not."""
     asked = view()
     cells = asked.crosstab("g", "n", epsilon=1)
-    alone = asked.where(g="b").value_counts("n", sort=False, epsilon=0.1)
-
-    same = dp.combine(lambda a, b: a.raw[1][1] - b.raw[1], cells, alone)
-    other = dp.combine(lambda a, b: a.raw[0][1] - b.raw[1], cells, alone)
-    assert (same.low, same.high) == (0, 0)
-    assert other.low < other.high
-
-
-def test_a_part_of_a_stack_shares_the_noise_of_the_whole():
-    """A group's mean is drawn again alike, asked among three groups, two in another order, or alone."""
-    asked = view()
+    counted = asked.where(g="b").value_counts("n", sort=False, epsilon=0.1)
     asked.anova("x", by="g", epsilon=9)
     two = asked.ttest("x", by="g", groups=["c", "b"], epsilon=0.5)
     back = asked.ttest("x", by="g", groups=["b", "c"], epsilon=0.5)
     one = asked.where(g="b").ttest("x", epsilon=0.1)
 
-    assert asked.budget.spent == 9
-    turned = dp.combine(lambda a, b: a.means[0] - b.means[1], two, back)
-    alone = dp.combine(lambda a, b: a.means[1] - b.means[0], two, one)
-    assert (turned.low, turned.high) == pytest.approx((0, 0), abs=1e-9)
-    assert (alone.low, alone.high) == pytest.approx((0, 0), abs=1e-9)
+    assert asked.budget.spent == 10
+    assert two.means == back.means[::-1]
+    same = [
+        dp.combine(lambda a, b: a.raw[1][1] - b.raw[1], cells, counted),
+        dp.combine(lambda a, b: a.means[0] - b.means[1], two, back),
+        dp.combine(lambda a, b: a.means[1] - b.means[0], two, one),
+    ]
+    assert [end for each in same for end in (each.low, each.high)] == pytest.approx([0] * 6, abs=1e-9)
+    other = dp.combine(lambda a, b: a.raw[0][1] - b.raw[1], cells, counted)
+    assert other.low < other.high
 
 
 def test_a_part_is_taken_once_in_a_call():
@@ -532,24 +442,27 @@ def test_a_part_is_taken_once_in_a_call():
     assert found.privacy.epsilon == 0.5
 
 
-@pytest.mark.parametrize(
-    "held",
-    [
-        math.sin,
-        np.random.default_rng(1),
-        np.array([object()]),
-        object(),
-        stats.norm(0, 1),
-        {"a": [1, (lambda: 2)]},
-    ],
-    ids=["function", "generator", "objects", "object", "elsewhere", "nested"],
-)
-def test_what_cannot_be_written_down_has_no_description(held):
-    """Features that hold what may compute anything are never taken for others."""
-    features = Moments(X)
-    vars(features)["held"] = held
+def test_what_cannot_be_written_down_has_no_description():
+    """Features that hold what may compute anything, or of no installed class, are never taken for others."""
 
-    assert described(features) is None
+    class Mine(RowFeatures):
+        shape = (1,)
+        columns = (X,)
+
+        def rows(self, batch):
+            return batch.values(X)[:, None]
+
+        def radius(self, norm):
+            return 3.0
+
+    assert described(Mine()) is None
+    origins = Origins({__name__.partition(".")[0]: "tests 1"})
+    assert describe(Query.read(Mine()), table(), origins) is None  # of a function
+    nested = {"a": [1, (lambda: 2)]}
+    for held in (math.sin, np.random.default_rng(1), np.array([object()]), object(), stats.norm(0, 1), nested):
+        features = Moments(X)
+        vars(features)["held"] = held
+        assert described(features) is None, held
 
 
 def test_values_of_different_types_are_different():
@@ -580,25 +493,6 @@ def test_values_of_different_types_are_different():
     assert len(found) == len(set(found))
 
 
-def test_a_class_that_is_not_installed_has_no_description():
-    """A feature of a notebook or of a test may be another one tomorrow."""
-
-    class Mine(RowFeatures):
-        shape = (1,)
-        columns = (X,)
-
-        def rows(self, batch):
-            return batch.values(X)[:, None]
-
-        def radius(self, norm):
-            return 3.0
-
-    assert described(Mine()) is None
-    assert (
-        describe(Query.read(Mine()), table(), Origins({__name__.partition(".")[0]: "tests 1"})) is None
-    )  # of a function
-
-
 class Installed(RowFeatures):
     """As somebody's plugin might have it, with a radius as its parameter."""
 
@@ -614,35 +508,25 @@ class Installed(RowFeatures):
         return self.largest
 
 
-def test_a_third_partys_features_are_described_with_their_version():
-    """A plain class of an installed distribution is known by it, and by all its attributes."""
+def test_a_third_partys_features_are_described_with_their_version(monkeypatch):
+    """By their distribution and all attributes, the class's too; one that cannot be written ends reuse."""
     package = __name__.partition(".")[0]
-    found = [
-        describe(Query.read(features), table(), Origins({package: origin}))
-        for features, origin in itertools.product(
-            [Installed(X, 1.0), Installed(X, 2.0), Installed(Y, 1.0)], ["p 1", "p 2"]
-        )
-    ]
 
-    assert None not in found
-    assert len(found) == len(set(found))
+    def found(features, origin="p 1"):
+        return describe(Query.read(features), table(), Origins({package: origin}))
 
-
-def test_an_attribute_of_a_plugins_class_is_described(monkeypatch):
-    """Whoever sets one for all objects asks something else; one that cannot be written down ends reuse."""
-    origins = Origins({__name__.partition(".")[0]: "p 1"})
-    before = describe(Query.read(Installed(X, 1.0)), table(), origins)
-    monkeypatch.setattr(Installed, "threshold", 30, raising=False)
-    low = describe(Query.read(Installed(X, 1.0)), table(), origins)
-    monkeypatch.setattr(Installed, "threshold", 80)
-    high = describe(Query.read(Installed(X, 1.0)), table(), origins)
+    each = [Installed(X, 1.0), Installed(X, 2.0), Installed(Y, 1.0)]
+    seen = [found(features, origin) for features, origin in itertools.product(each, ["p 1", "p 2"])]
+    for threshold in (30, 80):
+        monkeypatch.setattr(Installed, "threshold", threshold, raising=False)
+        seen.append(found(each[0]))
+    assert None not in seen
+    assert len(seen) == len(set(seen))
     monkeypatch.setattr(Installed, "threshold", object())
-
-    assert len({before, low, high} - {None}) == 3
-    assert describe(Query.read(Installed(X, 1.0)), table(), origins) is None
+    assert found(each[0]) is None
 
 
-# ---- groups, two tables, noise ---------------------------------------------------------------------------
+# ---- groups, two tables, noise --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("public", [(), ("g",)])
@@ -724,8 +608,8 @@ def test_two_tables_are_known_by_both_names():
     assert [each.budget.spent for each in (first, second, third)] == [3, 2, 1]
 
 
-def test_what_is_paid_jointly_is_not_kept():
-    """Joint parts are paid before they are chosen: nothing is spared, and nothing kept."""
+def test_what_is_paid_jointly_or_too_large_is_not_kept(monkeypatch):
+    """Joint parts are paid before they are chosen; values beyond a size would fill the ledger."""
 
     def joint(curator, column, *, option=0):
         (part,) = curator.jointly((Moments(column), 1))
@@ -734,29 +618,10 @@ def test_what_is_paid_jointly_is_not_kept():
     asked = view(delta=1e-5)
     with registered(joint, delta=True):
         prices = [asked.mine("x", option=option, epsilon=1, delta=1e-6).privacy.epsilon for option in (0, 1)]
-
     assert prices == [1, 1]
-
-
-def test_what_is_too_large_is_not_kept(monkeypatch):
-    """Values beyond a size would fill the ledger."""
     monkeypatch.setattr("dfprivacy._measure.kept.MOST", 1)
-    asked = view()
-    for popmean in (0, 1):
-        assert asked.ttest("x", epsilon=0.5, popmean=popmean).privacy.epsilon == 0.5
+    assert [asked.ttest("x", epsilon=0.5, popmean=at).privacy.epsilon for at in (0, 1)] == [0.5, 0.5]
     assert MOST == 2**20
-
-
-def test_statistics_are_kept_as_sums_are():
-    """A bundled statistic is known by its attributes."""
-    asked = view()
-    first = asked.dcor("x", "y", epsilon=1)
-
-    again = asked.dcor("x", "y", epsilon=1, confidence=0.9)
-
-    assert first.privacy.epsilon == 1
-    assert first.privacy.noise[0].scale == again.privacy.noise[0].scale
-    assert (0, Fraction(1)) == (again.privacy.epsilon, asked.budget.spent)
 
 
 def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
@@ -771,3 +636,146 @@ def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
         asked.group_by("g").mine("x", epsilon=1)
 
     assert len(passes) == 1
+
+
+# ---- of which a part is shown, step by step -------------------------------------------------------------
+
+EDGES = tuple(np.linspace(-3, 3, 13))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Show every third number, and the neighbours of those that are above a threshold."""
+
+    above: float
+
+    def next(self, values, scales):
+        """Look at what is known."""
+        assert scales.shape == values.shape[1:]
+        shown = np.zeros(values.shape, dtype=bool)
+        shown[:, ::3] = True
+        large = np.nan_to_num(values, nan=-np.inf) > self.above
+        large[:, 1:] |= large[:, :-1].copy()
+        return shown | (large & ~np.isnan(values[:, :1]))
+
+    def describe(self):
+        """Name it."""
+        return f"shown beside what is above {self.above:g}"
+
+
+def in_part(curator, column, above=20.0):
+    """Counts of intervals, some of which are shown."""
+    return curator.sum(Bins(column, EDGES), reveal=Beside(above)).values
+
+
+def in_full(curator, column):
+    """Counts of all of them."""
+    return curator.sum(Bins(column, EDGES)).values
+
+
+def test_a_part_is_of_all_noisy_sums_and_costs_what_they_cost():
+    """What is shown is what would be shown of all, at their price; the others are nan."""
+    with registered(in_full), seeded_noise(1):
+        whole = view().mine("x", epsilon=1)
+    with registered(in_part), seeded_noise(1):
+        part = view().mine("x", epsilon=1)
+
+    shown = ~np.isnan(part.value)
+    assert 4 < shown.sum() < 12
+    assert np.array_equal(whole.value[shown], part.value[shown])
+    (all_noise,), (noise,) = whole.privacy.noise, part.privacy.noise
+    assert (all_noise.scale, all_noise.epsilon) == (noise.scale, noise.epsilon)
+    assert f"{all_noise.what}, shown beside what is above 20" == noise.what
+
+
+def ranked(curator, column, q=0.5):
+    """Counts of a tree, shown where a quantile may lie; all of them without one."""
+    tree = Bins(column, EDGES, widths=(3, 1), weights=(1, 1))
+    return curator.sum(tree, reveal=AdaptiveReveal(((4, 12),), (False,), ((q,),)) if q else None).values
+
+
+def test_a_part_is_kept_as_that_part_alone():
+    """The same rule is answered again, bit by bit; another, none, and one without a name are measured anew."""
+    asked = view()
+    with registered(ranked):
+        first = asked.mine("x", epsilon=10)
+        again = asked.mine("x", epsilon=5)
+        others = [asked.mine("x", q=q, epsilon=10) for q in (0.9, 0)]
+    with registered(in_part):
+        nameless = [asked.mine("x", epsilon=epsilon).privacy.epsilon for epsilon in (1, 0.5)]
+
+    assert np.isnan(first.value).any()
+    assert np.array_equal(first.value, again.value, equal_nan=True)
+    assert [each.privacy.epsilon for each in (first, again, *others)] == [10, 0, 10, 10]
+    assert not np.isnan(others[-1].value).any()
+    assert nameless == [1, 0.5]
+
+
+def drawn(patch):
+    """How many numbers OpenDP draws at a time."""
+    sizes, draw = [], OpenDPSampler.laplace
+    patch.setattr(
+        OpenDPSampler, "laplace", lambda self, values, scale: sizes.append(values.size) or draw(self, values, scale)
+    )
+    return sizes
+
+
+def test_parts_of_all_groups_are_drawn_step_by_step_at_once(monkeypatch):
+    """Each step is one draw for all groups, of the numbers that are shown alone; public ones are exact."""
+    sizes = drawn(monkeypatch)
+
+    with registered(in_part):
+        found = view().group_by("g").mine("x", epsilon=1)
+        noisy = len(sizes)
+        known = view(public=["x"]).mine("x", epsilon=1)
+
+    shown = sum(int((~np.isnan(each.value)).sum()) for each in found.releases)
+    assert sizes[0] == 3 * 4
+    assert sum(sizes) == shown < 36
+    assert (len(sizes), known.value.sum(), known.privacy.epsilon) == (noisy, 400, 0)
+
+
+@dataclass(frozen=True)
+class Wrong(Beside):
+    """A rule that answers in places, not in booleans."""
+
+    def next(self, values, scales):
+        """Forget the shape."""
+        return np.arange(3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "how", "said"),
+    [
+        (Beside(1.0), {"noise": "cube"}, "Laplace noise are shown in part"),
+        (Beside(1.0), {"noise": "gaussian"}, "Laplace noise are shown in part"),
+        (Wrong(1.0), {}, "whether it is shown"),
+    ],
+)
+def test_rules_that_cannot_be(rule, how, said):
+    """Noise of one draw for all coordinates is refused before anything is paid; a rule says of each whether."""
+    asked = view()
+
+    def wrong(curator, column):
+        return curator.sum(Bins(column, EDGES), reveal=rule, **how).values
+
+    with registered(wrong), pytest.raises(dp.PluginError, match=said):
+        asked.mine("x", epsilon=1)
+
+    assert asked.budget.spent == (0 if how else 1)
+
+
+def test_describe_draws_what_the_quartiles_need(monkeypatch):
+    """By group, most of the nodes of the trees get no noise; every group has its quartiles all the same."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"x": rng.gamma(2, 10, 40_000), "g": rng.integers(0, 4, 40_000)})
+    known = {"bounds": {"x": (0, 100)}, "categories": {"g": range(4)}}
+    asked = dp.protect(rows, next(NAMES), epsilon=10, ledger="memory:", **known)
+    sizes = drawn(monkeypatch)
+
+    found = asked.group_by("g").describe(["x"], epsilon=5)
+
+    truth = rows.groupby("g")["x"].quantile([0.25, 0.5, 0.75])
+    near = [found[key].loc[f"{round(100 * q)}%", "x"] for key, q in truth.index]
+    assert truth.to_list() == pytest.approx(near, abs=0.5)
+    assert sum(size for size in sizes if size > 4) < 4 * (16 + 256 + 1024) / 4

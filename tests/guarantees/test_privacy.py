@@ -11,6 +11,7 @@ An audit that cannot fail shows nothing: each of them has to find the faults tha
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -66,7 +67,7 @@ CROWD = [
 def one_more():
     """Rows that another may take the place of: corners, gradients, missing values, extremes, moves, random ones."""
     rng = np.random.default_rng(20_240_501)
-    near = [2.0**-power for power in (1, 3, 8, 16, 20, 24, 32)]
+    near = [2.0**-power for power in (1, 8, 20, 32)]
     ys = [-1, -2 / 3, -1 / 3, 0, 1 / 3, 2 / 3, 1, *(1 - e for e in near), *(e - 1 for e in near)]
     ys += [-1 / 3 + e for e in near]
     rows = [row(y) for y in ys]
@@ -77,7 +78,7 @@ def one_more():
     rows += [row(y, public=public) for y in (-1, 1) for public in (("v", "s", "new"), ("u", "t", "old"))]
     rows += [
         row(y, rng.choice(["a", "b", "c"]), rng.choice(["p", "q"]), w)
-        for y, w in rng.uniform((-1, 0), (1, 1), size=(10, 2))
+        for y, w in rng.uniform((-1, 0), (1, 1), size=(6, 2))
     ]
     return rows
 
@@ -132,6 +133,12 @@ def audited_sums(curator, column, by):
     return {"scales": measured.scales.tolist()}
 
 
+@dp.mechanism(columns={"column": "numeric"})
+def released_sums(curator, column):
+    """Give the sums."""
+    return curator.sum(Moments(column)).values.tolist()  # noqa: PD011 - a noisy sum
+
+
 @dataclass(frozen=True)
 class Plain(Case):
     """How these sums are asked for."""
@@ -143,21 +150,24 @@ class Plain(Case):
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     """The sums are a method of every view."""
-    dp.register_mechanism(audited_sums)
+    for each in (audited_sums, released_sums):
+        dp.register_mechanism(each)
     yield
-    dp.unregister("audited_sums")
+    for each in (audited_sums, released_sums):
+        dp.unregister(each.name)
 
 
+# By each pair of a way to group, to select and to compare; all three at once where all are private.
+BY, WHERE, GROUP_BY = (None, "group", "arm"), (None, "w", "era"), ((), "home", "site")
 CASES = [
-    Case(neighbors, by, where, group_by)
-    for neighbors, public in (("replace_one", True), ("add_remove", False))
-    for by in (None, "group", "arm")[: 2 + public]
-    for where in (None, "w", "era")[: 2 + public]
-    for group_by in ((), "home", "site")[: 2 + public]
+    Case("replace_one", by, WHERE[j], GROUP_BY[(i + j) % 3]) for i, by in enumerate(BY) for j in range(len(WHERE))
+]
+CASES += [Case("replace_one", "group", "w", "home")]
+CASES += [
+    Case("add_remove", *how) for how in ((None, None, "home"), (None, "w"), ("group",), ("group", "w", "home"))
 ]
 CASES += [Case(neighbors, where="function") for neighbors in ("replace_one", "add_remove")]
-CASES += [Case(group_by=keys) for keys in (("home", "site"), ("site", "arm"), ("home", "group"))]
-CASES += [Case("add_remove", group_by=("group", "home")), Plain(by="group")]
+CASES += [Case(group_by=("site", "arm")), Case("add_remove", group_by=("group", "home")), Plain(by="group")]
 
 
 # The exact audit.
@@ -237,51 +247,34 @@ def charged(case):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_neighbouring_table_is_farther_than_the_charge(case):
-    """The exact privacy loss never exceeds the epsilon charged, nor that the one asked, and comes close."""
+    """The exact loss never exceeds the epsilon charged, and comes close; what is not named may change unseen."""
     paid = charged(case)
+    other = dict(zip(("w", "group", "home", *PUBLIC), (math.nan, "c", None, "v", "t", "old"), strict=True))
+    changed = [{**other, **{column: one[column] for column in case.named}} for one in CROWD]
+    name = next(NAMES)
 
     loss = largest_loss(case, one_more())
 
     assert 0.9 * paid <= loss <= paid <= Fraction(1, 3)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_a_question_does_not_name_it_does_not_see(case):
-    """All other columns of all rows may change, and the sums, the scales and what is public stay as they are."""
-    name = next(NAMES)
-    other = dict(zip(("w", "group", "home", *PUBLIC), (math.nan, "c", None, "v", "t", "old"), strict=True))
-    kept = [{**other, **{column: one[column] for column in case.named}} for one in CROWD]
-
-    one, changed = (Seen.of(case, rows, name) for rows in (CROWD, kept))
-
-    assert one.loss(changed) == 0
+    assert Seen.of(case, CROWD, name).loss(Seen.of(case, changed, name)) == 0
 
 
 # The law of what is released.
 
-CELLS = 60
+CELLS = 300
 
 
 def released_integers(calls):
     """Real releases of groups of the same two rows: the integers behind them, the exact sums, and the noise."""
     ys = [0.75, -0.3]
     table = pd.DataFrame({"y": ys * CELLS, "cell": np.repeat(np.arange(CELLS), 2)})
-    view = dp.protect(
-        table,
-        next(NAMES),
-        epsilon=100,
-        bounds={"y": (-1, 1)},
-        categories={"cell": list(range(CELLS))},
-        public=["cell"],
-        ledger="memory:",
-    ).group_by("cell")
-    asked = {"method": "naive", "nan_policy": "fill", "epsilon": 1, "fresh": True}
-    answers = [view.ttest("y", **asked) for _ in range(calls)]
+    known = {"bounds": {"y": (-1, 1)}, "categories": {"cell": range(CELLS)}, "public": ["cell"]}
+    view = dp.protect(table, next(NAMES), epsilon=100, ledger="memory:", **known).group_by("cell")
+    answers = [view.released_sums("y", epsilon=1, fresh=True) for _ in range(calls)]
     made = answers[0].privacy.noise[0]
-    sums = np.array([release.released["values"][0] for answer in answers for release in answer.releases])
-    steps = sums * [1, 0.5] * 2.0**made.grid
+    steps = np.array([release.value for answer in answers for release in answer.releases]) * 2.0**made.grid
     exact = [sum(round(y * 2**made.grid) for y in ys), sum(round(y * y / 2 * 2**made.grid) for y in ys)]
-    return steps, exact, made
+    return steps * [1, 0.5], exact, made
 
 
 def strangeness(steps, exact, made):
@@ -311,7 +304,7 @@ def discrete_laplace_cdf(x, scale):
 @pytest.mark.statistical
 def test_what_is_released_follows_the_law():
     """The integers behind real releases are the exact sums plus independent discrete Laplace noise, bit by bit."""
-    steps, exact, made = released_integers(calls=20)
+    steps, exact, made = released_integers(calls=4)
 
     assert np.array_equal(steps, np.rint(steps))
     assert strangeness(steps, exact, made) > 1e-7
@@ -328,7 +321,7 @@ class Audit:
     epsilon: float
     one: dict
     other: dict | None  # None: the row is not there
-    runs: int = 100_000
+    runs: int = 50_000
 
     def outputs(self):
         """Statistics and p-values of many releases about each table: its sums, the noise, the plugin's conclusions.
@@ -394,22 +387,13 @@ AUDITS = {
 
 
 @pytest.mark.statistical
-def test_no_event_betrays_a_value():
-    """With OpenDP's noise no event of statistic or p-value is likelier on a neighbouring table than allowed."""
-    audit = AUDITS["values"]
+@pytest.mark.parametrize(("what", "least"), [("values", 0.7), ("presence", 0.4)])
+def test_no_event_betrays_a_row(what, least):
+    """No event of statistic or p-value is likelier for another value, or without a row, than allowed."""
+    with seeded_noise(20_240_502) if what == "presence" else contextlib.nullcontext():  # else OpenDP's
+        found = AUDITS[what].epsilon_lower()
 
-    assert 0.8 * audit.epsilon < audit.epsilon_lower() <= audit.epsilon
-
-
-@pytest.mark.statistical
-def test_no_event_betrays_a_presence():
-    """Nor does any tell whether a row is there."""
-    audit = AUDITS["presence"]
-
-    with seeded_noise(20_240_502):
-        found = audit.epsilon_lower()
-
-    assert 0.4 * audit.epsilon < found <= audit.epsilon
+    assert least < found <= AUDITS[what].epsilon
 
 
 # The faults that the audits have to find.
@@ -504,7 +488,7 @@ def test_the_law_does_not_survive_the_fault(fault, monkeypatch):
     """Noise of half the scale, the same for all sums, or in multiples of four steps, is not the law's."""
     fault(monkeypatch)
 
-    assert strangeness(*released_integers(calls=8)) < 1e-7
+    assert strangeness(*released_integers(calls=2)) < 1e-7
 
 
 def test_the_audit_from_outside_finds_half_the_noise(monkeypatch):
