@@ -248,6 +248,7 @@ def test_no_way_back_is_a_fresh_budget(path, monkeypatch, way, memory):
             with pytest.raises(LedgerError, match=r"was lost, or replaced|several names") as caught:
                 write(account)
             assert ("stays charged" in str(caught.value)) == (write is keep)
+            assert path.exists() == (way is not deleted)
     with pytest.raises(LedgerError, match=r"was lost, or replaced|several names"):
         opened(path)
 

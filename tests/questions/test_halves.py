@@ -98,6 +98,28 @@ def test_an_answer_is_what_the_second_half_makes_of_the_first():
     assert [29.5, 48.5] == pytest.approx([release.value for release in by_group.releases], abs=0.1)
 
 
+def test_a_mechanism_is_both_halves_when_called():
+    """Called with a curator it measures and concludes."""
+    both = halves()
+    register_mechanism(both)
+    view = protect(epsilon=10**4)
+    found = []
+
+    @dp.mechanism(columns={"column": "numeric"})
+    def through(curator, column):
+        """Call another mechanism."""
+        found.append(both(curator, column, digits=0))
+        return found[0]
+
+    register_mechanism(through)
+    try:
+        answer = view.through("age", epsilon=1000)
+    finally:
+        unregister("through")
+
+    assert found == [answer.value] == [39.0]
+
+
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
@@ -139,7 +161,7 @@ def test_a_plan_runs_the_first_half_only():
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
 def test_a_plan_hides_no_error_of_the_first_half(when):
-    """Whenever the first half fails, or what a curator does for it, the plan says so."""
+    """Whenever the first half fails, the plan says so."""
 
     @dp.mechanism(name="halved", columns={"column": "numeric"})
     def measure(curator, column):
@@ -154,6 +176,36 @@ def test_a_plan_hides_no_error_of_the_first_half(when):
 
     with pytest.raises(dp.PluginError, match=f"ValueError: {when}.*{NOTHING}"):
         protect().explain("halved", "age", epsilon=1)
+
+
+def test_a_plan_of_one_piece_hides_no_error_of_a_measurement():
+    """What a curator's own work raises is the mechanism's, also after another measurement."""
+
+    @dp.mechanism(name="halved", columns={"column": "category"})
+    def whole(curator, column):
+        """Measure once, and then wrongly."""
+        curator.sum(features.OneHot(column), share="1/2")
+        return curator.above_threshold(Counts(column), lambda first, second: {}[first], most=1)
+
+    register_mechanism(whole)
+
+    with pytest.raises(dp.PluginError, match=f"KeyError.*{NOTHING}"):
+        protect().explain("halved", "arm", epsilon=1)
+
+
+class Counts(dp.statistics.OfSums):
+    """Rows by category."""
+
+    def __init__(self, column):
+        self.features = features.OneHot(column)
+        self.columns = (column,)
+        self.shape = (len(column.categories),)
+
+    def value(self, sums):
+        return sums
+
+    def sensitivity(self, relation, norm, public):
+        return 1.0
 
 
 def test_a_plan_of_one_piece_says_where_it_ended():

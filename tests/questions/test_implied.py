@@ -118,6 +118,23 @@ def test_a_test_tells_of_its_rows_or_groups(test, known, told, relation):
     assert paid.privacy.epsilon == pytest.approx(0.1)
 
 
+def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
+    """It is the number that the test has, of the same noise, and is paid by nobody."""
+    view = protect("groups of a test")
+    test, alone = view.ttest("x", by="g", epsilon=2), view.ttest("y", epsilon=2)
+    means = [view.where(g=group).mean("x", epsilon=0.5) for group in "ab"]
+    of_all = view.mean("y", epsilon=2)
+
+    assert [each.privacy.epsilon for each in (*means, of_all)] == [0, 0, 0]
+    assert view.budget.spent == 4
+    np.testing.assert_allclose([each.value for each in means], test.means)
+    np.testing.assert_allclose([each._redrawn()["value"] for each in means], test._redrawn()["means"])
+    np.testing.assert_allclose(of_all.value, alone.estimate)
+    np.testing.assert_allclose(of_all._redrawn()["value"], alone._redrawn()["estimate"])
+    assert view.where(g="a").mean("y", epsilon=0.5).privacy.epsilon == 0.5
+    assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
+
+
 LABELS = pd.DataFrame({
     "g": _rng.choice(["a", "b", None], 2000), "h": _rng.choice(["u", "v", "w", "z"], 2000), "o": ["p", "q"] * 1000
 })  # fmt: skip

@@ -313,6 +313,17 @@ def test_bad_requests_are_refused_before_any_charge(place, capsys, case):
     assert all(each.entries() == [] for each in open_ledger().accounts())
 
 
+def test_a_request_for_another_version_of_the_file(place, capsys):
+    """Bounds that changed since the questions were written change what they mean."""
+    wanted().save("requests.json", key="ana.key")
+    Path("clinic.toml").write_text(SCHEMA.replace("90", "91"))
+
+    assert answer("--yes") == 1
+    assert "another version of it" in capsys.readouterr().err
+    Path("clinic.toml").write_text(SCHEMA.replace("epsilon = 2", "epsilon = 3") + "# and words do not matter\n")
+    assert answer("--yes") == 0
+
+
 def test_the_output_is_checked_first(place, capsys):
     """A file that is there is not written over, and nothing is charged for an answer that could not be written."""
     wanted().save("requests.json", key="ana.key")
