@@ -338,7 +338,7 @@ def test_a_query_shows_only_what_is_declared():
     assert "Ulm" in json.dumps(found.to_dict())
 
 
-@pytest.mark.parametrize("terms", [{"size": ROWS + 1}, {"memory": 50}], ids=str)
+@pytest.mark.parametrize("terms", [{"size": ROWS - 1}, {"size": 2 * ROWS}, {"memory": 50}], ids=str)
 def test_what_turns_out_to_be_wrong_is_an_error_with_the_charge_kept(terms):
     """The sample is of as many rows as were said, and in the memory that was."""
     view = protected(**terms).sample("1/2")
