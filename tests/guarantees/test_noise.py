@@ -113,7 +113,7 @@ NONE += [(gaussian_scale, 0, 1, 1, "1e-6"), (gaussian_scale, 2**40, 0, 1, "1e-6"
 NONE += [(gaussian_scale, 2**40, 1, *price) for price in ((0, "1e-6"), (501, "1e-6"), (1, 0), (1, 1))]
 
 
-@pytest.mark.parametrize("asked", NONE, ids=str)
+@pytest.mark.parametrize("asked", NONE)
 def test_there_is_always_some_noise(asked):
     """No request yields a scale that is zero or infinite: it is refused, or the least positive float."""
     function, *arguments = asked
