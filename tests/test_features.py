@@ -156,7 +156,7 @@ def test_many_groups_and_columns_are_counted_like_few():
     (OneHot(BY) * Outer([X, Y], count=True), "OneHot(by) x Outer(x, y)", (3, 6), 12),
     (OneHot(BY, TWO, groups={"two": [2]}), "OneHot(by) x OneHot(two)", (3, 1), 1),
     (Given(X, Y, of=Moments(X)), "Moments(x) given x, y", (2,), 2), (Given(X), "Count() given x", (1,), 1),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_features_in_words(features, words, shape, support):
     """A feature says what it is of, what shape its sums have, and how many coordinates rounding can move."""
     assert (features.describe(), features.shape, features.support) == (words, shape, support)

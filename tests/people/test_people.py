@@ -339,7 +339,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("terms", BAD, ids=str)
+@pytest.mark.parametrize("terms", BAD)
 def test_what_cannot_be_a_unit_is_refused(terms):
     """Before an account is opened; that fractions and dates name nobody, on every engine."""
     frame = frame_of(OTHERS).with_columns(date=pl.col("pid").cast(pl.Date), true=pl.col("pid") > 1)
