@@ -9,12 +9,14 @@ noise; all else must match.
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import os
 import pkgutil
 import re
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +27,7 @@ from sybil.parsers.abstract import DocTestStringParser
 from sybil.parsers.myst import PythonCodeBlockParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sybil import Document, Region
 
@@ -107,10 +109,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.suffix == ".md":
             item.add_marker("pandas")
+        if item.path.stem == "audit" or item.path.parent.name == "dfprivacy_audit":  # examples of checks of noise
+            item.add_marker("opendp")
     if config.getoption("markexpr") == "pandas":
         config.hook.pytest_deselected(items=[item for item in items if _apart(item)])
         items[:] = [item for item in items if not _apart(item)]
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    """Draw the noise of a test or an example from a seed of its own: what fails once fails always.
+
+    Tests marked `opendp` draw from OpenDP, as do the processes that a test starts.
+    """
+    from dfprivacy._privacy import samplers
+
+    if item.get_closest_marker("opendp"):
+        return (yield)
+    with samplers.use(_of_a_seed()(zlib.crc32(item.nodeid.encode()))):
+        return (yield)
+
+
+@functools.cache
+def _of_a_seed() -> type[Any]:
+    """Make the class when it is first needed: what of dfprivacy a process imports is tested too."""
+    from dfprivacy._privacy.samplers import OpenDPSampler
+    from dfprivacy.testing import Seeded
+
+    class Repeatable(Seeded):
+        """Noise that is the same in each run; releases say of it what they say of OpenDP's."""
+
+        name = OpenDPSampler().name
+        private = True
+
+    return Repeatable
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -36,6 +36,8 @@ from dfprivacy_audit.pytest_plugin import collected
 from dfprivacy_audit.sampler import goodness_of_fit
 from dfprivacy_audit.sampling import Output, audit_by_sampling, separation
 
+pytestmark = pytest.mark.opendp  # whose noise a check compares with its law
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "howto" / "audit.md"
 # A package of its own: an audit looks into all modules of a mechanism's package, which has all tests here.

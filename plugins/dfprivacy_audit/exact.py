@@ -69,6 +69,7 @@ __all__ = [
 ]
 
 _RESTARTS = 3
+_EVERY = 8  # rows, one of which leads to a conclusion, once all have on one table
 _WHOLE = 2**63
 _SQUARED = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
 
@@ -134,10 +135,10 @@ class Family:
         """Measure the table with this row in place of the first, and conclude nothing."""
         return self.stage.measure(with_first(self.rows, row), self.base)
 
-    def stand(self, rows: Sequence[Row | None], *, conclude: bool = True) -> None:
-        """Put each of some rows in place of the first, and measure."""
-        for row in rows:
-            self.take(row, self.trace(row) if conclude else self.measure(row))
+    def stand(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
+        """Put each of some rows in place of the first, and measure; conclude with one in so many, or with none."""
+        for at, row in enumerate(rows):
+            self.take(row, self.trace(row) if every and at % every == 0 else self.measure(row))
 
     def take(self, row: Row | None, recording: Recording) -> None:
         """Take a row in place of the first for a member, unless what is public of it is refused."""
@@ -186,7 +187,8 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base)
-            family.stand(rows_in_place if name == "mixed" else rows_in_place[-1::-2])
+            first = not traced  # all its rows lead to a conclusion; of the others, some of these rows
+            family.stand(rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=1 if first else _EVERY)
             traced.append(family)
     more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
     return traced + [family for family in more if family]
@@ -219,8 +221,8 @@ def measured(stage: Harness, name: str, rows: list[Row], until: int | None = Non
     if stage.case.neighbors == "add_remove":
         some.append(None)
     own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
-    family.stand(own, conclude=not until)
-    family.stand([row for row in some if row not in own], conclude=False)
+    family.stand(own, every=None if until else 1)
+    family.stand([row for row in some if row not in own], every=None)
     return family if family.ranked else None
 
 

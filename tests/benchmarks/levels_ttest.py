@@ -54,17 +54,18 @@ def exact_sums(rng: np.random.Generator, design: Design, runs: int) -> tuple[Sum
     return tuple(found[0]), tuple(found[1])
 
 
-def release(rng: np.random.Generator, groups: list[Sums], epsilon: float, kind: str) -> NoisyMoments:
-    """The noisy sums of groups whose number of rows is public, measured beside the others, or private."""
+def release(rng: np.random.Generator, groups: list[Sums], design: Design, kind: str) -> NoisyMoments:
+    """The noisy sums of groups; of public sizes, how many rows have a value is measured too."""
     total, squares, rows = (np.stack(of, axis=-1) for of in zip(*groups, strict=True))
-    scale = {"public": 2.0, "private": 3.0, "add_remove": 1.5}[kind] / epsilon
+    scale = {"public": 2.0, "private": 3.0, "add_remove": 1.5}[kind] / design.epsilon
 
     public = kind == "public"
     scales = scale / np.array([1, 0.5, 1] if public else [1, 1, 0.5])  # (y, (1-y²)/2, 1), or (y, 1-y², y²/2)
     exact = np.stack([total, rows - squares, rows if public else squares], axis=-1)
     values = exact + scales * rng.laplace(size=exact.shape)
     laws = [NoiseLaw(each) for each in scales]
-    return NoisyMoments(values, laws, rows[0] + 0 * rows if public else None, "beside" if public else "private")
+    sizes = np.broadcast_to(design.sizes[: len(groups)], rows.shape)
+    return NoisyMoments(values, laws, sizes if public else None, "beside" if public else "private")
 
 
 def tests(rng: np.random.Generator, design: Design, runs: int) -> dict[tuple[str, str], tuple[Any, Any, Any]]:
@@ -78,7 +79,7 @@ def tests(rng: np.random.Generator, design: Design, runs: int) -> dict[tuple[str
         asked[f"two samples, {kind}"] = ([first, second], kind, 0.0)
     found = {}
     for test, (groups, kind, null) in asked.items():
-        sums = release(rng, groups, design.epsilon, kind)
+        sums = release(rng, groups, design, kind)
         known = infer(sums, parameter(len(groups)))
         for side in SIDES:
             p = known.pvalue(null, side)

@@ -720,6 +720,7 @@ def drawn(patch):
     return sizes
 
 
+@pytest.mark.opendp
 def test_parts_of_all_groups_are_drawn_step_by_step_at_once(monkeypatch):
     """Each step is one draw for all groups, of the numbers that are shown alone; public ones are exact."""
     sizes = drawn(monkeypatch)

@@ -22,6 +22,8 @@ from dfprivacy_audit import CHECKS, check_mechanism
 from dfprivacy_audit.discipline import Audit
 from dfprivacy_audit.harness import Failed, Skipped
 
+pytestmark = pytest.mark.opendp  # whose noise a check compares with its law
+
 FAULTS = [*faults.FAULTS, *faults_discipline.FAULTS, *faults_search.FAULTS]
 HONEST = faults.HONEST | {name: (*asked, set()) for name, asked in faults_discipline.HONEST.items()}
 HONEST |= {name: (make, replace(case, tightness=0.0), set()) for name, (make, case) in faults_search.HONEST.items()}
@@ -65,11 +67,14 @@ def test_the_house_keeps_its_promises_to_the_honest(name, promise):
 
 @pytest.mark.parametrize("name", HONEST)
 def test_the_honest_pass(name):
-    """No check fails on an honest mechanism."""
+    """No check fails on an honest mechanism, in a quarter of the variants of its case, another for each."""
     make, case, waived = HONEST[name]
+    cases = [replace(case) for _ in range(4)]
+    one = cases[[*HONEST].index(name) % 4]
     faults.CHANCE.seed(1)
 
-    found = [check.run() for check in check_mechanism(make(), [case], samples=4_000)]
+    checks = check_mechanism(make(), cases, samples=4_000)
+    found = [check.run() for check in checks if check.audit.case is one]
 
     assert [] == [(o.check, o.detail) for o in found if o.status == "failed" and o.check not in waived]
     assert {o.status for o in found} <= {"passed", "skipped", "failed"}
