@@ -109,8 +109,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.suffix == ".md":
             item.add_marker("pandas")
-        if item.path.stem == "audit" or item.path.parent.name == "dfprivacy_audit":  # examples of checks of noise
-            item.add_marker("opendp")
     if config.getoption("markexpr") == "pandas":
         config.hook.pytest_deselected(items=[item for item in items if _apart(item)])
         items[:] = [item for item in items if not _apart(item)]

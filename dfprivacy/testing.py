@@ -30,15 +30,25 @@ class Seeded(noise.FromLaplace):
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add the difference of two geometric variables, which is discrete Laplace."""
         noise.check(values, scale)
+        return values + self._laplace(values.shape, scale)
+
+    def _laplace(self, shape: tuple[int, ...], scale: float) -> NDArray[np.int64]:
         success = -np.expm1(-1 / scale)
-        plus: NDArray[np.int64] = self._generator.geometric(success, size=values.shape)
-        minus: NDArray[np.int64] = self._generator.geometric(success, size=values.shape)
-        return values + (plus - minus)
+        plus: NDArray[np.int64] = self._generator.geometric(success, size=shape)
+        minus: NDArray[np.int64] = self._generator.geometric(success, size=shape)
+        return plus - minus
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add a rounded normal variable, close to a discrete Gaussian."""
+        """Add discrete Gaussian variables, each the first of discrete Laplace ones to be accepted."""
         noise.check(values, scale)
-        return values + np.rint(self._generator.normal(0.0, scale, size=values.shape)).astype(np.int64)
+        drawn, missing = np.zeros(values.shape, dtype=np.int64), np.ones(values.shape, dtype=np.bool_)
+        wide = np.floor(scale) + 1
+        while left := int(missing.sum()):
+            tried = self._laplace((left,), wide)
+            chance = np.exp(-(((np.abs(tried) - scale * (scale / wide)) / scale) ** 2) / 2)
+            drawn[missing] = tried
+            missing[missing] = self._generator.random(left) >= chance
+        return values + drawn
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Draw messages with pseudo-random whole numbers."""

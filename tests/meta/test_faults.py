@@ -22,8 +22,6 @@ from dfprivacy_audit import CHECKS, check_mechanism
 from dfprivacy_audit.discipline import Audit
 from dfprivacy_audit.harness import Failed, Skipped
 
-pytestmark = pytest.mark.opendp  # whose noise a check compares with its law
-
 FAULTS = [*faults.FAULTS, *faults_discipline.FAULTS, *faults_search.FAULTS]
 HONEST = faults.HONEST | {name: (*asked, set()) for name, asked in faults_discipline.HONEST.items()}
 HONEST |= {name: (make, replace(case, tightness=0.0), set()) for name, (make, case) in faults_search.HONEST.items()}
