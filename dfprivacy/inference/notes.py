@@ -21,6 +21,7 @@ __all__ = ["doubts", "notes", "skewness", "unreliable", "worst_pvalue"]
 
 _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
 _NOISY = 2.0  # times the error of sampling
+_UNSEEN = 3.0  # values that may be expected and not seen
 _LOOSE = 1.0  # from this many on ranks find more
 _SIZE = (
     "Uninformative: the size of a group may be mostly noise, so nothing can be divided by it: do not trust the "
@@ -95,11 +96,14 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
     -----
     The third absolute central moment of y in [-1, 1] is at most (1 + abs(mean)) times the variance. The noise is
     symmetric, so the skewness of the estimate is at most the sum of (1 + abs(mean)) variance/n² over its standard
-    error cubed; two groups are taken to have the same shape, and theirs to cancel.
+    error cubed; two groups are taken to have the same shape, and theirs to cancel. Values
+    at the far bound of which three are expected are absent from one sample in twenty: the variance is taken to be
+    that of three such values at least.
     """
     moments = sums.estimate
-    y = np.abs(moments.mean - sums.mid) / sums.half
-    each = ((1 + y) * moments.variance * sums.half / moments.n**2)[..., 0]
+    reach = sums.half + np.abs(moments.mean - sums.mid)
+    variance = np.maximum(moments.variance, _UNSEEN * reach**2 / moments.n)
+    each = (reach * variance / moments.n**2)[..., 0]
     of_means = found.estimate.shape == each.shape
     third = each if of_means else np.abs(each[..., 0] - each[..., 1:].sum(axis=-1))
     return np.asarray(third / found.standard_error**3)
