@@ -139,9 +139,9 @@ class Audit:
     @cached_property
     def loss(self) -> Loss:
         """The largest loss found."""
-        losses = [worst(self.families)]
-        if statistics_of(self.stage, self.rows)[1]:
-            losses.append(worst_table(self.families, _STEPS))
+        if not statistics_of(self.stage, self.rows)[1]:  # how far a row moves a sum depends on the row alone
+            return worst(self.families, climbed=1)
+        losses = [worst(self.families), worst_table(self.families, _STEPS)]
         return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
