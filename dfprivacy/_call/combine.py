@@ -279,7 +279,7 @@ def concluded(
         privacy=privacy or _privacy(releases),
         library=releases[0].library,
     )
-    vars(made).update(_draws=values, _made_of=(f, releases))
+    vars(made).update(_draws=values, _derived_from=(f, releases))
     return made
 
 
@@ -536,7 +536,7 @@ def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Re
 def _own_shifts(release: Release) -> list[tuple[Release, float]]:
     if isinstance(release, Combination):
         release._redrawn()  # noqa: SLF001 - which refuses one from JSON
-        return _shifts(*vars(release)["_made_of"])
+        return _shifts(*vars(release)["_derived_from"])
     if release._sampling is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
             f"The sampling error of {_words(release)} is not known.",

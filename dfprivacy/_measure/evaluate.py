@@ -137,7 +137,7 @@ class Table(Rows):
         """Return the same. A copy sees the rows: what was priced, and may be priced again, has seen none."""
         features = copied(features)
         sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
-        several = zip([0] * features.summands, *map(integers, sums), strict=True)
+        several = zip([0] * features.n_sums, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
         return redact_errors(lambda: features.image(total, k))
 

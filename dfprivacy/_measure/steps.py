@@ -29,7 +29,7 @@ from dfprivacy._privacy.losses import Approximate, Cube, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Moments, OneHot, Outer, RowFeatures
 from dfprivacy.features.base import integers
-from dfprivacy.features.composed import Apart
+from dfprivacy.features.composed import PerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -238,7 +238,7 @@ class Steps:
 
     def _totals(self, several: Sequence[tuple[Table, RowFeatures, int]]) -> list[Integers]:
         whole = self._whole
-        if whole is None or len(several) < 2 or sum(of.summands for _, of, _ in several) > _TOGETHER:  # noqa: PLR2004
+        if whole is None or len(several) < 2 or sum(of.n_sums for _, of, _ in several) > _TOGETHER:  # noqa: PLR2004
             return [table.summed(of, k) for table, of, k in several]
         by = several[0][0].by
         _, first, k = several[0]
@@ -246,9 +246,9 @@ class Steps:
             product: RowFeatures = OneHot(*by, of=first)
             every, width = whole.summed(product, k), first.dimension
             return [every[table.place * width : (table.place + 1) * width] for table, _, _ in several]
-        apart = Apart(by, {table.place: (of, k) for table, of, k in several})
+        apart = PerGroup(by, {table.place: (of, k) for table, of, k in several})
         every, sums, start = whole.summed(apart, 0), {}, 0
-        for place, (of, _) in apart.each.items():
+        for place, (of, _) in apart.parts.items():
             sums[place] = every[start : start + of.dimension]
             start += of.dimension
         return [sums[table.place] for table, _, _ in several]

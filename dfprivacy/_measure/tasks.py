@@ -138,12 +138,12 @@ class SumTask:
 
     def __call__(self, read: Selected) -> Integers:
         """Read the rows, and add them up."""
-        summands = self.features.summands
+        n_sums = self.features.n_sums
         total: list[int] = []  # of what may not fit into 64 bits
-        pending = np.zeros(summands, dtype=np.int64)
+        pending = np.zeros(n_sums, dtype=np.int64)
 
         def flush() -> None:
-            total[:] = map(operator.add, total or [0] * summands, pending.tolist())
+            total[:] = map(operator.add, total or [0] * n_sums, pending.tolist())
             pending[:] = 0
 
         many = side_by_side if self.features.threaded else map
