@@ -133,7 +133,7 @@ class Question:
         if first.frame is not None:
             words = {name: each.of(name) for name, each in first.schema.words.items()}
             units = {name: each.units for name, each in first.schema.words.items() if each.units}
-            release = release.made_for(first.frame.library, words, units)
+            release = release.with_library(first.frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release
@@ -268,7 +268,7 @@ class Question:
         with _blaming(self.mechanism, call):
             answer = self.mechanism.conclude(measured, self.arguments)
         release = answer if isinstance(answer, Release) else Value(value=answer)
-        return release.of_at_most(self.target.table.schema.size)
+        return release.with_counts_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose

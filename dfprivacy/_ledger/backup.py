@@ -53,7 +53,7 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
         raise LedgerError(f"The ledger {ledger.where} is not in a file.", "Use the tools of its server.")
     with (
         _errors(f"The ledger {ledger.where} cannot be copied to {path}"),
-        forks.turn(),
+        forks.process_lock(),
         copied(ledger.file, path) as new,
     ):
         _refuse_damage(new)
@@ -94,7 +94,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
         raise LedgerError(f"The backup {source} does not exist.", "Check the path.")
     with (
         _errors(f"The ledger {path} cannot be restored from {source}"),
-        forks.turn(),
+        forks.process_lock(),
         copied(Path(source).absolute(), path) as new,
     ):
         _refuse_damage(new)
@@ -148,7 +148,7 @@ def forget(where: str | os.PathLike[str]) -> bool:
     known = [*memory.recall().values()]
     if not known:
         return False
-    with _errors(f"The ledger {where} cannot be given up"), forks.turn():
+    with _errors(f"The ledger {where} cannot be given up"), forks.process_lock():
         if not memory.lost and _works(path):
             with closing(connect(path, mode="ro")) as live:
                 complete = not any(lacks(live.execute, each) for each in known)
@@ -214,7 +214,7 @@ def _works(path: Path) -> bool:
 def _errors(what: str) -> Iterator[None]:
     try:
         yield
-    except forks.TornError:
+    except forks.ForkedConnectionError:
         raise LedgerError(
             f"{what}: this process was forked in the middle of a transaction.", "Use another process."
         ) from None

@@ -329,7 +329,7 @@ class Ledger:
             # Before the transaction begins, for a server may show it what was committed until then.
             known = self._remembered() if write else []
             dialect = engine.dialect.name
-            with forks.turn() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
+            with forks.process_lock() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
                 if dialect == "sqlite" and write:
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 elif (
@@ -342,11 +342,11 @@ class Ledger:
                 self._refuse_loss(connection, known)
                 yield connection
                 if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
-                    raise forks.TornError  # noqa: TRY301 - said below
+                    raise forks.ForkedConnectionError  # noqa: TRY301 - said below
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
-        except forks.TornError as error:
+        except forks.ForkedConnectionError as error:
             raise failure(
                 f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
                 "of a transaction.",
@@ -404,7 +404,7 @@ class Ledger:
         if self.memory is not None and self.memory.lost and self.memory.recall():
             raise self._lost()
         if not reading:
-            with suppress(OSError, forks.TornError), forks.turn():  # else SQLite says why not
+            with suppress(OSError, forks.ForkedConnectionError), forks.process_lock():  # else SQLite says why not
                 os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with suppress(FileNotFoundError):
             self._refuse_links()
@@ -495,7 +495,7 @@ class Ledger:
         if version != SCHEMA_VERSION:
             try:
                 self._make_tables(version, backup=backup)
-            except (LedgerError, sqlite3.Error, OSError, forks.TornError):
+            except (LedgerError, sqlite3.Error, OSError, forks.ForkedConnectionError):
                 # Another process made them at this moment, or they may only be read, and are used as they are.
                 if not self._version():
                     raise
@@ -530,7 +530,7 @@ class Ledger:
         """Make a backup of the file beside it."""
         file = cast("Path", self.file)
         kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
-        with forks.turn(), copied(file, file) as copy:
+        with forks.process_lock(), copied(file, file) as copy:
             copy.replace(kept)
             sync(file.parent)
         return kept
