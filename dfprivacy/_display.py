@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "Displayed", "after_colon", "as_text", "facts_as_row", "rows_to_grid"]
+__all__ = ["NOTES", "Displayed", "after_colon", "as_text", "facts_row", "rows_to_grid"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
@@ -134,7 +134,7 @@ class Displayed:
         told = [(name, value) for name, value in values if not isinstance(value, tuple | str | None) or value]
         return [(name, as_text(name, value, self.result, self._row_counts)) for name, value in told]
 
-    def _rows_with_notes(self) -> list[tuple[str, str]]:
+    def _full_rows(self) -> list[tuple[str, str]]:
         """Return the rows, with the number that the intervals cover and notes on dependent rows."""
         rows = self._rows()
         more = (self.privacy.rows_note * self._assumes_rows, self.privacy.found_note) if self.privacy else ()
@@ -156,7 +156,7 @@ class Displayed:
     def _brief(self) -> str:
         """Write all rows in one line."""
         grid = self._grid()
-        rows = [*([] if grid is None else grid.rows), *self._rows_with_notes()]
+        rows = [*([] if grid is None else grid.rows), *self._full_rows()]
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
@@ -199,7 +199,7 @@ class Displayed:
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
     def _grids(self) -> list[Grid]:
-        grid, rows = self._grid(), self._rows_with_notes()
+        grid, rows = self._grid(), self._full_rows()
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
     def _page_grids(self) -> list[Grid]:
@@ -213,7 +213,7 @@ class Displayed:
         fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
         terms = {first for first, *_ in table.rows}
         shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated} - {"covers"}
-        facts = [(name, text) for name, text in self._rows_with_notes() if name not in shown]
+        facts = [(name, text) for name, text in self._full_rows() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
 
     @property
@@ -293,7 +293,7 @@ def after_colon(sentence: str) -> str:
     return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
-def facts_as_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
+def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
     """Write facts as a table of one row, without a name; None if all are notes."""
     told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
     names, texts = zip(*told, strict=True) if told else ((), ())

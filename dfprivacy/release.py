@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 
-from dfprivacy._display import NOTES, Displayed, after_colon, facts_as_row, rows_to_grid
+from dfprivacy._display import NOTES, Displayed, after_colon, facts_row, rows_to_grid
 from dfprivacy._json import JsonConversion, plain_json, register
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid
@@ -402,10 +402,10 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._group_keys()]
 
     def _grid(self) -> Grid | None:
-        """Return the groups' tables below each other, if all have the same columns; else one row of facts a group."""
+        """Return the groups' tables below each other, if all have the same columns; else their facts, one row each."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
-            tables = [facts_as_row(release._rows_with_notes()) for release in self.releases]  # noqa: SLF001 - as above
+            tables = [facts_row(release._full_rows()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
         if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
@@ -430,7 +430,7 @@ class Groups(Release, Generic[R_co]):
 
     def _group_facts(self) -> list[tuple[str, str]]:
         """Return the facts that differ between groups, and those that all groups share once."""
-        every = [replace(release, privacy=self.privacy)._rows_with_notes() for release in self.releases]  # noqa: SLF001 - own
+        every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]

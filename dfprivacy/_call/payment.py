@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.accounts import JointAccount
-from dfprivacy._measure.kept import Kept
+from dfprivacy._measure.kept import ResultCache
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, PluginError, quoted
@@ -141,7 +141,7 @@ class CallPayer:
         self.noise: list[MeasurementRecord] = []
         self.looked = False
         self.numbers: set[Column] = set()
-        self.kept = Kept(account, registry("").origins, self.id, fresh=fresh)
+        self.kept = ResultCache(account, registry("").origins, self.id, fresh=fresh)
         self._account = account
         self._mechanism = mechanism
 

@@ -21,8 +21,8 @@ from dfprivacy._call.payment import CallPayer, Target, Unpaid, delta_of, epsilon
 from dfprivacy._call.replay import note, written
 from dfprivacy._call.two_tables import together
 from dfprivacy._measure.curator import Curator, Holder, Planner
-from dfprivacy._measure.kept import Kept
-from dfprivacy._measure.steps import Steps
+from dfprivacy._measure.kept import ResultCache
+from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.conversions import on_sample
@@ -248,7 +248,7 @@ class Question:
         if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
             self._plans(tables)
         kept = call.kept if self.target.table.sample is None else None
-        steps = Steps(call, kept, tables[0].whole)
+        steps = GroupRunner(call, kept, tables[0].whole)
         curators = [Curator(table, call, kept, steps) for table in tables]
 
         def measured(curator: Curator) -> Any:
@@ -296,7 +296,7 @@ class Question:
         self._check_rest()
         self.check()
         tables, sample = self._tables, self.target.table.sample
-        kept = Kept(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
+        kept = ResultCache(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
@@ -330,7 +330,7 @@ class Question:
                 found = self.mechanism.planner(planner, **self.arguments)
         return {**found, **narrowing(self, planner, found)}
 
-    def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
+    def _plan(self, table: Table, kept: ResultCache | None = None) -> tuple[Planner, Exception | None, Fraction]:
         """Plan the measurements of a table, of which some may be kept in the ledger.
 
         Returns
@@ -350,7 +350,7 @@ class Question:
     def _plans(self, tables: Sequence[Table] = ()) -> list[Planner]:
         """Plan the measurements of all groups, or of all rows; raise an error if a group cannot be asked."""
         tables, payer = tables or self._tables, Unpaid(self.target, *self.spending)
-        steps = Steps(payer, None, tables[0].whole, dry=True)
+        steps = GroupRunner(payer, None, tables[0].whole, dry=True)
         planners = [Planner(table, payer, None, steps) for table in tables]
         steps.run([partial(self._planned, planner) for planner in planners])
         return planners
