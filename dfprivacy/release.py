@@ -402,7 +402,7 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._group_keys()]
 
     def _grid(self) -> Grid | None:
-        """Return the groups' tables below each other, if all have the same columns; else their facts, one row each."""
+        """Return the groups' tables below each other, if their columns agree; else their facts, one row each."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
             tables = [facts_row(release._full_rows()) for release in self.releases]  # noqa: SLF001 - as above

@@ -760,7 +760,7 @@ def public_by_claim():
 
     @numeric
     def found(curator, column):
-        with mock.patch.object(type(curator._table), "agreed", return_value=True):
+        with mock.patch.object(type(curator._table), "is_public", return_value=True):
             return curator.sum(with_diameter(0.0)(column, lambda b: b.standardized(column))).values[0]
 
     return found
@@ -1034,7 +1034,7 @@ def bound_left_out():
 @contextmanager
 def condition_left_out():
     """Measurements are known but for which rows they are of."""
-    with mock.patch.object(keeping, "_rows", return_value="{}"):
+    with mock.patch.object(keeping, "_describe_rows", return_value="{}"):
         yield
 
 
