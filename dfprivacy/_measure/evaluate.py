@@ -23,7 +23,7 @@ from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import EngineFrame
-from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.keys import count_keys, count_values, key_read, ordered
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
 from dfprivacy.features import Count, RowFeatures
@@ -277,7 +277,7 @@ class Table(Rows):
     def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
         """Count the selected rows of each key, in the order of the keys; may raise ReadError."""
         counts: Counter[Key] = Counter()
-        work = partial(held, columns=columns, as_written=as_written)
+        work = partial(count_keys, columns=columns, as_written=as_written)
         for part in self._fold([key_read(column) for column in columns], work):
             counts.update(part)
         return ordered(counts)
@@ -286,7 +286,7 @@ class Table(Rows):
         """Count the selected rows of each value, and type of value, of each column; may raise ReadError."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
-        for part in self._fold(reads, partial(surveyed, columns=columns, edges=edges)):
+        for part in self._fold(reads, partial(count_values, columns=columns, edges=edges)):
             counts.update(part)
         return ordered(counts)
 
