@@ -35,7 +35,7 @@ from dfprivacy._call.requests import (
 from dfprivacy._json import read_release
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.ledger import Ledger
-from dfprivacy._ledger.names import checked_name, who_asks
+from dfprivacy._ledger.names import checked_name, current_analyst
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
@@ -126,7 +126,7 @@ class Request:
             "format": REQUEST,
             "id": secrets.token_hex(16),
             "made": _now(),
-            "analyst": who_asks() if analyst is None else checked_name(analyst),
+            "analyst": current_analyst() if analyst is None else checked_name(analyst),
             "data_set": self._name,
             "schema": self._digest,
             "questions": [each.to_dict() for each in self._written],
