@@ -688,8 +688,8 @@ def _exceeded_error(
     left = accountant.largest(spent, kind)
     same = accountant.largest(spent, kind, delta)
     return BudgetExceeded(
-        f"{refusal} at most epsilon = {_digits(same)} is left at this delta, or epsilon = {_digits(left)} at that of "
-        f"delta=None, {_digits(accountant.default_delta(left))}.",
+        f"{refusal} at most epsilon = {_digits(same)} is left at this delta, or epsilon = {_digits(left)} at the "
+        f"default delta, {_digits(accountant.default_delta(left))}.",
         f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
     )
 
