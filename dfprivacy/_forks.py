@@ -74,7 +74,7 @@ def process_lock() -> Iterator[None]:
 
 
 def _unlock_properties() -> None:
-    """Give each cached property of the package a new lock."""
+    """Replace the lock of each cached property of the package."""
     for module in [module for name, module in sys.modules.items() if name.startswith("dfprivacy")]:
         for each in [each for each in vars(module).values() if isinstance(each, type)]:
             for attribute in vars(each).values():

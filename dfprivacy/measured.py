@@ -148,13 +148,13 @@ class Privacy:
 
     @property
     def note(self) -> str:
-        """Note on the secret sample; empty if there is none."""
+        """Sentence on the secret sample; empty if there is none."""
         of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
         return of if self.sample else ""
 
     @property
     def rows_note(self) -> str:
-        """Note on answers that assume independent rows; empty if no person has several."""
+        """Sentence on answers that assume independent rows; empty if no person has several."""
         if self.max_rows <= 1:
             return ""
         return (
@@ -165,7 +165,7 @@ class Privacy:
 
     @property
     def found_note(self) -> str:
-        """Note on bounds that were found; empty if there are none."""
+        """Sentence on bounds that were found; empty if there are none."""
         values = "Values beyond count as the bounds."
         return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
 
