@@ -1,4 +1,4 @@
-"""The mechanisms of all installed plugins as methods of a view: what they are called with becomes a question."""
+"""Views with the mechanisms of all installed plugins as methods: each call becomes a question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dfprivacy._call.bounds import asked
 from dfprivacy._call.plan import Plan, PlannedQuestion, planned
 from dfprivacy._call.question import Question, answer_owner
 from dfprivacy._plugins.loader import registry
-from dfprivacy.column import INSTEAD, ColumnView
+from dfprivacy.column import DATAFRAME_HINTS, ColumnView
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.mechanism import OWN
 from dfprivacy.release import Groups
@@ -36,14 +36,14 @@ VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {
 
 
 class MethodAccess:
-    """Something with the mechanisms of all installed plugins as methods."""
+    """Base class of views: the mechanisms of all installed plugins are its methods."""
 
     _target: Target
     _by: tuple[Column, ...] = ()
 
     @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Explain what a method would measure, with which noise and at what price, and what it could find out.
+        """Explain what a method would measure, with which noise and at what price, and how accurate it would be.
 
         No private column is read and nothing is charged.
 
@@ -52,7 +52,7 @@ class MethodAccess:
         method : str
             The method's name.
         *args, **kwargs
-            What it would be called with.
+            Arguments of the method.
 
         Returns
         -------
@@ -62,14 +62,14 @@ class MethodAccess:
         mechanisms = registry(method).mechanisms if isinstance(method, str) else {}
         if method not in mechanisms:
             name = method if isinstance(method, str) else type(method).__name__
-            raise ArgumentError(f"There is no method {name!r}.", _near(name))
+            raise ArgumentError(f"There is no method {name!r}.", _suggest(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
     @trimmed
     def plan(
         self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
     ) -> Plan:
-        """Split a budget over questions so that the relative errors to expect are equal.
+        """Split a budget over questions so that their expected relative errors are equal.
 
         No private column is read and nothing is charged.
 
@@ -153,7 +153,7 @@ class MethodAccess:
         if mechanism is None or form is None:
             if name in self:
                 raise AttributeError(f"A column is taken by its name in brackets: view[{name!r}].")
-            raise AttributeError(f"There is no method {name!r}. {_near(name)}")
+            raise AttributeError(f"There is no method {name!r}. {_suggest(name)}")
 
         @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -188,9 +188,9 @@ class MethodAccess:
         table = self._target.table
         if not isinstance(name, list):
             return ColumnView(self, table.schema.named(name))
-        return self._of(table.select(name))
+        return self._with_table(table.select(name))
 
-    def _of(self, table: Table) -> Self:
+    def _with_table(self, table: Table) -> Self:
         """Return the same view of another part of the table."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), _target=replace(self._target, table=table))
@@ -204,9 +204,9 @@ class MethodAccess:
         return self
 
 
-def _near(name: str) -> str:
-    if name in INSTEAD:
-        return INSTEAD[name]
+def _suggest(name: str) -> str:
+    if name in DATAFRAME_HINTS:
+        return DATAFRAME_HINTS[name]
     known = sorted(registry().mechanisms)
     near = difflib.get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"The methods are {known!r}."

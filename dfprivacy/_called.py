@@ -1,4 +1,4 @@
-"""The call of a mechanism: its signature and docstring on a view, its arguments, all public, and its two halves."""
+"""Mechanisms as methods of a view: signature, docstring, checks of the arguments, and the two functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Kind = Literal["numeric", "category", "columns", "any", "all"]
 Names = Kind | list[Kind] | Literal["public", "view"]
 _KINDS: tuple[object, ...] = (*get_args(Kind), ["numeric"], ["category"], ["any"], "public", "view")
 
-_NAMED: Mapping[object, Any] = {
+_NAME_TYPES: Mapping[object, Any] = {
     "numeric": str,
     "category": str,
     "any": str,
@@ -40,7 +40,7 @@ _NAMED: Mapping[object, Any] = {
     ("any",): Sequence[str],
     "view": "PrivateFrame",
 }
-"""What a caller gives where a parameter names columns of a kind."""
+"""Type of the argument for each kind of column."""
 
 _PRICE = {
     "epsilon": "epsilon : float, str or None\n"
@@ -51,24 +51,22 @@ _PRICE = {
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
 
-_FIT = (
-    "Let its first parameter be what was measured, and give a parameter of both functions its default in the first."
-)
+_HINT = "Its first parameter takes the first function's result; a parameter of both has its default in the first."
 
-MOST = 250_000
-"""Items of a list that a question is given."""
+ITEMS_MAX = 250_000
+"""Largest number of items in a question's arguments."""
 
-_LONGEST = 10**5  # characters of a text
-_DEEPEST = 20  # lists in lists
+_TEXT_MAX = 10**5  # characters of a text
+_DEPTH_MAX = 20  # lists in lists
 _BITS_MAX = 1000  # of a whole number: it is a float as well
-_TABLES = {"pandas", "polars", "pyarrow", "duckdb", "_duckdb", "dask", "pyspark"}
-_BOUNDED = (bool, float, type(None))
-_HALF = re.compile("[\ud800-\udfff]")
+_TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "duckdb", "_duckdb", "dask", "pyspark"}
+_SMALL_TYPES = (bool, float, type(None))
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class MethodSignature:
-    """A function of a curator, or two halves of one, as views call it: the fields are those of `Mechanism`."""
+    """A mechanism as a method of a view: a function that measures, and one that concludes; see `Mechanism`."""
 
     name: str
     function: Callable[..., Any]
@@ -96,7 +94,7 @@ class MethodSignature:
         own = inspect.signature(self.function).parameters
         if not own:
             raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
-        parameters = _union(self.name, self.function, self.conclusion)
+        parameters = _joint_parameters(self.name, self.function, self.conclusion)
         known = {*own, *(one.name for one in parameters)}
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
         taken = [name for name in (*_PRICE, "self") if name in known]
@@ -108,7 +106,7 @@ class MethodSignature:
                 "In columns= and tables=, name parameters of the function; it has no epsilon, delta and fresh.",
             )
         if self.own is not None:
-            self._take(self.own)
+            self._check_owner_form(self.own)
         for one in parameters:
             gathers = one.kind is one.VAR_KEYWORD and one.name in own
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
@@ -126,8 +124,8 @@ class MethodSignature:
                 )
         self._check_defaults(parameters)
 
-    def _take(self, own: MethodSignature) -> None:
-        """Check the function that a data owner calls, and record that the same package brought it."""
+    def _check_owner_form(self, own: MethodSignature) -> None:
+        """Check the function that a data owner calls, and record that the same package installed it."""
         if "view" in self.columns.values():
             raise PluginError(
                 f"Mechanism {self.name!r} takes a second view, which has an owner of its own.",
@@ -136,7 +134,7 @@ class MethodSignature:
         object.__setattr__(self, "own", replace(own, origin=self.origin))
 
     def _check_defaults(self, parameters: Sequence[inspect.Parameter]) -> None:
-        known = self._hinted()  # not those kept: a name may be defined below the function
+        known = self._resolve_hints()  # not those kept: a name may be defined below the function
         for one in parameters:
             if one.default is one.empty or one.name in (*self.columns, *self.tables):
                 continue
@@ -149,39 +147,39 @@ class MethodSignature:
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
         """Measure with a curator, and conclude."""
-        call = self._called.bind(*args, **kwargs)
+        call = self._call_signature.bind(*args, **kwargs)
         call.apply_defaults()
         return self.conclude(self.measure(curator, call.arguments), call.arguments)
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
-        """Parameters of both halves."""
-        return _union(self.name, self.function, self.conclusion)
+        """Parameters of both functions, without curator and measurement."""
+        return _joint_parameters(self.name, self.function, self.conclusion)
 
     @cached_property
-    def _called(self) -> inspect.Signature:
-        """Signature of both halves."""
+    def _call_signature(self) -> inspect.Signature:
+        """Signature of both functions together."""
         return inspect.Signature(self._parameters)
 
     @cached_property
-    def _own(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The parameters of each half, by name, but for the curator and what was measured."""
+    def _own_names(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Parameter names of each function, without curator and measurement."""
         halves = (self.function, self.conclusion)
         first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
         return first, second
 
     @cached_property
     def gathers(self) -> str:
-        """The parameter of the first half for what is given by other names; empty if there is none."""
+        """Name of the ``**`` parameter of the measuring function; empty if it has none."""
         every = inspect.signature(self.function).parameters.values()
         return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
-        """The annotations of both halves, resolved when they are first needed."""
-        return self._hinted()
+        """Annotations of both functions, resolved when they are first needed."""
+        return self._resolve_hints()
 
-    def _hinted(self) -> dict[str, Any]:
+    def _resolve_hints(self) -> dict[str, Any]:
         second: dict[str, Any] = {}
         if self.conclusion is not None:
             measured, *_ = inspect.signature(self.conclusion).parameters
@@ -190,8 +188,8 @@ class MethodSignature:
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """The signature of the method of a view: what a caller gives, the price, and the release's class."""
-        given = [each.replace(annotation=self._given(each)) for each in self._parameters]
+        """Signature of the method of a view: its arguments, the price, and the class of the release."""
+        given = [each.replace(annotation=self._caller_annotation(each)) for each in self._parameters]
         prices = [name for name in _PRICE if not self.exact and (name != "delta" or self.delta)]
         added = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool)
@@ -202,24 +200,24 @@ class MethodSignature:
             for name in prices
         ]
         every = sorted([*given, *added], key=lambda one: one.kind)  # what gathers others by name stands last
-        return inspect.Signature(every, return_annotation=self._returned)
+        return inspect.Signature(every, return_annotation=self._result_class)
 
-    def _given(self, parameter: inspect.Parameter) -> Any:
-        """Annotate a parameter with what a caller gives, who names columns."""
+    def _caller_annotation(self, parameter: inspect.Parameter) -> Any:
+        """Return the annotation of a parameter for callers, who name columns by strings."""
         kind = self.columns.get(parameter.name, "public")
         if kind == "public":
             hint = self.hints.get(parameter.name, parameter.empty)
             if Column not in (hint, *get_args(hint)):
                 return hint
             return reduce(or_, (str if each is Column else each for each in get_args(hint) or (hint,)))
-        named = _NAMED[tuple(kind) if isinstance(kind, list) else kind]
+        named = _NAME_TYPES[tuple(kind) if isinstance(kind, list) else kind]
         if parameter.default is not None:
             return named
         return f"{named} | None" if isinstance(named, str) else named | None
 
     @property
-    def _returned(self) -> Any:
-        """The class of what a call returns."""
+    def _result_class(self) -> Any:
+        """Class of the result of a call."""
         returned = self.hints.get("return", Release)
         classes = get_args(returned) or (returned,)
         if all(isinstance(each, type) and not issubclass(each, Release | Exact) for each in classes):
@@ -228,7 +226,7 @@ class MethodSignature:
 
     @cached_property
     def doc(self) -> str:
-        """The docstring of the method of a view: that of the function, with the price's parameters."""
+        """Docstring of the method of a view: that of the function, with the parameters of the price."""
         text = inspect.getdoc(self.function) or ""
         added = "\n".join(_PRICE[name] for name in _PRICE if name in self.signature.parameters)
         head, mark, tail = text.partition("Parameters\n----------\n")
@@ -239,7 +237,7 @@ class MethodSignature:
         return "".join([head, mark, own, "\n" if added else "", added, stars, others, gap, rest])
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Match the arguments of a call with the parameters and their annotations, defaults filled in.
+        """Bind the arguments of a call to the parameters, check them by their annotations, and add defaults.
 
         Parameters
         ----------
@@ -263,34 +261,34 @@ class MethodSignature:
         ):  # what is gathered by name: its own check says what to write instead
             args = [tuple(args)]
         try:
-            bound = self._called.bind(*args, **kwargs)
+            bound = self._call_signature.bind(*args, **kwargs)
         except TypeError as error:
             bare = [p.replace(annotation=inspect.Parameter.empty) for p in self.signature.parameters.values()]
             hint = f"It is called {self.name}{inspect.Signature(bare)}."
             if any(map(_is_expression, args)):
-                hint = f"It takes no Polars expressions: columns and statistics are named by strings. {hint}"
-            hint = self._by_name(args) or hint
+                hint = f"It takes no Polars expressions: name columns and statistics by strings. {hint}"
+            hint = self._keyword_hint(args) or hint
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
         given = {name: self._checked(name, value) for name, value in bound.arguments.items()}
-        parameters = self._called.parameters
+        parameters = self._call_signature.parameters
         return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
 
-    def _by_name(self, args: Sequence[Any]) -> str:
-        """Return what to write in place of arguments that have no place; empty if that cannot be guessed."""
+    def _keyword_hint(self, args: Sequence[Any]) -> str:
+        """Return a hint on surplus arguments by position: the same by name; empty if no name can be guessed."""
         named: dict[str, Any] = {}
         placed = [one.name for one in self._parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         for value in args[len(placed) :]:
-            named[self._meant(value, (*placed, *named))] = value
+            named[self._guess_parameter(value, (*placed, *named))] = value
         written = ", ".join(f"{name}{quoted(value)}" for name, value in named.items())
         return f"Others go by name, such as {self.name}(..., {written})." if written and "" not in named else ""
 
-    def _meant(self, value: object, taken: Sequence[str] = ()) -> str:
-        """Guess which argument a value was meant as, which is no name of a column."""
+    def _guess_parameter(self, value: object, taken: Sequence[str] = ()) -> str:
+        """Guess the parameter that a value was meant for, other than those that name columns; else empty."""
         names = (one.name for one in self._parameters if one.name not in (*self.columns, *self.tables, *taken))
         return next((name for name in names if fits(value, self.hints.get(name))), "")
 
     def _checked(self, name: str, value: object) -> Any:
-        """Return an argument as its annotation says."""
+        """Return an argument, checked by its annotation."""
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
@@ -303,7 +301,7 @@ class MethodSignature:
         return value
 
     def _default(self, parameter: inspect.Parameter) -> Any:
-        """Return what a call leaves out, which need not be checked each time."""
+        """Return the default of a parameter, which is checked once only."""
         if parameter.kind is parameter.VAR_KEYWORD:
             return {}
         if parameter.name not in self._defaults:
@@ -312,11 +310,11 @@ class MethodSignature:
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
-        """Default values of parameters that were checked already, by name."""
+        """Default values that were checked already, by parameter."""
         return {}
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace column names by what is public about the columns.
+        """Replace column names by `Column` objects, which hold the public facts.
 
         Parameters
         ----------
@@ -348,7 +346,7 @@ class MethodSignature:
             if kind == "columns":
                 names = given if isinstance(given, list | tuple) else [given]
                 return tuple(schema.described(item) for item in names)
-            if isinstance(kind, str) and not isinstance(given, str) and (name := self._meant(given)):
+            if isinstance(kind, str) and not isinstance(given, str) and (name := self._guess_parameter(given)):
                 raise SchemaError(
                     f"{self.name}(): a column is named by a string, not by {type(given).__name__}.",
                     f"Pass its name, or write {name}{quoted(given)}.",
@@ -367,80 +365,80 @@ class MethodSignature:
         return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
 
     def second_view(self, arguments: Mapping[str, Any]) -> str:
-        """Return the parameter that was given a second view; empty if none was."""
+        """Return the parameter that has a second view as its argument; empty if there is none."""
         named = (name for name, kind in self.columns.items() if kind == "view" and arguments[name] is not None)
         return next(named, "")
 
     def measure(self, curator: Any, arguments: Mapping[str, Any]) -> Any:
-        """Run the first half, or all of a mechanism that has no halves.
+        """Call the function that measures.
 
         Parameters
         ----------
         curator : Curator
-            What it measures with.
+            The curator that measures.
         arguments : mapping
             The arguments by parameter, with columns in place of their names.
 
         Returns
         -------
         object
-            What it returns.
+            The result of the function.
         """
-        own = {name: arguments[name] for name in self._own[0]}
+        own = {name: arguments[name] for name in self._own_names[0]}
         gathered = own.pop(self.gathers, {})
         return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
-        """Run the second half on what the first returned.
+        """Call the function that concludes on the result of `measure`.
 
         Parameters
         ----------
         measured : object
-            What `measure` returned.
+            The result of `measure`.
         arguments : mapping
             As for `measure`.
 
         Returns
         -------
         object
-            The result; `measured` itself if the mechanism has no halves.
+            The result; `measured` itself if there is no such function.
         """
         if self.conclusion is None:
             return measured
-        return self.conclusion(measured, **{name: arguments[name] for name in self._own[1]})
+        return self.conclusion(measured, **{name: arguments[name] for name in self._own_names[1]})
 
 
 def _is_expression(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "polars"
 
 
-def _union(
+def _joint_parameters(
     name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
 ) -> list[inspect.Parameter]:
-    """Parameters of both halves, each once: first those by position, then those by name only."""
+    """Return the parameters of both functions, each once: first positional ones, then keyword-only ones."""
     _, *first = inspect.signature(function).parameters.values()
     if conclusion is None:
         return first
     second = list(inspect.signature(conclusion).parameters.values())
     if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
-        raise PluginError(f"The second function of mechanism {name!r} takes nothing measured.", _FIT)
+        raise PluginError(f"The second function of mechanism {name!r} takes no result of the first.", _HINT)
     known = {one.name: one for one in first}
     both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
     try:
         inspect.Signature(both)
     except ValueError as error:
-        raise PluginError(f"The two functions of mechanism {name!r} do not fit: {error}.", _FIT) from None
+        raise PluginError(f"The two functions of mechanism {name!r} do not fit: {error}.", _HINT) from None
     for one in second:
         default = known[one.name].default if one.name in known else one.default
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
             raise PluginError(
-                f"The two functions of mechanism {name!r} have different defaults for {one.name!r}.", _FIT
+                f"The two functions of mechanism {name!r} have different defaults for {one.name!r}.", _HINT
             )
     return both
 
 
 def check_given(what: str, value: object) -> None:
-    """Check what a question is given: public and of bounded size, for it is kept and quoted.
+    """Check an argument of a question: it is public and of bounded size, because it is kept and quoted.
 
     Parameters
     ----------
@@ -464,9 +462,9 @@ def check_given(what: str, value: object) -> None:
             each = (each.start, each.stop, each.step)
         if isinstance(each, list | tuple | set | frozenset):
             items += len(each)
-            if items > MOST or depth == _DEEPEST:
-                raise ArgumentError(f"{what} has over {MOST:,} items, or lists too deep in lists.", "Give fewer.")
-            todo += [(item, depth + 1) for item in each if type(item) not in _BOUNDED]
+            if items > ITEMS_MAX or depth == _DEPTH_MAX:
+                raise ArgumentError(f"{what} has over {ITEMS_MAX:,} items, or is nested too deep.", "Give fewer.")
+            todo += [(item, depth + 1) for item in each if type(item) not in _SMALL_TYPES]
 
 
 def _check_one(what: str, value: object) -> None:
@@ -476,13 +474,13 @@ def _check_one(what: str, value: object) -> None:
             "Ask for it with an epsilon.",
         )
     library = type(value).__module__.partition(".")[0]
-    if library in _TABLES and isinstance(value, Sized):
+    if library in _TABLE_LIBRARIES and isinstance(value, Sized):
         raise ArgumentError(
             f"{what} is a {type(value).__name__}; questions are made of public values only.",
             "Pass the name of a column, or the values as numbers, strings or a list of them.",
         )
-    if isinstance(value, str) and (len(value) > _LONGEST or _HALF.search(value)):
-        raise ArgumentError(f"{what}{quoted(value)} is too long, or holds half a character.", "Write another.")
+    if isinstance(value, str) and (len(value) > _TEXT_MAX or _SURROGATES.search(value)):
+        raise ArgumentError(f"{what}{quoted(value)} is too long, or has an unpaired surrogate.", "Shorten it.")
     if isinstance(value, int) and value.bit_length() > _BITS_MAX:
         raise ArgumentError(f"{what} has too many digits.", NUMBER)
     if isinstance(value, Decimal | Fraction):
@@ -490,7 +488,7 @@ def _check_one(what: str, value: object) -> None:
 
 
 def public_table(table: object, what: str) -> dict[str, list[Any]]:
-    """Public rows of any kind as plain values.
+    """Return public rows of any kind as lists of plain values by column.
 
     Parameters
     ----------

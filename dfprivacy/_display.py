@@ -1,4 +1,4 @@
-"""A release for people to look at: as a sentence, as text, as tables of other libraries, as pages."""
+"""Display of releases: as a sentence, as text, as tables of other libraries, as HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "Displayed", "one_row", "tabled", "within", "written"]
+__all__ = ["NOTES", "Displayed", "after_colon", "as_text", "facts_row", "rows_to_grid"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
@@ -30,7 +30,7 @@ _NAMES = ("term", "column", "name", "statistic")  # columns of a table that say 
 
 
 class Displayed:
-    """A displayed result: its fields, and the privacy that was paid for it."""
+    """Base class of releases that displays the fields of the result and the price."""
 
     if TYPE_CHECKING:  # fields of a release
 
@@ -85,7 +85,7 @@ class Displayed:
         Returns
         -------
         str or None
-            Lines, where no file is written. A text that a spreadsheet would take for a formula begins with an
+            Lines, where no file is as_text. A text that a spreadsheet would take for a formula begins with an
             apostrophe.
         """
         text = csv_of(self.records())
@@ -95,7 +95,7 @@ class Displayed:
         return None
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows of `to_frame`, for whoever has no library of tables.
+        """Return the rows of `to_frame` as dictionaries.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class Displayed:
         return rows
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
-        """State the estimates: columns of rows, or several such, one below the other.
+        """Return the estimates as the columns of one table, or of several, one below the other.
 
         By default the fields that fit in a cell are one row, as many as there is room for; if none does, each
         number within is a row.
@@ -123,7 +123,7 @@ class Displayed:
         return [{"term": [place for place, _ in places], "value": [value for _, value in places]}]
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
-        """Make a table of lists by column, of the library that holds the table that was asked."""
+        """Convert lists by column to a table of the library that holds the protected table."""
         return table_of(columns, self.library)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -132,20 +132,20 @@ class Displayed:
         untold = {"covers"} if missing else {"covers", "missing", "missing_standard_error"}
         values = ((name, getattr(self, name)) for name in names if name not in untold)
         told = [(name, value) for name, value in values if not isinstance(value, tuple | str | None) or value]
-        return [(name, written(name, value, self.result, self._row_counts)) for name, value in told]
+        return [(name, as_text(name, value, self.result, self._row_counts)) for name, value in told]
 
-    def _said(self) -> list[tuple[str, str]]:
-        """Return the rows, which number the intervals cover, and what to know of rows that are not independent."""
+    def _full_rows(self) -> list[tuple[str, str]]:
+        """Return the rows, with the number that the intervals cover and notes on dependent rows."""
         rows = self._rows()
         more = (self.privacy.rows_note * self._assumes_rows, self.privacy.found_note) if self.privacy else ()
         rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
         if self.covers is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
             rows = [*rows[:at], ("covers", covered(self.covers, getattr(self, "bounds", None))), *rows[at:]]
-        return [(name, self._own(text)) for name, text in rows]
+        return [(name, self._for_sample(text)) for name, text in rows]
 
-    def _own(self, text: str) -> str:
-        """Write of a secret sample what a class writes of a table."""
+    def _for_sample(self, text: str) -> str:
+        """Replace the table by the sample in a text, if a secret sample was asked."""
         sample = bool(self.privacy and self.privacy.sample) or (self.covers or "").endswith("sample")
         return of_sample(text) if sample else text
 
@@ -154,13 +154,13 @@ class Displayed:
         return None
 
     def _brief(self) -> str:
-        """Write everything in one line, as one among several."""
+        """Write all rows in one line."""
         grid = self._grid()
-        rows = [*([] if grid is None else grid.rows), *self._said()]
+        rows = [*([] if grid is None else grid.rows), *self._full_rows()]
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
-        """Write the answer as a sentence that a colleague can read; a class of its own says it in its own words."""
+        """Write the answer as a sentence that a colleague can read; subclasses override it."""
         question = self.privacy.question if self.privacy else ""
         rows = self.records()
         row = {name: cell for name, cell in (rows[0] if rows else {}).items() if cell is not None}
@@ -180,64 +180,64 @@ class Displayed:
 
     @property
     def _uninformative(self) -> bool:
-        """Whether a note says that the answer leaves everything open."""
+        """Whether a note says that the answer is uninformative."""
         return any("uninformative" in text.lower() for name, text in self._rows() if name in NOTES)
 
     @property
-    def _told(self) -> str:
-        """The sentence; before it which rows were asked, and whether the answer says anything."""
+    def _qualified_sentence(self) -> str:
+        """Sentence of the answer, after the selection of rows and a warning if it is uninformative."""
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
-        sentence = self._own(self._sentence())
-        return "".join([*before, within(sentence) if before else sentence])
+        sentence = self._for_sample(self._sentence())
+        return "".join([*before, after_colon(sentence) if before else sentence])
 
     @property
     def _title(self) -> str:
-        """Return the title: the class, and what was asked."""
+        """Title: the class, and the question."""
         question = self.privacy.title if self.privacy else ""
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
     def _grids(self) -> list[Grid]:
-        grid, rows = self._grid(), self._said()
+        grid, rows = self._grid(), self._full_rows()
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
-    def _written(self) -> list[Grid]:
-        """Return the tables for pages: those of the repr, but estimates in the rows of `to_frame`."""
-        if not self._states:
+    def _page_grids(self) -> list[Grid]:
+        """Return the tables for HTML, Markdown and LaTeX: as in the repr, but estimates as in `to_frame`."""
+        if not self._has_tidy_rows:
             return self._grids()
-        columns = [_of(block) for block in self._tidy()]
+        columns = [_field_values(block) for block in self._tidy()]
         rows = self.records()
-        table = tabled(rows, self)
+        table = rows_to_grid(rows, self)
         stated = [value for of in columns for value in of]
         fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
         terms = {first for first, *_ in table.rows}
         shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated} - {"covers"}
-        facts = [(name, text) for name, text in self._said() if name not in shown]
+        facts = [(name, text) for name, text in self._full_rows() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
 
     @property
     def _repeated(self) -> tuple[str, ...]:
-        """Facts of the repr that the rows say under other names."""
+        """Names of facts in the repr that the rows of `to_frame` have under other names."""
         return ()
 
     @property
-    def _states(self) -> bool:
-        """Whether pages show the rows of `to_frame`: the class says which, and has no table of another shape."""
+    def _has_tidy_rows(self) -> bool:
+        """Whether HTML shows the rows of `to_frame`: if the class defines them, and no grid."""
         return type(self)._tidy is not Displayed._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
         below = "\n  ".join(map(visible, [self._title, *lines, *([str(self.privacy)] if self.privacy else [])]))
-        return "\n".join([*_wrapped(self._told), below])
+        return "\n".join([*_wrapped(self._qualified_sentence), below])
 
     def _repr_html_(self) -> str:
-        tables = self._captioned(Grid.html) or Grid((), []).html(self._title)
-        return f'<div style="overflow-x:auto">{paragraph(self._told)}{tables}</div>'
+        tables = self._write_captioned(Grid.html) or Grid((), []).html(self._title)
+        return f'<div style="overflow-x:auto">{paragraph(self._qualified_sentence)}{tables}</div>'
 
-    def _captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
-        """Write the tables below each other: the first says what was asked, the last what was paid."""
-        grids, about = self._written(), f"About this {type(self).__name__}"
+    def _write_captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
+        """Write the tables below each other: the first with the question, the last with the price."""
+        grids, about = self._page_grids(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
         return between.join(
             write(grid, about if at else self._title, paid if at == len(grids) - 1 else "")
@@ -245,15 +245,15 @@ class Displayed:
         )
 
     def summary(self) -> str:
-        """Return everything as text between rules, as statsmodels prints it.
+        """Return the whole release as text between rules, as statsmodels prints it.
 
         Returns
         -------
         str
             Lines; a prompt shows them as they are.
         """
-        blocks = [line for grid in self._written() for line in (*grid.lines(), "")][:-1]
-        told, title = _wrapped(self._told), _wrapped(self._title)
+        blocks = [line for grid in self._page_grids() for line in (*grid.lines(), "")][:-1]
+        told, title = _wrapped(self._qualified_sentence), _wrapped(self._title)
         paid = _wrapped(str(self.privacy)) if self.privacy else []
         wide = max(map(len, (*title, *told, *blocks, *paid)))
         rule = "=" * wide
@@ -262,7 +262,7 @@ class Displayed:
         )
 
     def to_markdown(self) -> str:
-        """Return everything as Markdown: the answer in a sentence, what was asked, the tables, what was paid.
+        """Return the whole release as Markdown: the answer in a sentence, the question, the tables, the price.
 
         Returns
         -------
@@ -270,38 +270,38 @@ class Displayed:
             Lines.
         """
         paid = [markdown(self.privacy)] if self.privacy else []
-        tables = (grid.markdown() for grid in self._written())
-        return "\n\n".join([markdown(self._told), f"**{markdown(self._title)}**", *tables, *paid])
+        tables = (grid.markdown() for grid in self._page_grids())
+        return "\n\n".join([markdown(self._qualified_sentence), f"**{markdown(self._title)}**", *tables, *paid])
 
     def to_latex(self) -> str:
-        """Return everything as LaTeX tables, with the rules of the package booktabs.
+        """Return the whole release as LaTeX tables, with the rules of the package booktabs.
 
         Returns
         -------
         str
             One ``table`` environment for each table; the first says what was asked, the last what was paid.
         """
-        return self._captioned(Grid.latex, "\n")
+        return self._write_captioned(Grid.latex, "\n")
 
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(visible(text), _WIDTH)
 
 
-def within(sentence: str) -> str:
-    """Write a sentence as it is after a colon."""
+def after_colon(sentence: str) -> str:
+    """Write a sentence as it continues after a colon, in lower case."""
     return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
-def one_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
-    """Write facts as one row of a table, without a name; None if there are none but notes."""
+def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
+    """Write facts as a table of one row, without a name; None if all are notes."""
     told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
     names, texts = zip(*told, strict=True) if told else ((), ())
     return Grid(("", *names), [("", *texts)]) if told else None
 
 
-def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
-    """Write rows as a table, without columns that say nothing; the ends of intervals say which.
+def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
+    """Write rows as a table, without empty columns; the level heads the ends of intervals.
 
     What intervals cover is a column where rows differ, and else said once below.
     """
@@ -311,29 +311,29 @@ def tabled(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
         names = [name for name in names if name != "covers"]
     counts = release._row_counts  # noqa: SLF001 - of our own kind
     cells = [
-        ["" if row.get(name) is None else written(name, row[name], row, counts) for name in names] for row in rows
+        ["" if row.get(name) is None else as_text(name, row[name], row, counts) for name in names] for row in rows
     ]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
     return Grid([ends.get(name, name) for name in names], cells)
 
 
-def _of(columns: Mapping[str, Any]) -> list[Any]:
-    """Return the fields that columns are made of: no None, True or False, which many fields are."""
+def _field_values(columns: Mapping[str, Any]) -> list[Any]:
+    """Return the fields of the columns, without None, True and False, which many fields equal."""
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 
-def written(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
-    """Write a field with the digits that its error makes significant, an error with two, a number of rows whole.
+def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
+    """Write a field with the significant digits by its error, an error with two, a number of rows whole.
 
     Examples
     --------
     >>> row = {"estimate": 3.14159, "standard_error": 0.0213, "pvalue": 1e-9, "n": 10817.7}
-    >>> [written(name, value, row) for name, value in row.items()]
+    >>> [as_text(name, value, row) for name, value in row.items()]
     ['3.142', '0.021', '< 0.001', '10,818']
     """
     if name in counts and isinstance(value, tuple):
-        return ", ".join(written(name, each, of, counts) for each in value)
+        return ", ".join(as_text(name, each, of, counts) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _text(value)
     if name == "pvalue":

@@ -1,4 +1,4 @@
-"""No lock of the house crosses a fork while it is held, and no connection of SQLite while it is open.
+"""Locks and SQLite connections across forks: no fork copies a held lock or an open connection.
 
 SQLite writes down in the memory of its process which locks that process holds on a file. A fork copies these
 notes, and not the locks, so a child that finds its parent's open connection in its memory would skip locks that it
@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Lock", "TornError", "turn"]
+__all__ = ["ForkedConnectionError", "Lock", "process_lock"]
 
 _IMPORT_SECONDS = 10.0  # two threads may wait for each other's imports
 
 
 class Lock:
-    """A lock that a fork waits for, so that no child inherits it held by a thread that was not copied."""
+    """A lock that forks wait for, so that no child process inherits it in a locked state."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -41,40 +41,40 @@ class Lock:
         self._lock.release()
 
 
-class TornError(Exception):
-    """C code forked this process within a turn: SQLite cannot be used in it."""
+class ForkedConnectionError(Exception):
+    """C code forked this process while SQLite was in use: it cannot be used in the child."""
 
 
 class _Process:
     """The state of SQLite in one process."""
 
     def __init__(self, *, torn: bool = False) -> None:
-        self.id, self.lock, self.turns, self.torn = os.getpid(), Lock(), 0, torn
+        self.id, self.lock, self.holders, self.torn = os.getpid(), Lock(), 0, torn
 
 
-_here = _Process()
+_process = _Process()
 
 
 @contextmanager
-def turn() -> Iterator[None]:
-    """Hold off other threads and forks while SQLite is used; `TornError` where it cannot be used any more."""
-    global _here  # noqa: PLW0603 - the one state of this module
-    if os.getpid() != _here.id:
-        _here = _Process(torn=_here.torn or _here.turns > 0)
-    process = _here
+def process_lock() -> Iterator[None]:
+    """Hold off other threads and forks while SQLite is used; `ForkedConnectionError` if a fork broke it."""
+    global _process  # noqa: PLW0603 - the one state of this module
+    if os.getpid() != _process.id:
+        _process = _Process(torn=_process.torn or _process.holders > 0)
+    process = _process
     if process.torn:
-        raise TornError
+        raise ForkedConnectionError
     with process.lock:
-        process.turns += 1
+        process.holders += 1
         try:
             yield
         finally:
-            if os.getpid() == process.id:  # else this is a copy, of which the turn never ends
-                process.turns -= 1
+            if os.getpid() == process.id:  # else this is a copy, in which the lock is never released
+                process.holders -= 1
 
 
 def _unlock_properties() -> None:
-    """Renew the lock of each cached property of the house."""
+    """Replace the lock of each cached property of the package."""
     for module in [module for name, module in sys.modules.items() if name.startswith("dfprivacy")]:
         for each in [each for each in vars(module).values() if isinstance(each, type)]:
             for attribute in vars(each).values():
@@ -83,7 +83,7 @@ def _unlock_properties() -> None:
 
 
 def _imports_elsewhere() -> bool:
-    """Return whether other threads are importing."""
+    """Return whether other threads are importing modules."""
     locks = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})  # of CPython
     ours = {None, threading.get_ident()}
     return any(getattr(lock(), "owner", None) not in ours for lock in list(locks.values()))

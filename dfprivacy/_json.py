@@ -1,4 +1,4 @@
-"""A release as JSON, and a release of JSON again: nothing is lost, and no text makes Python import anything."""
+"""Releases to JSON and back: nothing is lost, and no text makes Python import a module."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
 if TYPE_CHECKING:
     from dfprivacy.release import Release
 
-__all__ = ["AsJson", "from_outside", "loaders", "plain_json", "register"]
+__all__ = ["JsonConversion", "loaders", "plain_json", "read_release", "register"]
 
-_WORDS = ("column_words", "column_units")
-_BESIDE = frozenset({"privacy", "library", "covers", *_WORDS})  # fields that are not of every result
+_COLUMN_TEXTS = ("column_words", "column_units")
+_COMMON_FIELDS = frozenset({"privacy", "library", "covers", *_COLUMN_TEXTS})  # fields that are not of every result
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
 _types: dict[str, type[Release]] = {}
 loaders: list[Callable[[], object]] = []
-"""What makes more types known: the loader of plugins."""
+"""Functions that register more types, such as the loader of plugins."""
 
 
-class AsJson:
-    """A release as JSON."""
+class JsonConversion:
+    """Conversion of a release to JSON and back."""
 
     if TYPE_CHECKING:
 
@@ -40,13 +40,13 @@ class AsJson:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The fields of the result by name; last which number its intervals cover, where a class has any."""
+        """Fields of the result by name; the last is the number that the intervals cover, if there are intervals."""
         kind: Any = type(self)
-        result = {name: getattr(self, name) for name in _names(kind)}
+        result = {name: getattr(self, name) for name in _field_names(kind)}
         return result if self.covers is None is kind.covers else {**result, "covers": self.covers}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, from which `from_dict` makes the same release again.
+        """Return plain JSON values, from which `from_dict` reads the same release.
 
         Returns
         -------
@@ -54,16 +54,16 @@ class AsJson:
             Strings, numbers, booleans, None, lists and dictionaries.
         """
         return {
-            "type": _kind(type(self)),
-            **{name: _plain(value) for name, value in self.result.items()},
-            "privacy": _plain(getattr(self, "privacy", None)),
-            **{name: dict(words) for name in _WORDS if (words := getattr(self, name))},
+            "type": _type_name(type(self)),
+            **{name: _to_plain(value) for name, value in self.result.items()},
+            "privacy": _to_plain(getattr(self, "privacy", None)),
+            **{name: dict(words) for name in _COLUMN_TEXTS if (words := getattr(self, name))},
         }
 
     @staticmethod
     @trimmed
     def from_dict(plain: Mapping[str, Any]) -> Release:
-        """Make a release of what `to_dict` gave.
+        """Read a release from the result of `to_dict`.
 
         Parameters
         ----------
@@ -93,8 +93,8 @@ class AsJson:
             )
         paid = plain.get("privacy")
         try:
-            made = kind(**_result(plain))
-            return made if paid is None else made.paid(_price(paid))
+            made = kind(**_read_fields(plain))
+            return made if paid is None else made.paid(_read_privacy(paid))
         except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
             raise ArgumentError(
                 f"This {kind.__name__} does not have the fields that the {kind.__name__} installed here has.",
@@ -102,7 +102,7 @@ class AsJson:
             ) from None
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the result, its price and its question as JSON, from which `from_json` makes the same release.
+        """Return the result, its price and its question as JSON, from which `from_json` reads the same release.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class AsJson:
     @staticmethod
     @trimmed
     def from_json(text: str) -> Release:
-        """Make a release of what `to_json` gave.
+        """Read a release from the result of `to_json`.
 
         Parameters
         ----------
@@ -140,12 +140,12 @@ class AsJson:
             plain = json.loads(text)
         except (TypeError, ValueError, RecursionError):
             raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
-        return from_outside(plain)
+        return read_release(plain)
 
 
-def from_outside(plain: Mapping[str, Any]) -> Release:
-    """Make a release of a file's, and refuse one that cannot be shown."""
-    made = AsJson.from_dict(plain)
+def read_release(plain: Mapping[str, Any]) -> Release:
+    """Read a release from a file, and refuse one that cannot be displayed."""
+    made = JsonConversion.from_dict(plain)
     try:
         repr(made)
     except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
@@ -157,40 +157,40 @@ def from_outside(plain: Mapping[str, Any]) -> Release:
 
 
 def register(cls: type[Release]) -> None:
-    """Register a class to be read again: the newest of a name, as where a notebook's cell is run again."""
-    _types[_kind(cls)] = cls
+    """Register a class for `from_dict`; it replaces one of the same name, as when a notebook cell is run again."""
+    _types[_type_name(cls)] = cls
 
 
-def _kind(cls: type) -> str:
+def _type_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _class_of(name: object) -> type[Release] | None:
-    """Return the class of this name, unless it is a function's own, which no other process could find."""
+    """Return the class of this name; None for a class inside a function, which no other process can find."""
     if not isinstance(name, str) or "<locals>" in name:
         return None
     if name not in _types:
         for load in loaders:
             load()
-    moved = [each for kind, each in _types.items() if _anywhere(kind) == _anywhere(name)]
+    moved = [each for kind, each in _types.items() if _package_and_name(kind) == _package_and_name(name)]
     return _types.get(name, moved[0] if len(moved) == 1 else None)
 
 
-def _anywhere(kind: str) -> tuple[str, str]:
-    """Return a class's package and name, which stay where it moves to another module."""
+def _package_and_name(kind: str) -> tuple[str, str]:
+    """Return a class's package and name, which do not change if it moves to another module."""
     module, _, name = kind.partition(":")
     return module.partition(".")[0], name
 
 
-def _result(plain: Mapping[str, Any]) -> dict[str, Any]:
-    words = {name: plain.get(name, {}) for name in _WORDS}
+def _read_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
+    words = {name: plain.get(name, {}) for name in _COLUMN_TEXTS}
     texts = all(
         isinstance(of, Mapping) and all(isinstance(each, str) for each in of.values()) for of in words.values()
     )
     if "library" in plain or not texts:
         raise TypeError  # whoever asks has a library: it is never written down
-    beside = {"type", "privacy", *_WORDS}
-    rich = {key: _rich(value) for key, value in plain.items() if key not in beside}
+    beside = {"type", "privacy", *_COLUMN_TEXTS}
+    rich = {key: _from_plain(value) for key, value in plain.items() if key not in beside}
     return {**rich, **{name: dict(of) for name, of in words.items()}}
 
 
@@ -204,15 +204,15 @@ _READ = {
 }
 
 
-def _price(plain: Mapping[str, Any]) -> Any:
-    noise = tuple(_record(MeasurementRecord, item) for item in plain["noise"])
-    return _record(
+def _read_privacy(plain: Mapping[str, Any]) -> Any:
+    noise = tuple(_read_record(MeasurementRecord, item) for item in plain["noise"])
+    return _read_record(
         Privacy, {**plain, "noise": noise, **{each: tuple(plain.get(each, ())) for each in ("where", "found")}}
     )
 
 
-def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
-    """Make a record or a `Privacy`; a `TypeError` if a field is missing, unknown, or of another type."""
+def _read_record(kind: Any, plain: Mapping[str, Any]) -> Any:
+    """Read a record or a `Privacy`; raise a TypeError if a field is missing, unknown, or of another type."""
     made = kind(**plain)
     if not all(isinstance(getattr(made, f.name), _READ[str(f.type)]) for f in dataclasses.fields(kind)):
         raise TypeError
@@ -220,21 +220,21 @@ def _record(kind: Any, plain: Mapping[str, Any]) -> Any:
 
 
 def plain_json(value: Any) -> str:
-    """One line of JSON without NaN literals, keys in order."""
-    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
+    """Return one line of JSON without NaN literals, keys in order."""
+    return json.dumps(_to_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    """Name the fields of a result, once for each class: a call by group has hundreds of them."""
-    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _BESIDE)
+def _field_names(kind: type) -> tuple[str, ...]:
+    """Return the names of a class's fields, computed once: a call by group has hundreds of results."""
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in _COMMON_FIELDS)
 
 
-def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
-    """JSON values; what JSON has no word for becomes a dictionary with one key that starts with a dollar."""
+def _to_plain(value: Any) -> Any:  # noqa: C901 - one case for each type
+    """Return JSON values; a type that JSON lacks becomes a dictionary with a key that starts with a dollar."""
     if value is None or (kind := type(value)) is str or kind is bool or (kind is float and math.isfinite(value)):
         return value  # what there is most of
-    if isinstance(value, AsJson):
+    if isinstance(value, JsonConversion):
         return {"$release": value.to_dict()}
     if isinstance(value, Privacy):
         noise = [{**vars(each)} for each in value.noise]
@@ -242,28 +242,28 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one case for each type
     if isinstance(value, np.ndarray):
         items = value.ravel().tolist()
         if value.dtype.kind not in "biu" and not (value.dtype.kind == "f" and np.isfinite(value).all()):
-            items = [_plain(item) for item in items]
+            items = [_to_plain(item) for item in items]
         return {"$array": items, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float | int | Fraction | Decimal):
-        return _plain_number(value)
+        return _number_to_plain(value)
     if isinstance(value, ConfidenceInterval):
-        return {"$interval": [_plain(end) for end in value]}
+        return {"$interval": [_to_plain(end) for end in value]}
     if isinstance(value, tuple):
-        return {"$tuple": [_plain(item) for item in value]}
+        return {"$tuple": [_to_plain(item) for item in value]}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_checked_key(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, str):
         return value
     raise TypeError(f"a {type(value).__name__} cannot be written down")
 
 
-def _plain_number(value: float | Fraction | Decimal) -> Any:
+def _number_to_plain(value: float | Fraction | Decimal) -> Any:
     if isinstance(value, Fraction):
-        return {"$fraction": [_plain_number(value.numerator), _plain_number(value.denominator)]}
+        return {"$fraction": [_number_to_plain(value.numerator), _number_to_plain(value.denominator)]}
     if isinstance(value, Decimal):
         return {"$decimal": str(value)}
     if isinstance(value, float) and not math.isfinite(value):
@@ -273,23 +273,23 @@ def _plain_number(value: float | Fraction | Decimal) -> Any:
     return value
 
 
-def _key(key: object) -> str:
+def _checked_key(key: object) -> str:
     if not isinstance(key, str) or key.startswith("$"):
         raise TypeError("the keys of a dictionary in a release must be strings, without a dollar in front")
     return key
 
 
-def _rich(value: Any) -> Any:
-    """Undo `_plain`."""
+def _from_plain(value: Any) -> Any:
+    """Return the value that `_to_plain` converted."""
     if isinstance(value, list):
-        return [_rich(item) for item in value]
+        return [_from_plain(item) for item in value]
     if not isinstance(value, dict):
         return value
     match value:
         case {"$release": plain}:
-            return AsJson.from_dict(plain)
+            return JsonConversion.from_dict(plain)
         case {"$array": items, "shape": shape, "dtype": dtype}:
-            return np.array([_rich(item) for item in items], dtype=dtype).reshape(shape)
+            return np.array([_from_plain(item) for item in items], dtype=dtype).reshape(shape)
         case {"$float": text}:
             return float(text)
         case {"$fraction": [numerator, denominator]}:
@@ -297,7 +297,7 @@ def _rich(value: Any) -> Any:
         case {"$decimal": text}:
             return Decimal(text)
         case {"$interval": ends}:
-            return ConfidenceInterval(*(_rich(end) for end in ends))
+            return ConfidenceInterval(*(_from_plain(end) for end in ends))
         case {"$tuple": items}:
-            return tuple(_rich(item) for item in items)
-    return {key: _rich(item) for key, item in value.items()}
+            return tuple(_from_plain(item) for item in items)
+    return {key: _from_plain(item) for key, item in value.items()}

@@ -34,12 +34,12 @@ class PublicFacts:
 
     @property
     def budget(self) -> Budget:
-        """Budget: spent, and left."""
+        """Budget of the account: spent and left."""
         return Budget(self._target.account)
 
     @property
     def releases(self) -> Releases:
-        """Every answer the account has paid for, in every process."""
+        """Every answer that the account has paid for, in any process."""
         frame = self._target.table.frame
         return Releases(self._target.account, library="pandas" if frame is None else frame.library)
 

@@ -1,4 +1,4 @@
-"""Characters that a terminal or a page obeys in place of showing them."""
+"""Escapes for characters that terminals and pages interpret and do not show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_CLASS}]")
 
 
 def visible(text: object, *, lines: bool = False) -> str:
-    r"""Write any text so that each character is seen: hidden ones as Python writes them.
+    r"""Return a text with its hidden characters escaped as Python escapes them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Questions in words, from what is written down of them: the one place that says how."""
+"""Questions, conditions and values as text, from their JSON records."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _EXACT = 1e15  # below which all digits of a whole number are shown
 
 
 def call(name: str, arguments: Iterable[tuple[str, str]]) -> str:
-    """Write a call as one would type it.
+    """Write a call as it would be typed.
 
     Parameters
     ----------
     name : str
         The method.
     arguments : iterable of pairs of str
-        Name and value in words; of what is given by its place, the name is empty.
+        Name and value as text; the name of a positional argument is empty.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def call(name: str, arguments: Iterable[tuple[str, str]]) -> str:
 
 
 def condition(described: Mapping[str, Any]) -> str:
-    """Write down which rows a condition selects.
+    """Describe the rows that a condition selects.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def condition(described: Mapping[str, Any]) -> str:
 
 
 def value(plain: Any) -> str:
-    """Write a value that JSON keeps as Python would.
+    """Write a value from its JSON record as Python would.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class Accessor:
 
 
 class _Attribute:
-    """Makes an accessor at every access."""
+    """Descriptor that makes an accessor at every access."""
 
     def __get__(self, frame: object, owner: type) -> Any:
         return Accessor if frame is None else Accessor(frame)

@@ -121,7 +121,7 @@ def hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked(value: object, hint: object, what: str) -> Any:
-    """Return an argument as its annotation says.
+    """Return an argument, checked and converted as its annotation says.
 
     `Literal`, `bool`, `int`, `float`, `str`, `None`, their unions, and numbers with a `Range` are checked. Whatever
     else an annotation says is between the author and the type checker.
@@ -145,17 +145,17 @@ def checked(value: object, hint: object, what: str) -> Any:
     ArgumentError
         If it is something else.
     """
-    kinds = _allowed(hint)
+    kinds = _types_of(hint)
     if kinds is None:
         return value
-    read = _read(value, kinds)
-    if read is _NONE_OF_IT:
+    read = _match(value, kinds)
+    if read is _NO_MATCH:
         raise _error(value, kinds, what)
     return read
 
 
 def fits(value: object, hint: object) -> bool:
-    """Return whether an annotation is one that is checked, and allows a value.
+    """Return whether an annotation can be checked, and allows the value.
 
     Parameters
     ----------
@@ -169,52 +169,52 @@ def fits(value: object, hint: object) -> bool:
     bool
         False too for an annotation that is not checked.
     """
-    return _read(value, _allowed(hint) or ()) is not _NONE_OF_IT
+    return _match(value, _types_of(hint) or ()) is not _NO_MATCH
 
 
-def _allowed(hint: object) -> tuple[_Kind, ...] | None:
+def _types_of(hint: object) -> tuple[_AllowedType, ...] | None:
     try:
-        return _known_kinds(hint)
+        return _cached_allowed_types(hint)
     except TypeError:  # it holds what has no hash
-        return _kinds(hint)
+        return _allowed_types(hint)
 
 
-def _read(value: object, kinds: tuple[_Kind, ...]) -> Any:
-    """Return the value as the first kind that allows it has it, or `_NONE_OF_IT`."""
+def _match(value: object, kinds: tuple[_AllowedType, ...]) -> Any:
+    """Return the value as converted by the first type that allows it, or `_NO_MATCH`."""
     plain = value
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
     for kind in kinds:
         value_read = kind.read(plain)
-        if value_read is not _NONE_OF_IT:
+        if value_read is not _NO_MATCH:
             return value_read
-    return _NONE_OF_IT
+    return _NO_MATCH
 
 
-_NONE_OF_IT = object()
+_NO_MATCH = object()
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """One of the things that an annotation allows: a choice, or a value of a type, in all of some ranges."""
+class _AllowedType:
+    """One type in an annotation: a set of choices, or a type whose values lie in all of some ranges."""
 
     of: type | None = None
     choices: tuple[Any, ...] = ()
     ranges: tuple[Range, ...] = ()
 
     def read(self, value: Any) -> Any:
-        """Return the value as this kind has it, or `_NONE_OF_IT`."""
+        """Return the value, converted to this type, or `_NO_MATCH`."""
         if self.of is None:
             same = (each for each in self.choices if type(each) is type(value) and each == value)
-            return next(same, _NONE_OF_IT)
+            return next(same, _NO_MATCH)
         if self.of is float:
-            number = _number(value)
+            number = _as_float(value)
             ranges = self.ranges or (Range(),)
-            return number if all(number in each for each in ranges) else _NONE_OF_IT
+            return number if all(number in each for each in ranges) else _NO_MATCH
         if self.of is int:
             integer = isinstance(value, int) and not isinstance(value, bool)
-            return int(value) if integer and all(value in each for each in self.ranges) else _NONE_OF_IT
-        return value if isinstance(value, self.of) else _NONE_OF_IT
+            return int(value) if integer and all(value in each for each in self.ranges) else _NO_MATCH
+        return value if isinstance(value, self.of) else _NO_MATCH
 
     def __str__(self) -> str:
         if self.of is None:
@@ -226,33 +226,33 @@ class _Kind:
         return f"{names[self.of]}{ends}"
 
 
-def _number(value: Any) -> float:
+def _as_float(value: Any) -> float:
     """Return a number, or a date in days, as a float; NaN for anything else."""
     return math.nan if isinstance(value, bool | complex) else plain_number(value)
 
 
-def _kinds(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_Kind, ...] | None:
-    """List what an annotation allows; None if it allows what is not checked."""
+def _allowed_types(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_AllowedType, ...] | None:
+    """Return the types that an annotation allows; None if it cannot be checked."""
     hint = getattr(hint, "__value__", hint)  # of ``type X = ...``
     origin = get_origin(hint)
     if origin is Annotated:
         base, *notes = get_args(hint)
-        return _kinds(base, ranges + tuple(note for note in notes if isinstance(note, Range)))
+        return _allowed_types(base, ranges + tuple(note for note in notes if isinstance(note, Range)))
     if origin is Literal:
-        return (_Kind(choices=get_args(hint)),)
+        return (_AllowedType(choices=get_args(hint)),)
     if origin in {Union, UnionType}:
-        parts = [_kinds(part, ranges) for part in get_args(hint)]
+        parts = [_allowed_types(part, ranges) for part in get_args(hint)]
         known = [part for part in parts if part is not None]
         return tuple(kind for part in known for kind in part) if len(known) == len(parts) else None
     if any(hint is each for each in (int, float)):
-        return (_Kind(hint, ranges=ranges),)
-    return (_Kind(hint),) if any(hint is each for each in (bool, str, NoneType)) else None
+        return (_AllowedType(hint, ranges=ranges),)
+    return (_AllowedType(hint),) if any(hint is each for each in (bool, str, NoneType)) else None
 
 
-_known_kinds = lru_cache(maxsize=1024)(_kinds)
+_cached_allowed_types = lru_cache(maxsize=1024)(_allowed_types)
 
 
-def _error(value: object, kinds: tuple[_Kind, ...], what: str) -> ArgumentError:
+def _error(value: object, kinds: tuple[_AllowedType, ...], what: str) -> ArgumentError:
     name = what.rsplit(maxsplit=1)[-1]
     what = f"{what}{quoted(value)}"
     choices = [each for kind in kinds for each in kind.choices]

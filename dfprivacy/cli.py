@@ -192,11 +192,11 @@ def _schema(options: argparse.Namespace) -> None:
 def _ledger(options: argparse.Namespace) -> int:
     match options.account:
         case []:
-            return _accounts(options, None)
+            return _print_accounts(options, None)
         case [account]:
-            return _accounts(options, account)
+            return _print_accounts(options, account)
         case ["backup", target]:
-            _print(f"{backup(_existing(options), target)}: a copy of the ledger, complete until now")
+            _print(f"{backup(_open_existing_ledger(options), target)}: a copy of the ledger, complete until now")
         case ["restore", source]:
             _print(f"{restore(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
@@ -211,7 +211,7 @@ def _ledger(options: argparse.Namespace) -> int:
     return 0
 
 
-def _existing(options: argparse.Namespace) -> Ledger:
+def _open_existing_ledger(options: argparse.Namespace) -> Ledger:
     if options.ledger and "://" not in options.ledger and not Path(options.ledger).is_file():
         raise LedgerError(
             f"The ledger {options.ledger!r} does not exist.", "Check the path: looking does not make one."
@@ -219,8 +219,8 @@ def _existing(options: argparse.Namespace) -> Ledger:
     return open_ledger(options.ledger)
 
 
-def _accounts(options: argparse.Namespace, name: str | None) -> int:
-    ledger = _existing(options)
+def _print_accounts(options: argparse.Namespace, name: str | None) -> int:
+    ledger = _open_existing_ledger(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
     given = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
     wanted, shown = Wanted(**given), name is not None or any(given.values())
@@ -236,7 +236,7 @@ def _accounts(options: argparse.Namespace, name: str | None) -> int:
         entries = [
             Budget(account).to_dict()
             | {
-                "entries": _entries(calls[account.name]),
+                "entries": _charges_as_json(calls[account.name]),
                 "questions": [each.to_dict() for each in calls[account.name]],
             }
             for account in accounts
@@ -269,7 +269,7 @@ def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
         _print(f"  {line}")
 
 
-def _entries(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
+def _charges_as_json(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
     every = sorted(((entry, each.analyst) for each in calls for entry in each.charges), key=lambda pair: pair[0].id)
     return [
         {
@@ -287,7 +287,7 @@ def _entries(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
 
 
 def _print(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
-    """Print text of which each character is seen."""
+    """Print texts with their hidden characters escaped."""
     print(*(visible(text, lines=True) for text in texts), end=end, file=file)
 
 
@@ -315,7 +315,7 @@ def _answer(options: argparse.Namespace) -> int:
     items = []
     for each in pending:
         _print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
-        answered = options.yes or _agreed("answer it? [y/n] ")
+        answered = options.yes or _confirm("answer it? [y/n] ")
         items.append(each.ask() if answered else each.refused())
         _print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
     new_file(options.output, received.answered(items, key))
@@ -325,14 +325,14 @@ def _answer(options: argparse.Namespace) -> int:
 
 
 def _refuse_output(path: str) -> None:
-    """Refuse a file that cannot be written before anything is charged."""
+    """Refuse, before anything is charged, a file that cannot be written."""
     if Path(path).exists():
         raise ArgumentError(f"The file {path} exists.", "Name a new one: --output.")
     if not os.access(Path(path).absolute().parent, os.W_OK):
         raise ArgumentError(f"The file {path} cannot be written there.", "Name another: --output.")
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     try:
         return input(question).strip().lower() in {"y", "yes"}
     except EOFError:  # nobody is there to ask

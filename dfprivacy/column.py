@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
-__all__ = ["INSTEAD", "ColumnView", "Presences"]
+__all__ = ["DATAFRAME_HINTS", "ColumnView", "Presences"]
 
 _PERSON = "It is one person's value. Ask for a quantile near it: view.quantile(column, [0.01, 0.99], epsilon=...)."
 _ROWS = "The number of rows is in view.schema.size, or private: view.count(epsilon=...)."
-INSTEAD = {  # what dataframes have, and a view does not: what to ask for
+DATAFRAME_HINTS = {  # methods of dataframes that views lack: what to use instead
     **dict.fromkeys(("min", "max"), _PERSON),
     **dict.fromkeys(
         ("head", "tail", "sample", "iloc", "loc", "values", "unique", "first", "last"),
-        ("Rows are shown to nobody. Look at the table by view.describe(epsilon=...)."),
+        ("Rows are never shown. Look at the table by view.describe(epsilon=...)."),
     ),
     **dict.fromkeys(("shape", "size", "len"), _ROWS),
     "columns": "The names of the columns are list(view).",
@@ -92,7 +92,7 @@ class ColumnView:
         return self._view.agg({self.name: statistics}, **kwargs)
 
     def isna(self) -> Presences:
-        """Mark rows without a value, only to count them: ``view["age"].isna().sum(epsilon=0.1)``.
+        """Select the rows without a value, only to count them: ``view["age"].isna().sum(epsilon=0.1)``.
 
         Returns
         -------
@@ -102,7 +102,7 @@ class ColumnView:
         return Presences(self, "missing")
 
     def notna(self) -> Presences:
-        """Mark rows with a value, only to count them: ``view["age"].notna().sum(epsilon=0.1)``.
+        """Select the rows with a value, only to count them: ``view["age"].notna().sum(epsilon=0.1)``.
 
         Returns
         -------
@@ -118,9 +118,9 @@ class ColumnView:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
         mechanism = registry(name).mechanisms.get(name)
-        first = None if mechanism is None else _first(mechanism)
+        first = None if mechanism is None else _column_parameter(mechanism)
         if mechanism is None or first is None:
-            raise AttributeError(f"A column has no method {name!r}. {self._near(name, mechanism)}")
+            raise AttributeError(f"A column has no method {name!r}. {self._suggest(name, mechanism)}")
         bound = getattr(self._view, name)
 
         @trimmed
@@ -130,22 +130,22 @@ class ColumnView:
         signature = inspect.signature(bound)
         _, *rest = signature.parameters.values()
         method.__name__ = method.__qualname__ = name
-        method.__doc__ = _without(mechanism.doc, first)
+        method.__doc__ = _drop_parameter(mechanism.doc, first)
         method.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
         return method
 
-    def _near(self, name: str, mechanism: Mechanism | None) -> str:
+    def _suggest(self, name: str, mechanism: Mechanism | None) -> str:
         if mechanism is not None:
             return f"It belongs to the view: view.{name}(...)."
-        if name in INSTEAD:
-            return INSTEAD[name]
-        known = [*self._methods(), "explain", "isna", "notna"]
+        if name in DATAFRAME_HINTS:
+            return DATAFRAME_HINTS[name]
+        known = [*self._method_names(), "explain", "isna", "notna"]
         near = difflib.get_close_matches(name, known, n=1)
         return f"Did you mean {near[0]!r}?" if near else f"The methods of this column are {sorted(known)!r}."
 
-    def _methods(self) -> list[str]:
-        """Name the methods that this column can be asked for, by what is declared of it."""
-        named = ((name, each, _first(each)) for name, each in registry().mechanisms.items())
+    def _method_names(self) -> list[str]:
+        """Return the names of the methods for this column, by its bounds and categories."""
+        named = ((name, each, _column_parameter(each)) for name, each in registry().mechanisms.items())
         kinds = {name: each.columns[first] for name, each, first in named if first is not None}
         known = {
             "numeric": self._column.bounds is not None,
@@ -156,15 +156,15 @@ class ColumnView:
         return [name for name, kind in kinds.items() if known[str(kind)]]
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._methods()})
+        return sorted({*super().__dir__(), *self._method_names()})
 
-    def _rows_are_not_compared(self, _: object) -> NoReturn:
+    def _refuse_comparison(self, _: object) -> NoReturn:
         raise ArgumentError(
             "Private columns cannot be compared row by row.",
             f"Keep rows by view.where({self.name}=(low, high)), or view.where({self.name}=[...]).",
         )
 
-    __lt__ = __le__ = __gt__ = __ge__ = _rows_are_not_compared
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse_comparison
 
     def __repr__(self) -> str:
         return f"Column {self.name!r} of\n{self._view[[self.name]]!r}"
@@ -174,7 +174,7 @@ class ColumnView:
 
 
 class Presences:
-    """Where a column has a value, or none, which nobody is told; how often can be asked.
+    """The rows with or without a value in a column: they are secret, and only their noisy number can be asked.
 
     Attributes
     ----------
@@ -196,13 +196,13 @@ class Presences:
         return f"Where {self._column.name!r} is {self._method}: sum(epsilon=...) says how often"
 
 
-def _first(mechanism: Mechanism) -> str | None:
-    """Name the first parameter of a mechanism, if it takes the name of one column."""
+def _column_parameter(mechanism: Mechanism) -> str | None:
+    """Return the first parameter of a mechanism, if it takes the name of one column."""
     first = next(iter(mechanism.signature.parameters))
     kind = mechanism.columns.get(first)
     return first if kind in ("numeric", "category", "any", "columns") else None
 
 
-def _without(doc: str, parameter: str) -> str:
-    """Leave a parameter out of a docstring."""
+def _drop_parameter(doc: str, parameter: str) -> str:
+    """Remove a parameter from a docstring."""
     return re.sub(rf"^{parameter} : .*\n(?:[ \t]+.*\n)*", "", doc, count=1, flags=re.MULTILINE)

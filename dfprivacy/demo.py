@@ -1,4 +1,4 @@
-"""The main job on a real survey: protect it, ask five kinds of questions of three kinds of frame, until none fits.
+"""Demonstration on a real survey: protect it, and ask questions of three kinds of frame until the budget is spent.
 
 The data ship inside statsmodels: 6,366 women's answers about their extramarital affairs to the magazine Redbook in
 1974, analysed by R. Fair (1978), "A theory of extramarital affairs", Journal of Political Economy 86.
@@ -95,12 +95,12 @@ def run(ledger: str, picture: Path) -> None:
     except BudgetExceeded as refusal:
         say("", f"BudgetExceeded: {refusal}")
 
-    say("A picture of the second answer", _drawn(married, picture))
+    say("A picture of the second answer", _draw_to_file(married, picture))
     say("What is left", private.budget)
 
 
-def _drawn(release: Release, picture: Path) -> str:
-    """Draw a release into a file; where it is."""
+def _draw_to_file(release: Release, picture: Path) -> str:
+    """Draw a release into a file, and return where it is."""
     try:
         release.plot().figure.savefig(picture)
     except MissingDependency as missing:
@@ -117,7 +117,7 @@ def _protect(frame: Any, ledger: str) -> PrivateFrame:
 
 
 def say(title: str, *things: object) -> None:
-    """Print a title and what belongs to it."""
+    """Print a title and the lines below it."""
     if title:
         print(f"\n── {title}")  # noqa: T201
     for thing in things:

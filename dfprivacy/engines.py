@@ -1,4 +1,4 @@
-"""The interface of other engines: where their rows are, and how they are read.
+"""Interface for other engines: how their tables are read.
 
 An engine gives its rows as tables of pandas, Polars or Arrow, part after part, and only the columns that are asked
 for. What the values mean is decided by the house, in one place for every engine. One whose rows are on other
@@ -28,7 +28,7 @@ class WorkersLost(Exception):  # noqa: N818 - it is what happened
 class Keep:
     """A condition on a public column that an engine may use to read less.
 
-    It keeps more rows than are asked for, never fewer; rows are chosen by the house afterwards.
+    It may keep too many rows, never too few; the core selects the rows afterwards.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Engine(ABC):
         return [self]
 
     def ready(self) -> None:  # noqa: B027 - most are
-        """Raise an error, before anything is charged, if no rows can be read in this process."""
+        """Raise an error, before anything is charged, if rows cannot be read in this process."""
 
 
 class Cluster(Engine):

@@ -52,7 +52,7 @@ _LONGEST = 4000  # characters of what an error says
 
 
 class DPError(Exception):
-    """Anything dfprivacy refuses to do.
+    """Base class of the errors of dfprivacy.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class DPError(Exception):
     outcome = "Nothing was released or spent."
 
     def __init__(self, what: str, hint: str = "") -> None:
-        self.what = _short(what)
-        self.hint = _short(hint)
+        self.what = _shorten(what)
+        self.hint = _shorten(hint)
         super().__init__(str(self))
 
     def __str__(self) -> str:
@@ -74,14 +74,14 @@ class DPError(Exception):
         return " ".join(part for part in (self.what, self.outcome, self.hint) if part)
 
     def after(self, outcome: str) -> Self:
-        """Return the same error with another outcome: something had been charged."""
+        """Return the same error with another outcome, because something was charged."""
         other = type(self)(self.what, self.hint)
         other.outcome = outcome
         other.args = (str(other),)
         return other
 
     def __reduce__(self) -> tuple[Callable[..., DPError], tuple[type[DPError], str, str, str]]:
-        return _with_outcome, (type(self), self.what, self.hint, self.outcome)
+        return _rebuild_error, (type(self), self.what, self.hint, self.outcome)
 
 
 class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the sentence it is
@@ -101,11 +101,11 @@ class SchemaError(ArgumentError):
 
 
 class BudgetError(DPError):
-    """The account does not allow what was asked."""
+    """The account does not allow the question."""
 
 
 class BudgetExceeded(BudgetError):  # noqa: N818
-    """The account cannot pay for what was asked."""
+    """The account cannot pay for the question."""
 
 
 class AccountMismatch(BudgetError):  # noqa: N818
@@ -135,7 +135,7 @@ class ReadError(DPError):
 
 
 def trimmed(function: Callable[P, T]) -> Callable[P, T]:
-    """Raise the errors of a public function from there, without what led to them inside of the house.
+    """Decorate a public function so that tracebacks of its errors omit frames inside dfprivacy.
 
     An error says what to do; a dozen frames of ours would only hide the caller's own line. What a plugin or a
     library raised stays as the cause, with its own frames.
@@ -149,44 +149,44 @@ def trimmed(function: Callable[P, T]) -> Callable[P, T]:
         except DPError as error:
             cause = None if isinstance(error.__cause__, DPError) else error.__cause__
             if cause is not None:
-                cause.with_traceback(_theirs(cause.__traceback__))
+                cause.with_traceback(_without_own_frames(cause.__traceback__))
             raise error.with_traceback(None) from cause
 
     return called
 
 
-def _theirs(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the frames of the house, unless there are no others: then the last shows where it was raised."""
-    every = [*_each(frames)]
-    kept = [each for each in every if not _of_the_house(each)] or every[-1:]
+def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without frames of dfprivacy; the last frame if there are no others."""
+    every = [*_frames_of(frames)]
+    kept = [each for each in every if not _is_own_frame(each)] or every[-1:]
     inner = None
     for each in reversed(kept):
         inner = TracebackType(inner, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return inner
 
 
-def _each(frames: TracebackType | None) -> Iterator[TracebackType]:
+def _frames_of(frames: TracebackType | None) -> Iterator[TracebackType]:
     while frames is not None:
         yield frames
         frames = frames.tb_next
 
 
-def _of_the_house(frames: TracebackType) -> bool:
+def _is_own_frame(frames: TracebackType) -> bool:
     return str(frames.tb_frame.f_globals.get("__name__")).partition(".")[0] == "dfprivacy"
 
 
-def _short(text: str) -> str:
-    """Cut what is too long to be read, and write its characters so that each is seen."""
+def _shorten(text: str) -> str:
+    """Shorten a long text, and escape its hidden characters."""
     return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", lines=True)
 
 
-def _with_outcome(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
-    """Make an error of what its pickle says: another process must hear of the charge too."""
+def _rebuild_error(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
+    """Rebuild a pickled error with its outcome, which tells another process of the charge."""
     return kind(what, hint).after(outcome)
 
 
 def quoted(value: object) -> str:
-    """Quote an argument in a message, but nothing long: a column passed by mistake would be quoted with its values.
+    """Quote an argument in a message, if it is short: a column passed by mistake would show its values.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def quoted(value: object) -> str:
     Returns
     -------
     str
-        What stands after its name.
+        The text after the argument's name.
     """
     if value is None or isinstance(value, bool):
         return f"={value}"

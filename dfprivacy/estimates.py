@@ -1,4 +1,4 @@
-"""A mechanism of a statistic: what of the moments of a column it is, and its variance."""
+"""Mechanisms for a statistic of one column: a function of the column's moments, and its variance."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def measure_moments(
     """
     sizes = public_sizes(curator, by, groups)
     gaps = curator.gaps([column], nan_policy)
-    return curator.sum(_summed(column, gaps, sizes is None, by, groups)), sizes
+    return curator.sum(_features_to_sum(column, gaps, sizes is None, by, groups)), sizes
 
 
 def measure_beyond(
@@ -133,7 +133,7 @@ def measure_beyond(
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
-    """Return the rows of each group, None where they are private; an error if one has fewer than two."""
+    """Return the number of rows of each group, None if private; raise an error if one is below two."""
     if by is not None:
         return curator.sizes(by, groups, least=2)
     size = curator.size
@@ -142,14 +142,14 @@ def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | 
     return None if size is None else np.array([float(size)])
 
 
-def _summed(
+def _features_to_sum(
     column: Column,
     gaps: tuple[Column, ...],
     unknown: bool,  # noqa: FBT001
     by: Column | None,
     groups: tuple[Any, ...] | None,
 ) -> features.RowFeatures:
-    """Return what is summed; of groups whose number of rows is unknown, rows too."""
+    """Return the features to sum; they count rows too if the numbers of rows are unknown."""
     of: features.RowFeatures = features.Moments(column, count=unknown)
     if gaps:
         of = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
@@ -248,7 +248,7 @@ class Estimate(Release):
         return [{"term": f"{self.term}({self.column})", **{name: getattr(self, name) for name in names}}]
 
     def _sentence(self) -> str:
-        """Write the estimate, and what the test finds."""
+        """Write the estimate, and the result of the test."""
         of = f"The {self.term} of {self._noun(self.column)}{limited(self.covers, self.bounds)}"
         how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
         found = ""
@@ -258,7 +258,7 @@ class Estimate(Release):
         return f"{of} is {number(self.estimate, self.standard_error)}{found}{how}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate, its interval, and the part of it that privacy adds."""
+        """Draw the estimate, its interval, and the part of the interval that is privacy noise."""
         ax = axes(ax)
         interval(ax, 0, self.estimate, (self.low, self.high), noise=self._noise_part)
         ax.plot(self.estimate, 0, "o", color=ink(ax))
@@ -269,7 +269,7 @@ class Estimate(Release):
         return ax
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return the confidence interval at another level, which costs nothing.
+        """Return the confidence interval at another level, at no charge.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class Estimate(Release):
         return ConfidenceInterval(*map(float, self._interval(level)))
 
     def _interval(self, level: float) -> tuple[Any, Any]:
-        """Compute the interval at a level, of what was released."""
+        """Compute the interval at a level from the released sums."""
         from dfprivacy.inference.moments import NoisyMoments
 
         if self.term not in _FUNCTIONS:
@@ -308,7 +308,7 @@ def tested(
     alpha: float,
     confidence: float,
 ) -> dict[str, Any]:
-    """Return the fields of an `Estimate` that follow from what is known of one parameter.
+    """Return the fields of an `Estimate` that follow from the inference about one parameter.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ _FUNCTIONS: dict[str, Callable[[Moments], tuple[Any, Any]]] = {}
 def statistic(
     *, null: float | None = None, name: str | None = None
 ) -> Callable[[Callable[[Moments], tuple[Any, Any]]], Mechanism]:
-    """Make a mechanism of a function of the moments of a column.
+    """Make a mechanism from a function of the moments of a column.
 
     The mechanism has an estimate, an interval, a p-value, free answers to what follows from the same sums,
     ``explain``, ``plan``, ``power``, groups, notes, a picture, and rows for tables.

@@ -1,4 +1,4 @@
-"""The law of the noise in a release: its variance, how far it reaches, draws for simulations."""
+"""Probability laws of the noise in a release: variance, quantiles, and draws for simulations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["REDRAWS", "NoiseLaw"]
 
 REDRAWS = 4096
-"""Draws of the noise in a release, for quantiles of what follows from several."""
+"""Number of draws of the noise in a release, for combinations of releases."""
 
 _FINE = 2.0**-24  # of the scale: below, a step is no more than the last bits of a draw in float64
 
 
 @dataclass(frozen=True)
 class NoiseLaw:
-    r"""The law of the noise in one coordinate of a release.
+    r"""Probability law of the noise in one coordinate of a release.
 
     With :math:`q = e^{-g/b}`, g the step and b the scale, :math:`|x|/g` of Laplace noise is above m with
     probability :math:`2 q^{m+1}/(1+q)`, and the variance is :math:`2 q g^2/(1-q)^2`: about :math:`2b^2 - g^2/6`,
@@ -63,13 +63,13 @@ class NoiseLaw:
 
     @property
     def _ratio(self) -> float:
-        """The step in units of the scale, where that matters."""
+        """Step in units of the scale; 0 where it does not matter."""
         ratio = self.step / self.scale if self.scale and self.kind == "Laplace" else 0.0
         return ratio if ratio > _FINE else 0.0
 
     @property
     def variance(self) -> float:
-        """Its variance."""
+        """Variance of the noise."""
         if self.kind == "Gaussian":
             return self.scale**2
         if self.kind == "cube":
@@ -79,11 +79,11 @@ class NoiseLaw:
 
     @property
     def standard_deviation(self) -> float:
-        """Its standard deviation."""
+        """Standard deviation of the noise."""
         return math.sqrt(self.variance)
 
     def reach(self, confidence: float) -> float:
-        """Return the least r so that the noise is at most r, on either side, with at least that probability.
+        """Return the least r for which the noise lies in [-r, r] with at least that probability.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class NoiseLaw:
         return max(math.ceil(logs / t * (1 + 1e-12)) - 1, 0) * self.step if t else self.scale * logs
 
     def drawn(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
-        """Draw the noise with a generator, for a simulation: it protects nobody.
+        """Draw noise with a generator, for simulations only: it gives no privacy.
 
         Parameters
         ----------

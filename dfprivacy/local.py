@@ -1,4 +1,4 @@
-r"""The local model: one message a row, each noisy on its own, so that nobody need be trusted with all of them.
+r"""Local differential privacy: each row sends one randomised message, so no one is trusted with the rows.
 
 A row is mapped to one of N places on a circle, and a randomised place is released. Places on the arc around the
 true one are all equally likely, p to q times as likely as the others, for whole numbers
@@ -36,7 +36,7 @@ __all__ = ["Arc", "Messages", "RowLabels"]
 
 
 class RowLabels(ABC):
-    """A map from one row to one of some places; what a mechanism asks a randomised message of for each row.
+    """A map from each row to one of N places; a mechanism receives a randomised place for each row.
 
     A third party subclasses it, sets `columns` and `places`, and writes `rows`.
 
@@ -70,7 +70,7 @@ class RowLabels(ABC):
 
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Places of the rows of a batch, from 0 to N - 1, shape (batch.size,). Each a pure function of its row."""
+        """Return the place of each row, from 0 to N - 1, shape (batch.size,): a pure function of the row."""
 
     def describe(self) -> str:
         """Name the map in words for an explanation."""

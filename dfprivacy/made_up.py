@@ -1,4 +1,4 @@
-"""Made-up rows: with something to find, for `dfprivacy.Mechanism.assumes`, or of a schema and nothing else."""
+"""Made-up rows: with an effect, for `dfprivacy.Mechanism.assumes`, or from a schema alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPREAD = 1 / 6
 
 
 def spread_of(column: Column, spread: float | None) -> float:
-    """Return a standard deviation in a column's units, a sixth of the range unless said.
+    """Return a standard deviation in a column's units, by default a sixth of the range.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def shares_of(
     share: float,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Make a share of a category in all groups but the first, where it is larger by the effect.
+    """Make rows in which a category has the same share in all groups, but a larger one in the first.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
 
 
 def people(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Return whose each of n rows is.
+    """Return the person of each of n rows.
 
     Parameters
     ----------

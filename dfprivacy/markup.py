@@ -1,4 +1,4 @@
-"""Tables for people to look at: as text, and as HTML for notebooks and pages."""
+"""Tables as text, HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PARAGRAPH = "margin:.5em 0;max-width:45em;color:inherit;background:none"
 
 
 def escaped(text: object) -> str:
-    """Write any text so that HTML shows it as it is, also within quotes.
+    """Escape a text for HTML, also within quotes.
 
     Examples
     --------
@@ -64,7 +64,7 @@ _LATEX = {
 
 
 def latex(text: object) -> str:
-    r"""Write any text so that LaTeX sets it as it is.
+    r"""Escape a text for LaTeX.
 
     Examples
     --------
@@ -78,7 +78,7 @@ _MARKDOWN = re.compile(r"[\\`*\[\]|$]|~(?=\S)|(?<=\S)~|(?<!\w)_|_(?!\w)|^[#>]|^[
 
 
 def markdown(text: object) -> str:
-    r"""Write any text so that Markdown shows it as it is, in a line, a cell or a heading.
+    r"""Escape a text for Markdown, in a line, a cell or a heading.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def markdown(text: object) -> str:
 
 
 class Text(str):
-    """Lines that a prompt shows as they are."""
+    """Lines of text, displayed at a prompt without quotes."""
 
     __slots__ = ()
 
@@ -139,7 +139,7 @@ class Grid:
             return [f"{name:<{longest}}  {'  '.join(texts)}" for name, *texts in rows]
         columns = [[*map(visible, column)] for column in zip(self.heads, *self.rows, strict=True)]
         wide = [max(map(len, column)) for column in columns]
-        right = [_numbers(column[1:]) for column in columns]
+        right = [_is_numeric(column[1:]) for column in columns]
         cuts, used = [1], wide[0]
         for at, each in enumerate(wide[1:], start=1):
             if used + 2 + each > width and at > cuts[-1]:
@@ -173,7 +173,7 @@ class Grid:
             One element, in the colours of whatever surrounds it.
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
-        ends = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        ends = [_is_numeric(column) for column in zip(*self.rows, strict=True)] or [False] * wide
         right = [bool(at and end and self.heads) for at, end in enumerate(ends)]  # facts are words and numbers
         sides = [f"{_CELL};text-align:{'right;white-space:nowrap' if each else 'left'}" for each in right]
         parts = [f'<table style="{_TABLE}"><caption style="{_CAPTION}">{escaped(caption)}</caption>']
@@ -202,7 +202,7 @@ class Grid:
             Its lines; facts have a head without names.
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
-        right = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        right = [_is_numeric(column) for column in zip(*self.rows, strict=True)] or [False] * wide
         rule = ["---:" if at and each else "---" for at, each in enumerate(right)]
         head, *rows = ([*map(markdown, row)] for row in (self.heads or [""] * wide, *self.rows))
         cells = [head, rule, *rows]
@@ -224,7 +224,7 @@ class Grid:
             A ``table`` environment.
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
-        right = [_numbers(column) for column in zip(*self.rows, strict=True)] or [False] * wide
+        right = [_is_numeric(column) for column in zip(*self.rows, strict=True)] or [False] * wide
         sides = "".join("r" if at and each else "l" for at, each in enumerate(right))
         lines = [" & ".join(map(latex, row)) + r" \\" for row in self.rows]
         head = [" & ".join(map(latex, self.heads)) + r" \\", r"\midrule"] if self.heads else []
@@ -242,6 +242,6 @@ class Grid:
         )
 
 
-def _numbers(texts: Sequence[str]) -> bool:
-    """Return whether the cells of a column read as numbers, which are written to the right."""
+def _is_numeric(texts: Sequence[str]) -> bool:
+    """Return whether the cells of a column are numbers, which are aligned to the right."""
     return all(not text or text[0].isdigit() or text[0] in "-−+≈<" for text in texts)

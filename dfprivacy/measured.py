@@ -1,4 +1,4 @@
-"""Results of measurements: noisy values, the records of the noise in them, and the privacy that was paid."""
+"""Results of measurements: noisy values, records of their noise, and the privacy that was paid."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConfidenceInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """The noise that one measurement was released with.
+    """Record of the noise in one measurement.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class MeasurementRecord:
 
     @property
     def law(self) -> NoiseLaw:
-        """The law of the noise in one coordinate."""
+        """Probability law of the noise in one coordinate."""
         step = math.ldexp(1.0, -self.grid)
         if "Gaussian" in self.kind:
             return NoiseLaw(self.scale, step, "Gaussian")
@@ -79,9 +79,7 @@ class MeasurementRecord:
         sentence = (
             f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
         )
-        return (
-            f"{sentence}, measured on {_moment(self.reused)} and reused at no charge" if self.reused else sentence
-        )
+        return f"{sentence}, measured on {_time(self.reused)} and reused at no charge" if self.reused else sentence
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ class Privacy:
 
     @property
     def title(self) -> str:
-        """Question, rows and table; empty for answers of versions that did not keep them."""
+        """Question, rows and table; empty for answers of old versions, which did not keep them."""
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
@@ -150,13 +148,13 @@ class Privacy:
 
     @property
     def note(self) -> str:
-        """A note on the sample that was asked; empty where none was drawn."""
+        """Sentence on the secret sample; empty if there is none."""
         of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
         return of if self.sample else ""
 
     @property
     def rows_note(self) -> str:
-        """A note on answers that assume independent rows; empty where no person has several."""
+        """Sentence on answers that assume independent rows; empty if no person has several."""
         if self.max_rows <= 1:
             return ""
         return (
@@ -167,17 +165,17 @@ class Privacy:
 
     @property
     def found_note(self) -> str:
-        """Return a note on bounds that were found; empty where none were."""
+        """Sentence on bounds that were found; empty if there are none."""
         values = "Values beyond count as the bounds."
         return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
 
     @property
     def guarantee(self) -> str:
-        """The guarantee in words."""
+        """Privacy guarantee in words."""
         if not self.private:
             return "NOT PRIVATE: the noise came from a test-only sampler"
         reused = [each for each in self.noise if each.reused]
-        when = " and ".join(dict.fromkeys(_moment(each.reused) for each in reused))
+        when = " and ".join(dict.fromkeys(_time(each.reused) for each in reused))
         if reused and not self.epsilon:
             return f"nothing more was paid: it follows from what was measured on {when}"
         if not (self.epsilon or self.delta or self.noise):
@@ -201,14 +199,14 @@ class Privacy:
         return f"{self.guarantee}{again}" + (f"; {self.note}" if self.note else "")
 
 
-def _moment(at: str) -> str:
-    """Shorten a moment to its second."""
+def _time(at: str) -> str:
+    """Shorten a time stamp to its second."""
     return at.partition(".")[0].partition("+")[0]
 
 
 @dataclass(frozen=True)
 class DiscoveredKeys:
-    """The keys that enough rows hold, as a mechanism receives them.
+    """Keys that enough rows have, as a mechanism receives them.
 
     Attributes
     ----------
@@ -236,7 +234,7 @@ class DiscoveredKeys:
 
     @property
     def false(self) -> float:
-        """How many keys that no row holds are shown on average, at most."""
+        """Upper bound of the expected number of shown keys that no row has."""
         if self.domain is None or not self.scale:
             return 0.0
         return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
@@ -244,7 +242,7 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True)
 class SurveyedColumn:
-    """Values that enough rows hold in one column, as a mechanism receives them: noisy numbers of rows.
+    """Values that enough rows have in one column, with noisy numbers of rows, as a mechanism receives them.
 
     Attributes
     ----------
@@ -277,7 +275,7 @@ class Reveal(Protocol):
     """
 
     def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which numbers are shown next.
+        """Return which sums are shown next.
 
         Parameters
         ----------
@@ -294,7 +292,7 @@ class Reveal(Protocol):
         ...
 
     def describe(self) -> str:
-        """Describe what is shown."""
+        """Describe the rule in words."""
         ...
 
 
@@ -324,7 +322,7 @@ class NoisyValue:
 
     @property
     def law(self) -> NoiseLaw:
-        """The law of the noise in the coordinate that has most of it; of scale 0 where the sum is public."""
+        """Probability law of the noise in the noisiest coordinate; of scale 0 if the sum is public."""
         scale = float(np.max(self.scales))
         if self.noise is None:
             return NoiseLaw(scale)

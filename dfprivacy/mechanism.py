@@ -20,7 +20,7 @@ OWN = "_own"
 
 @dataclass(frozen=True)
 class Mechanism(MethodSignature):
-    """A differentially private method, as the views offer it.
+    """A differentially private method of views.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Mechanism(MethodSignature):
     """
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
-        """Set the second half of the mechanism: the function measures, and this concludes.
+        """Set the second function of the mechanism: the first measures, and this one concludes.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Mechanism(MethodSignature):
             raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
-        for kept in ("doc", "hints", "signature", "_parameters", "_called", "_own", "_defaults"):
+        for kept in ("doc", "hints", "signature", "_parameters", "_call_signature", "_own_names", "_defaults"):
             vars(self).pop(kept, None)
         return self
 
@@ -170,7 +170,7 @@ class Mechanism(MethodSignature):
     def assumes(
         self, maker: Callable[..., Mapping[str, Any]], finder: Callable[[Any], Any] | None = None
     ) -> Mechanism:
-        """Return the same mechanism with made-up rows in which there is something to find, for ``power``.
+        """Return the same mechanism with a maker of rows that have an effect, for ``power``.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class Mechanism(MethodSignature):
         return replace(self, preparer=preparer)
 
     def holds(self, form: Callable[..., Any]) -> Mechanism:
-        """Return the mechanism with an exact form, at no price, for the table's owner alone.
+        """Return the mechanism with an exact form, at no charge, for the table's owner alone.
 
         Parameters
         ----------

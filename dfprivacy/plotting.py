@@ -1,4 +1,4 @@
-"""Parts of every picture."""
+"""Common parts of plots."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def axes(ax: Any = None, *, height: float = 2.2) -> Any:
 
 
 def forest_height(rows: int) -> float:
-    """Return the height in inches that a plot with a row for each of so many names needs."""
+    """Return the height in inches of a plot with so many rows."""
     return 1.1 + 0.3 * max(rows, 3)
 
 
 def ink(ax: Any) -> str:
-    """Return the colour that text on these axes has: black, or what a dark style makes of it.
+    """Return the colour of text on these axes: black, or that of a dark style.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ def ink(ax: Any) -> str:
 
 
 def wrapped(text: str, width: int = 72) -> str:
-    """Break a label into lines that fit below a picture, or in what names beside it leave of that."""
+    """Break a label into lines that fit below a plot, or into the width left beside its names."""
     return textwrap.fill(text, width)
 
 
 def below(ax: Any, *, ncols: int = 2) -> None:
-    """Put the legend below the axis and its name, where it hides nothing; the name has to be set before."""
+    """Put the legend below the axis and its label, which has to be set before."""
     lines = ax.get_xlabel().count("\n") + 1
     room = _LABELS_HIGH + _LINE_HIGH * lines
     how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
@@ -107,7 +107,7 @@ def interval(
     *,
     noise: float | None = None,
 ) -> None:
-    """Draw an interval, and within it, thicker, the part that would be there without the noise.
+    """Draw an interval, and within it a thicker one: the interval without privacy noise.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def interval(
 
 
 def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
-    """Explain below the picture what its intervals are, and what their thick part is.
+    """Write a legend for the intervals and their thick part.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def forest(
     noise: Sequence[float | None] | None = None,
     confidence: float | None = None,
 ) -> Any:
-    """Draw a number and its interval for each of some names, the first on top.
+    """Draw a number and its interval for each name, the first on top.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def forest(
 
 
 def stacked(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax: Any = None) -> Any:
-    """Draw pictures below each other, on one scale where they show the same.
+    """Draw plots below each other, on one scale if they show the same quantity.
 
     Parameters
     ----------

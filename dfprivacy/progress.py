@@ -1,4 +1,4 @@
-"""A progress bar for whatever takes longer than two seconds.
+"""Progress bars for work that takes longer than two seconds.
 
 A bar of tqdm's takes a lock that all processes share, shown or not: a worker killed while it holds the lock would
 stop all others, each after it has paid. So a bar is made only where it can be seen, with a lock of this process.
@@ -24,19 +24,19 @@ class Bar(Protocol):
     """A progress bar."""
 
     def update(self, n: float = 1) -> object:
-        """Count so much more as done."""
+        """Add `n` to the work that is done."""
 
 
-class _Unseen:
-    """A bar where nobody is looking."""
+class _HiddenBar:
+    """A bar that is not displayed."""
 
     def update(self, n: float = 1) -> None:
-        """Count nothing."""
+        """Do nothing."""
 
 
 @functools.cache
-def _shown() -> Any:
-    """Make the class of bars that share nothing with the user's own, nor with other processes.
+def _bar_class() -> Any:
+    """Return a class of bars that share no state with the user's own bars, nor with other processes.
 
     A notebook with widgets has a bar of its own; where they are not installed there, text does.
     """
@@ -60,7 +60,7 @@ def _shown() -> Any:
 
 
 def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> AbstractContextManager[Bar]:
-    """Make a bar, to be used in a ``with`` statement and told of what is done by its ``update``.
+    """Return a bar for a ``with`` statement; its ``update`` adds work that is done.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
         A bar that appears after two seconds where a person is looking, and leaves no trace.
     """
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
-        return nullcontext(_Unseen())
-    bar: AbstractContextManager[Bar] = _shown()(
+        return nullcontext(_HiddenBar())
+    bar: AbstractContextManager[Bar] = _bar_class()(
         total=total,
         desc=what,
         unit=unit,

@@ -1,4 +1,4 @@
-"""Protect a table: check what is said of it, open its account, and make its view, which the table finds again."""
+"""Protection of a table: check its declarations, open its account, and make its view for ``df.dp``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["power", "protect", "view_of"]
 
-_USUAL: Mapping[str, Any] = {"delta": 0, "public": (), **USUAL}
+_DEFAULTS: Mapping[str, Any] = {"delta": 0, "public": (), **USUAL}
 
 
 @trimmed
@@ -169,13 +169,13 @@ def protect(
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
         raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
     if schema is None:
-        return _protected(df, name, terms, ledger, memory)
+        return _protect(df, name, terms, ledger, memory)
     file = read_file(schema)
     with file.erring():
-        return _protected(df, name, file.with_arguments(name, terms), ledger, memory, file)
+        return _protect(df, name, file.with_arguments(name, terms), ledger, memory, file)
 
 
-def _protected(
+def _protect(
     df: object,
     name: str,
     terms: Mapping[str, Any],
@@ -183,8 +183,8 @@ def _protected(
     memory: float,
     file: SchemaFile | None = None,
 ) -> PrivateFrame:
-    """Check what is said of a table, open its account, and make its view."""
-    terms = {**_USUAL, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
+    """Check the declarations of a table, open its account, and make its view."""
+    terms = {**_DEFAULTS, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
     if "epsilon" not in terms:
         raise ArgumentError(
             f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
@@ -193,7 +193,7 @@ def _protected(
     shares = _shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")
     default = None if default is None else positive("default_epsilon", default)
-    listed, wanted = _listed(terms.get("categories"))
+    listed, wanted = _split_categories(terms.get("categories"))
     whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
     size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and any(price.domain is None for price in wanted.values()):
@@ -229,7 +229,7 @@ def _protected(
             view = view.declare(view.find_categories([column], epsilon=price.epsilon, delta=price.delta))
         else:
             view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
-    return _remembered(df, view._target)  # noqa: SLF001 - its own
+    return _register_view(df, view._target)  # noqa: SLF001 - its own
 
 
 @trimmed
@@ -249,7 +249,7 @@ def power(
     runs: int = 200,
     seed: int = 0,
 ) -> Power:
-    """Compute how often a method would find what is assumed, before there is a table.
+    """Compute how often a method would find an assumed effect, before there is a table.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def power(
 
 
 def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
-    """Read the parts of the budget that analysts have."""
+    """Read the analysts' shares of the budget."""
     if budgets is None:
         return {}
     if not isinstance(budgets, Mapping):
@@ -305,18 +305,18 @@ def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
     return shares
 
 
-def _listed(
+def _split_categories(
     categories: Mapping[str, Sequence[Category] | Discover] | None,
 ) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
-    """Split categories into those that are listed and those that are to be found."""
+    """Split categories into listed ones and those to be discovered."""
     if not isinstance(categories, Mapping):
         return categories, {}
     wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
     return {name: each for name, each in categories.items() if not isinstance(each, Discover)}, wanted
 
 
-def _remembered(df: object, target: Target) -> PrivateFrame:
-    """Make the view that ``df.dp`` finds, for as long as this very object lives."""
+def _register_view(df: object, target: Target) -> PrivateFrame:
+    """Make a view, and register it for ``df.dp`` as long as this very object lives."""
     key, view = id(df), PrivateFrame(target)
     with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
         frame = weakref.ref(df, lambda _: VIEWS.pop(key, None))
@@ -341,5 +341,5 @@ def view_of(df: object) -> PrivateFrame:
         )
     view = known()
     if view is None:  # nobody held it
-        view = _remembered(df, replace(target, table=target.table.over(adapt(df))))
+        view = _register_view(df, replace(target, table=target.table.over(adapt(df))))
     return view

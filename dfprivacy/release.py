@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 
-from dfprivacy._display import NOTES, Displayed, one_row, tabled, within
-from dfprivacy._json import AsJson, plain_json, register
+from dfprivacy._display import NOTES, Displayed, after_colon, facts_row, rows_to_grid
+from dfprivacy._json import JsonConversion, plain_json, register
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid
 from dfprivacy.measured import (
@@ -56,7 +56,7 @@ __all__ = [
 
 
 class Exact:
-    """A function of the rows without noise, for the table's owner alone: no `Release`, and never a part of one.
+    """An exact result without noise, for the table's owner alone: it is not a `Release`, nor part of one.
 
     The form of a method for the owner (`dfprivacy.Mechanism.holds`) returns an object of a subclass, which says
     first of all that it is not private. No question takes one as an argument, and none is written down.
@@ -67,7 +67,7 @@ class Exact:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release(AsJson, Displayed):
+class Release(JsonConversion, Displayed):
     """The result of a method. A subclass is a frozen dataclass with the fields of its result.
 
     It holds noisy numbers and public ones, never rows, exact statistics or seeds. Two releases of a class are equal
@@ -112,7 +112,7 @@ class Release(AsJson, Displayed):
         register(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are of one class and have the same result, to the last bit; NaN is NaN."""
+        """Return whether both are of one class and have equal results, to the last bit; NaN equals NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
         return self is other or self._compared == other._compared
@@ -122,65 +122,65 @@ class Release(AsJson, Displayed):
 
     @property
     def _compared(self) -> str:
-        """The numbers, without what tells two measurements of the same values apart."""
+        """Result as JSON for comparison, without the ids of measurements."""
         beside = {each.name for each in fields(self) if not each.compare}
         return plain_json({name: value for name, value in self.result.items() if name not in beside})
 
     def __add__(self, other: object) -> Any:
-        return _combined("+", self, other)
+        return _calculate("+", self, other)
 
     def __radd__(self, other: object) -> Any:
-        return _combined("+", other, self)
+        return _calculate("+", other, self)
 
     def __sub__(self, other: object) -> Any:
-        return _combined("-", self, other)
+        return _calculate("-", self, other)
 
     def __rsub__(self, other: object) -> Any:
-        return _combined("-", other, self)
+        return _calculate("-", other, self)
 
     def __mul__(self, other: object) -> Any:
-        return _combined("*", self, other)
+        return _calculate("*", self, other)
 
     def __rmul__(self, other: object) -> Any:
-        return _combined("*", other, self)
+        return _calculate("*", other, self)
 
     def __truediv__(self, other: object) -> Any:
-        return _combined("/", self, other)
+        return _calculate("/", self, other)
 
     def __rtruediv__(self, other: object) -> Any:
-        return _combined("/", other, self)
+        return _calculate("/", other, self)
 
     def __neg__(self) -> Any:
-        return _combined("*", -1, self)
+        return _calculate("*", -1, self)
 
     # The number that the release is about, where it is about one: noise and all.
     def __lt__(self, other: Any) -> Any:
-        return _ordered(op.lt, self, other)
+        return _compare(op.lt, self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _ordered(op.le, self, other)
+        return _compare(op.le, self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _ordered(op.gt, self, other)
+        return _compare(op.gt, self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _ordered(op.ge, self, other)
+        return _compare(op.ge, self, other)
 
     def __float__(self) -> float:
-        return _one_number(self)
+        return _number_of(self)
 
     def __round__(self, digits: int | None = None) -> float:
-        return round(_one_number(self), digits)
+        return round(_number_of(self), digits)
 
     def __format__(self, spec: str) -> str:
-        return format(_one_number(self), spec) if spec else str(self)
+        return format(_number_of(self), spec) if spec else str(self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it; of samples, or found bounds, it says so."""
-        return replace(self._told_of(privacy), privacy=privacy)
+        """Return the same result with the privacy that was paid for it, and notes on samples and found bounds."""
+        return replace(self._with_notes_on(privacy), privacy=privacy)
 
-    def _told_of(self, privacy: Privacy) -> Self:
-        """Cover the sample's rows in place of the table's, limited values within found bounds, and add notes."""
+    def _with_notes_on(self, privacy: Privacy) -> Self:
+        """Return the result with the rows that it covers and the notes that follow from its privacy."""
         changes: dict[str, Any] = {}
         notes = self.result.get("notes")
         if self.covers is not None:
@@ -198,16 +198,16 @@ class Release(AsJson, Displayed):
         """Whether the answer assumes independent rows: intervals for a table's own number do not, p-values do."""
         return (self.covers or "population").endswith("population") or hasattr(self, "pvalue")
 
-    def made_for(
+    def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Self:
-        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
+        """Return the same result with the caller's library of tables, and labels and units of columns."""
         if words is None:
             return replace(self, library=library)
         return replace(self, library=library, column_words=words, column_units=units or {})
 
-    def of_at_most(self, rows: int | None) -> Self:
-        """Return the same result with no noisy number of rows above the public one; None where that is private."""
+    def with_counts_at_most(self, rows: int | None) -> Self:
+        """Return the same result with noisy numbers of rows clipped to the public one, if there is one."""
         if rows is None:
             return self
 
@@ -219,23 +219,23 @@ class Release(AsJson, Displayed):
         return replace(self, **{name: clamped(getattr(self, name)) for name in self._row_counts})
 
     def _called(self, *columns: str) -> str:
-        """Name columns for people: label and units where the schema says them."""
+        """Return columns for people: label and units if the schema has them."""
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
     def _unit(self, column: str) -> str:
-        """Return what a column is measured in; empty where the schema does not say."""
+        """Return the units of a column; empty if the schema has none."""
         return self.column_units.get(column, "")
 
     def _noun(self, *columns: str) -> str:
-        """Name columns within a sentence: their labels, without units."""
+        """Return columns within a sentence: their labels, without units."""
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return what it tells, each with the categories by column of the rows that it is about; of none all."""
+        """Return its parts, each with the category by column of its rows; without categories for all rows."""
         return [({}, self)]
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return its numbers by name, each under draws of the noise in it: arrays with the draws in the last axis.
+        """Return its numbers by name, each under draws of its noise: arrays with the draws in the last axis.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
         of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
@@ -248,12 +248,12 @@ class Release(AsJson, Displayed):
 
     @property
     def _sampling(self) -> float | None:
-        """Standard error of the estimate from the sampling of rows alone; None where it is not known."""
+        """Standard error of the estimate from the sampling of rows alone; None if it is not known."""
         return None
 
     @property
     def _noise_part(self) -> float | None:
-        """Part of the interval's width that is there because of the noise; None where it is not known."""
+        """Part of the interval's width that is due to the noise; None if it is not known."""
         return None
 
     @property
@@ -263,7 +263,7 @@ class Release(AsJson, Displayed):
 
     @trimmed
     def plot(self, ax: Any = None) -> Any:  # noqa: ARG002
-        """Draw the release. Methods whose result can be looked at say how.
+        """Draw the release, if its class has a plot.
 
         Parameters
         ----------
@@ -284,10 +284,10 @@ class Release(AsJson, Displayed):
 
 
 arithmetic: list[Callable[[str, object, object], Any]] = []
-"""What adds, subtracts, multiplies and divides releases: `dfprivacy.combine`, which is above them."""
+"""Function that adds, subtracts, multiplies and divides releases: set by `dfprivacy.combine`."""
 
 
-def _combined(operator: str, first: object, second: object) -> Any:
+def _calculate(operator: str, first: object, second: object) -> Any:
     if not all(isinstance(part, Release) or _is_number(part) for part in (first, second)):
         return NotImplemented
     return arithmetic[0](operator, first, second)
@@ -298,12 +298,12 @@ def _is_number(value: object) -> bool:
 
 
 def main_number(release: Release) -> Any:
-    """Return the number that a release is about; None where it is about none or several."""
+    """Return the main number of a release; None if it has none or several."""
     value = getattr(release, release._estimate, None)  # noqa: SLF001 - of our own kind
     return value if _is_number(value) else None
 
 
-def _one_number(release: Release) -> float:
+def _number_of(release: Release) -> float:
     value = main_number(release)
     if value is None:
         raise ArgumentError(
@@ -312,15 +312,15 @@ def _one_number(release: Release) -> float:
     return float(value)
 
 
-def _ordered(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
+def _compare(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
     if not (isinstance(other, Release) or _is_number(other)):
         return NotImplemented
-    return comparison(_one_number(release), _one_number(other) if isinstance(other, Release) else float(other))
+    return comparison(_number_of(release), _number_of(other) if isinstance(other, Release) else float(other))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Value(Release):
-    """A result without a class of its own: a number, an array, or a dictionary of them."""
+    """A result without its own class: a number, an array, or a dictionary of them."""
 
     value: Any
 
@@ -349,13 +349,13 @@ class Groups(Release, Generic[R_co]):
     def __getitem__(self, key: object) -> R_co:
         if key not in self.groups:
             raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.groups)!r}.")
-        return self._member(self.groups.index(key))
+        return self._group_release(self.groups.index(key))
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def __iter__(self) -> Iterator[Any]:
-        """Go through the groups, as through the keys of a dictionary."""
+        """Iterate over the groups, as over the keys of a dictionary."""
         return iter(self.groups)
 
     def keys(self) -> tuple[Any, ...]:
@@ -367,11 +367,11 @@ class Groups(Release, Generic[R_co]):
         return [release for _, release in self.items()]
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Return each group with its release, in order; it says of which rows it is and what all paid."""
-        return [(key, self._member(at)) for at, key in enumerate(self.groups)]
+        """Return each group with its release, in order, which names its rows and the price of all groups."""
+        return [(key, self._group_release(at)) for at, key in enumerate(self.groups)]
 
-    def _member(self, at: int) -> R_co:
-        """Return the release of a group, with what was paid for all and of which rows it is."""
+    def _group_release(self, at: int) -> R_co:
+        """Return the release of a group, with the price of all groups and the selection of its rows."""
         each, key = self.releases[at], self.groups[at]
         if self.privacy is None:
             return each
@@ -388,24 +388,24 @@ class Groups(Release, Generic[R_co]):
     def _assumes_rows(self) -> bool:
         return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
 
-    def _named(self) -> list[dict[str, Any]]:
+    def _group_keys(self) -> list[dict[str, Any]]:
         """Return each group's category by column."""
         if isinstance(self.by, str):
             return [{self.by: key} for key in self.groups]
         return [dict(zip(self.by, key, strict=True)) for key in self.groups]
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        named = zip(self._named(), self.releases, strict=True)
+        named = zip(self._group_keys(), self.releases, strict=True)
         return [({**group, **of}, part) for group, each in named for of, part in each._parts()]  # noqa: SLF001 - own
 
     def _labels(self) -> list[str]:
-        return [", ".join(map(str, named.values())) for named in self._named()]
+        return [", ".join(map(str, named.values())) for named in self._group_keys()]
 
     def _grid(self) -> Grid | None:
-        """Put groups' tables below each other, if all have the same columns; or their facts, one row a group."""
+        """Return the groups' tables below each other, if their columns agree; else their facts, one row each."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
-            tables = [one_row(release._said()) for release in self.releases]  # noqa: SLF001 - as above
+            tables = [facts_row(release._full_rows()) for release in self.releases]  # noqa: SLF001 - as above
         grids = [table for table in tables if table is not None]
         heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
         if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
@@ -428,9 +428,9 @@ class Groups(Release, Generic[R_co]):
         ]
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
-    def _facts(self) -> list[tuple[str, str]]:
-        """Describe what is true of all groups once, and what is not of each."""
-        every = [replace(release, privacy=self.privacy)._said() for release in self.releases]  # noqa: SLF001 - own
+    def _group_facts(self) -> list[tuple[str, str]]:
+        """Return the facts that differ between groups, and those that all groups share once."""
+        every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
         common = [row for row in every[0] if all(row in rows for rows in every)]
@@ -442,43 +442,43 @@ class Groups(Release, Generic[R_co]):
         ]
         return [*own, *common]
 
-    def _written(self) -> list[Grid]:
-        if not all(each._states for each in self.releases):  # noqa: SLF001 - of our own kind
+    def _page_grids(self) -> list[Grid]:
+        if not all(each._has_tidy_rows for each in self.releases):  # noqa: SLF001 - of our own kind
             return self._grids()
-        facts = self._facts()
-        return [tabled(self.records(), self.releases[0]), *([Grid((), facts)] if facts else [])]
+        facts = self._group_facts()
+        return [rows_to_grid(self.records(), self.releases[0]), *([Grid((), facts)] if facts else [])]
 
     def _rows(self) -> list[tuple[str, str]]:
         if self._grid() is not None:
-            return self._facts()
+            return self._group_facts()
         brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
-        names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._named())
+        names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._group_keys())
         return list(zip(names, brief, strict=True))
 
-    def _told_of(self, privacy: Privacy) -> Self:
-        told = tuple(each._told_of(privacy) for each in self.releases)  # noqa: SLF001 - of our own kind
+    def _with_notes_on(self, privacy: Privacy) -> Self:
+        told = tuple(each._with_notes_on(privacy) for each in self.releases)  # noqa: SLF001 - of our own kind
         return replace(self, releases=told)
 
-    def made_for(
+    def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Self:
-        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = super().made_for(library, words, units)
-        return replace(made, releases=tuple(each.made_for(library, words, units) for each in self.releases))
+        """Return the same result with the caller's library of tables, and labels and units of columns."""
+        made = super().with_library(library, words, units)
+        return replace(made, releases=tuple(each.with_library(library, words, units) for each in self.releases))
 
     def _sentence(self) -> str:
-        """Write which group has the lowest and which the highest number; or else the answer of the first one."""
+        """Write which groups have the lowest and the highest number; else the answer of the first group."""
         by = [self.by] if isinstance(self.by, str) else [*self.by]
-        labels, told = self._labels(), [within(each._told) for each in self.releases]  # noqa: SLF001 - of our own kind
+        labels, told = self._labels(), [after_colon(each._qualified_sentence) for each in self.releases]  # noqa: SLF001 - of our own kind
         of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._noun(*by)}"
-        numbers = [value for value, *_ in filter(None, map(_with_ends, self.releases))]
+        numbers = [value for value, *_ in filter(None, map(_number_with_ends, self.releases))]
         if 1 < len(numbers) == len(self):
             least, most = numbers.index(min(numbers)), numbers.index(max(numbers))
             return f"Of {of}, {labels[least]} is lowest: {told[least]} Highest is {labels[most]}: {told[most]}"
         return f"{of}, an answer each; {labels[0]}: {told[0]}"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the groups: a number with its interval each, or else the picture of each, one below the other.
+        """Draw the groups: a number and its interval for each, else the plots of all, one below the other.
 
         Parameters
         ----------
@@ -495,7 +495,7 @@ class Groups(Release, Generic[R_co]):
         ArgumentError
             If there is nothing to draw of a group.
         """
-        rows = [_with_ends(release) for release in self.releases]
+        rows = [_number_with_ends(release) for release in self.releases]
         numbers = [row for row in rows if row is not None]
         if len(numbers) < len(rows):
             return stacked(self._labels(), [release.plot for release in self.releases], ax)
@@ -515,12 +515,12 @@ class Groups(Release, Generic[R_co]):
         list of dict
             As for one release.
         """
-        parts = zip(self._named(), self.releases, strict=True)
+        parts = zip(self._group_keys(), self.releases, strict=True)
         return [keyed(named, row) for named, each in parts for row in each.records()]
 
 
-def _with_ends(release: Release) -> tuple[float, float, float] | None:
-    """Return the number that a release is about, with the ends of its interval, where it has them."""
+def _number_with_ends(release: Release) -> tuple[float, float, float] | None:
+    """Return the main number of a release with the ends of its interval, if it has them."""
     value, *ends = (getattr(release, name, None) for name in (release._estimate, "low", "high"))  # noqa: SLF001
     known = all(isinstance(each, float) and math.isfinite(each) for each in (value, *ends))
     return (value, *ends) if known else None  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Asking without the table: an analyst writes questions into a file, a custodian answers them into another.
+"""Requests and answers in files: an analyst writes questions, and a custodian with the table answers them.
 
 The analyst has the schema file and a key, and never the table. What a request shows is public, and so are the price
 and the plan that the custodian sees before anything is asked.
@@ -32,10 +32,10 @@ from dfprivacy._call.requests import (
     selected,
     signed,
 )
-from dfprivacy._json import from_outside
+from dfprivacy._json import read_release
 from dfprivacy._ledger.address import MEMORY, place
 from dfprivacy._ledger.ledger import Ledger
-from dfprivacy._ledger.names import checked_name, who_asks
+from dfprivacy._ledger.names import checked_name, current_analyst
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
@@ -63,7 +63,7 @@ __all__ = ["Answers", "Pending", "Received", "Request", "answers", "request"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Request:
-    """A view of a table that is not here: its methods write questions down.
+    """A view without rows of a remote table: its methods write questions to a file.
 
     It has the methods of every view, and `where`, `select` and `group_by`. What a method returns is the question as
     it was written. Arguments are checked as those of a question are; nothing is asked, and nothing can be.
@@ -82,23 +82,23 @@ class Request:
 
     @property
     def questions(self) -> tuple[Wanted, ...]:
-        """Questions written so far, by this view and those made from it."""
+        """Questions written so far, by this view and views made from it."""
         return tuple(self._written)
 
     @trimmed
     def where(self, *conditions: Any, **columns: Any) -> Request:
-        """Keep some rows, as of `PrivateFrame.where`; a Python function cannot be written down."""
-        return self._of(self._whole_view("where").where(*conditions, **columns))
+        """Keep some rows, as `PrivateFrame.where` does, but not by a Python function."""
+        return self._with_view(self._ungrouped_view("where").where(*conditions, **columns))
 
     @trimmed
     def select(self, *columns: str) -> Request:
-        """Keep some columns, as of `PrivateFrame.select`."""
-        return self._of(self._whole_view("select").select(*columns))
+        """Keep some columns, as `PrivateFrame.select` does."""
+        return self._with_view(self._ungrouped_view("select").select(*columns))
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> Request:
-        """Ask the same of every category of a column, as of `PrivateFrame.group_by`."""
-        return self._of(self._whole_view("group_by").group_by(by, *more))
+        """Ask every question by the categories of a column, as `PrivateFrame.group_by` does."""
+        return self._with_view(self._ungrouped_view("group_by").group_by(by, *more))
 
     @trimmed
     def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
@@ -126,7 +126,7 @@ class Request:
             "format": REQUEST,
             "id": secrets.token_hex(16),
             "made": _now(),
-            "analyst": who_asks() if analyst is None else checked_name(analyst),
+            "analyst": current_analyst() if analyst is None else checked_name(analyst),
             "data_set": self._name,
             "schema": self._digest,
             "questions": [each.to_dict() for each in self._written],
@@ -155,12 +155,12 @@ class Request:
         lines = [f"Request of the data set {self._name!r}", *map(repr, self._written)]
         return "\n  ".join(lines)
 
-    def _whole_view(self, method: str) -> PrivateFrame:
+    def _ungrouped_view(self, method: str) -> PrivateFrame:
         if isinstance(self._view, GroupedView):
             raise ArgumentError(f"{method}() is asked before group_by().", "Select first, and group then.")
         return self._view
 
-    def _of(self, view: PrivateFrame | GroupedView) -> Request:
+    def _with_view(self, view: PrivateFrame | GroupedView) -> Request:
         return replace(self, _view=view)
 
     def _write(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Wanted:
@@ -176,7 +176,7 @@ class Request:
         delta = kwargs.get("delta")
         wanted = Wanted(
             method=mechanism.name,
-            arguments={**_arguments(mechanism, question.given), **find},
+            arguments={**_arguments_by_name(mechanism, question.given), **find},
             where=[dict(each) for each in conditions if each is not None],
             columns=None if self.schema.names == self._columns else list(self.schema.names),
             by=[column.name for column in question.by],
@@ -190,7 +190,7 @@ class Request:
 
 @trimmed
 def request(schema: Path) -> Request:
-    """Make a view without rows, whose methods write questions down for whoever holds the table.
+    """Make a view without rows, whose methods write questions to a file for the custodian of the table.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def request(schema: Path) -> Request:
     question 1: mean(column='age') where age from 30 to 60, at epsilon 1/2
     """
     file = read_file(schema)
-    name = _named(file)
+    name = _data_set_name(file)
     said = {**USUAL, **file.arguments()}
     default = said.get("default_epsilon")
     whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
@@ -288,7 +288,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
         return Answers(
             str(plain["data_set"]),
             tuple(wanted.text for wanted, item in each if "release" in item),
-            tuple(from_outside(item["release"]) for _, item in each if "release" in item),
+            tuple(read_release(item["release"]) for _, item in each if "release" in item),
             tuple((wanted.text, str(item["refused"])) for wanted, item in each if "release" not in item),
         )
     except (ValueError, TypeError, KeyError) as error:
@@ -356,14 +356,14 @@ class Pending:
     _question: Question
 
     def ask(self) -> dict[str, Any]:
-        """Ask it, and write the answer, or why there is none, as the file of answers has it."""
+        """Ask the question; return its record in the file of answers: the answer, or the reason of a refusal."""
         try:
             return {"question": self.wanted.to_dict(), "release": self._question.ask().to_dict()}
         except DPError as error:
             return self.refused(str(error))
 
     def refused(self, why: str = "The custodian did not answer it.") -> dict[str, Any]:
-        """Write that it is not answered."""
+        """Return the record of a refused question in the file of answers."""
         return {"question": self.wanted.to_dict(), "refused": why}
 
 
@@ -390,7 +390,7 @@ class Received:
 
     @classmethod
     def read(cls, path: Path, schema: Path, key: bytes) -> Received:
-        """Read a request, and hold it against the schema file; the data are not needed.
+        """Read a request, and check it against the schema file; the data are not needed.
 
         Raises
         ------
@@ -401,7 +401,7 @@ class Received:
         """
         plain = read_signed(path, REQUEST, key)
         file = read_file(schema)
-        name = _named(file)
+        name = _data_set_name(file)
         try:
             questions, analyst = list(plain["questions"]), checked_name(plain["analyst"])
             if len(questions) > MOST:
@@ -425,7 +425,7 @@ class Received:
         return cls(analyst, name, wanted, digest(plain), file.digest, fingerprint(key))
 
     def signer(self, ledger: Ledger) -> str:
-        """Return the analyst to whom the key of the signature belongs in a ledger.
+        """Return the analyst who owns the key of the signature, according to a ledger.
 
         Raises
         ------
@@ -441,7 +441,7 @@ class Received:
         return analyst
 
     def pending(self, view: PrivateFrame) -> list[Pending]:
-        """Check every question against a view of the data, and plan it. Nothing is charged or read.
+        """Check and plan every question on a view of the data. Nothing is charged, and no row is read.
 
         Raises
         ------
@@ -453,7 +453,7 @@ class Received:
         waiting, analyst = [], self.signer(view._target.account.ledger)  # noqa: SLF001 - a view of ours
         for wanted in self.wanted:
             try:
-                waiting.append(self._pending(view, wanted, analyst))
+                waiting.append(self._check_question(view, wanted, analyst))
             except DPError as error:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
@@ -468,7 +468,7 @@ class Received:
             )
         return waiting
 
-    def _pending(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
+    def _check_question(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
         mechanism = registry(wanted.method).mechanisms.get(wanted.method)
         if mechanism is None:
             raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
@@ -517,7 +517,7 @@ class Received:
         return signed(plain, key)
 
 
-def _named(file: SchemaFile) -> str:
+def _data_set_name(file: SchemaFile) -> str:
     name = file.terms.get("name")
     if not name:
         raise SchemaError(f"The schema file {file.path} names no data set.", 'It says name = "...".')
@@ -525,9 +525,9 @@ def _named(file: SchemaFile) -> str:
 
 
 def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
-    """Refuse what is not the same whenever it is asked, or is about more than one table."""
+    """Refuse a question whose price is not fixed, that is to be asked anew, or that is about two tables."""
     if is_rest(given.get("epsilon")):
-        raise ArgumentError("A request says its price.", "Give a number, epsilon=0.1.")
+        raise ArgumentError("A request needs a price.", "Give a number, epsilon=0.1.")
     if given.get("fresh"):
         raise ArgumentError("A request is answered once, and no answer is measured anew.", "Leave out fresh=True.")
     if "view" in mechanism.columns.values():
@@ -536,8 +536,8 @@ def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
         )
 
 
-def _arguments(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Write arguments by name, those that are as usual left out."""
+def _arguments_by_name(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name in plain values, without those that equal the default."""
     named = {**given, **given.get(mechanism.gathers or "", {})}
     named.pop(mechanism.gathers or "", None)
     usual = {name: each.default for name, each in mechanism.signature.parameters.items()}

@@ -1,4 +1,4 @@
-r"""Statistics with a proved sensitivity: what is asked where no sum of row features will do.
+r"""Statistics with a proved sensitivity, for questions that sums of row features cannot answer.
 
 A statistic is a function of the whole table whose *global sensitivity* its author has proved: how far its value
 can move, over all pairs of neighbouring tables. The core cannot derive that number, so a wrong one costs privacy.
@@ -65,7 +65,7 @@ class Statistic(ABC):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Bound how far the value, weights included, moves from one table to a neighbouring one.
+        """Return a bound of the distance of the values, weights included, on two neighbouring tables.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class OfSums(Statistic):
 
     @abstractmethod
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the exact sums, of the features' shape; counts are whole numbers."""
+        """Compute the statistic from the exact sums, of the features' shape; counts are whole numbers."""
 
 
 class OfRows(Statistic):
@@ -138,18 +138,18 @@ class OfRows(Statistic):
 
     @abstractmethod
     def value(self, rows: Batch) -> Any:
-        """Compute it from all rows of the view: numbers where columns have bounds, codes where categories."""
+        """Compute the statistic from all rows of the view: numbers of columns with bounds, codes of categories."""
 
 
 class OfPermutations(OfRows):
-    """The values of a statistic on the table and on random rearrangements of it, shape (B + 1,).
+    """Values of a statistic on the table and on random rearrangements of it, shape (B + 1,).
 
     Its sensitivity is asked for in the norm of infinity: how far any of the B + 1 values moves, rearranged alike.
     """
 
     @abstractmethod
     def value(self, rows: Batch, rng: np.random.Generator) -> Any:  # type: ignore[override]
-        """Compute all values, that of the table as it is first, each rearrangement drawn on its own."""
+        """Compute all values: first that of the table itself, then those of independent random rearrangements."""
 
 
 def gaussian_scale(epsilon: float, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""Reproducible noise for tests. It protects nobody."""
+"""Reproducible noise for tests. It gives no privacy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Seeded", "seeded_noise"]
 
 
 class Seeded(noise.FromLaplace):
-    """Noise from a NumPy generator: right in distribution, and known to whoever knows the seed."""
+    """Noise from a NumPy generator: of the right distribution, but known to anyone who knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
     private = False
@@ -72,7 +72,7 @@ class Seeded(noise.FromLaplace):
         return int(self._generator.integers(n))
 
     def generator(self) -> np.random.Generator:
-        """Return the generator itself."""
+        """Return the NumPy generator."""
         return self._generator
 
 

@@ -1,4 +1,4 @@
-"""Tables of plain values: one row an estimate, whatever the result holds."""
+"""Tidy tables of plain values: one row for each estimate."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
 
 
 def scalar(value: object) -> bool:
-    """Return whether a value fits in a cell: a number, a text, a truth value, or nothing."""
+    """Return whether a value fits in a cell: a number, a text, True, False or None."""
     return value is None or isinstance(value, (str, *_NUMBERS))
 
 
 def plain_cell(value: Any) -> Any:
-    """Return a scalar as Python has it; of exact numbers the nearest float."""
+    """Return a scalar as a plain Python value; exact numbers as the nearest float."""
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction | Decimal) else value
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Turn columns into rows: what is no sequence is the same in each.
+    """Convert columns to rows; a column that is not a sequence is the same in each row.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Go through the scalars in something nested, each with its place.
+    """Iterate over the scalars in a nested value, each with its place.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the columns of a key before those of a row; one whose name is taken gets an underscore."""
+    """Return a row with the columns of a key first; a duplicate name gets an underscore."""
     named = {}
     for name, value in key.items():
         free = name
@@ -112,13 +112,13 @@ def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_of(columns: Mapping[str, Any], library: str) -> Any:
-    """Make a table of lists or arrays by column, of a library."""
+    """Convert lists or arrays by column to a table of a library."""
     module = _imported(library)
     return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
-    """Make a table of rows; what a row does not have is missing.
+    """Convert rows to a table; a column that a row lacks is missing there.
 
     Parameters
     ----------
@@ -137,12 +137,12 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     if library != "pandas":
-        return table_of({name: _alike(cells) for name, cells in columns.items()}, library)
+        return table_of({name: _of_one_type(cells) for name, cells in columns.items()}, library)
     return table_of({name: _numeric(cells) for name, cells in columns.items()}, library)
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """Write rows as CSV; what a row does not have is empty.
+    """Write rows as CSV; a column that a row lacks is empty there.
 
     Parameters
     ----------
@@ -159,23 +159,23 @@ def csv_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> st
     out = io.StringIO()
     columns = columns or [*dict.fromkeys(name for row in rows for name in row)]
     table = csv.DictWriter(out, columns, lineterminator="\n")
-    table.writerow({name: _no_formula(name) for name in columns})
-    table.writerows({name: _no_formula(cell) for name, cell in row.items()} for row in rows)
+    table.writerow({name: _escape_formula(name) for name in columns})
+    table.writerows({name: _escape_formula(cell) for name, cell in row.items()} for row in rows)
     return out.getvalue()
 
 
-def _no_formula(cell: Any) -> Any:
+def _escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
 def _numeric(cells: list[Any]) -> list[Any]:
-    """Return NaN for nothing in a column of numbers, which pandas would make one of objects."""
+    """Replace None by NaN in a column of numbers, which pandas would otherwise store as objects."""
     kinds = {type(cell) for cell in cells}
     return [math.nan if cell is None else cell for cell in cells] if kinds <= {int, float, type(None)} else cells
 
 
-def _alike(values: list[Any]) -> list[Any]:
-    """Return values as text if they are of several kinds: a column of Arrow has one."""
+def _of_one_type(values: list[Any]) -> list[Any]:
+    """Return values as text if they are of several types: a column of Arrow has one type."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return [None if value is None else float(value) for value in values]

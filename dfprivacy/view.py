@@ -1,4 +1,4 @@
-"""The private view of a table and of its parts: some rows, some columns, groups, samples, one row a person."""
+"""Private views of tables and of their parts: rows, columns, groups, samples, and one row a person."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["GroupedView", "PerPerson", "PrivateFrame"]
 
 
 class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
-    """A table seen through a privacy budget.
+    """A private view of a table, with a privacy budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
     ``view["age"]`` has those that ask about one column, ``view[["age", "income"]]`` is `select`, and ``filter`` and
@@ -49,7 +49,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
     ) -> PrivateFrame:
-        """Keep some rows. The part shares the account.
+        """Keep some rows. The new view shares the account.
 
         Parameters
         ----------
@@ -88,13 +88,13 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        return self._of(table.where(*conditions))
+        return self._with_table(table.where(*conditions))
 
     filter = where
 
     @trimmed
     def select(self, *columns: str) -> PrivateFrame:
-        """Keep some columns. The part shares the account.
+        """Keep some columns. The new view shares the account.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         SchemaError
             If a column is not there.
         """
-        return self._of(self._target.table.select(columns))
+        return self._with_table(self._target.table.select(columns))
 
     @trimmed
     def power(
@@ -127,7 +127,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         runs: int = 200,
         seed: int = 0,
     ) -> Power:
-        """Compute how often a method would find what is assumed, for numbers of rows and prices.
+        """Compute how often a method would find an assumed effect, for numbers of rows and prices.
 
         No column is read and nothing is charged: the method is asked of made-up tables, with what is declared of
         this one.
@@ -191,7 +191,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         wanted = table.schema.size if n is None else n
         if wanted is None:
-            raise ArgumentError("How many rows there are is private.", "Say for how many, n=[1000, 10000].")
+            raise ArgumentError("The number of rows is private.", "Give numbers of rows, n=[1000, 10000].")
         return power_of(
             question,
             table.schema,
@@ -214,7 +214,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         categories: Mapping[str, Sequence[Category]] | None = None,
         missing: Mapping[str, Any] | None = None,
     ) -> PrivateFrame:
-        """Declare more about some columns, or something else. The view shares the account.
+        """Declare more about some columns, or change declarations. The new view shares the account.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         schema = {} if release is None else getattr(release, "schema", None)
         if not isinstance(schema, Mapping):
             raise ArgumentError(
-                f"A {type(release).__name__} says nothing about columns.",
+                f"A {type(release).__name__} declares nothing about columns.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
         declarations: dict[str, Any] = {}
@@ -250,7 +250,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             declarations[name] = {**schema.get(name, {}), **(each or {})} if both else each
         if all(isinstance(each, Mapping) and not each for each in declarations.values()):
             raise ArgumentError(
-                "declare() was told nothing.", "For example view.declare(bounds={'age': (0, 120)})."
+                "declare() was given nothing to declare.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
         part = table.declaring(declared(table.schema, **declarations).columns)
@@ -266,7 +266,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         epsilon: Price | None = None,
         delta: Price | None = None,
     ) -> Combination:
-        """Measure again what a release answers, and pool both answers.
+        """Measure a release again, and pool both answers.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
-        """Ask the same of every category of a column, or combination of several. The parts share the account.
+        """Ask every question by the categories of a column, or of several. The groups share the account.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
     @trimmed
     def sample(self, share: Price) -> PrivateFrame:
-        r"""Ask a secret sample of the people, another one for each question.
+        r"""Ask each question of a new secret sample of the people.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         size = table.schema.size
         if size is not None and part * size < 1:
             raise ArgumentError(f"share{quoted(share)} of {size} rows is none.", "Take a larger share.")
-        return self._of(table.sampled(part))
+        return self._with_table(table.sampled(part))
 
     @trimmed
     def per(self, unit: str) -> PerPerson:
@@ -442,7 +442,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
 
 class PerPerson:
-    """The people of a view, before it is said what each one's row has; see `PrivateFrame.per`."""
+    """The people of a view, before `agg` defines the columns of their rows; see `PrivateFrame.per`."""
 
     def __init__(self, target: Target, unit: Unit) -> None:
         self._target = target
@@ -450,7 +450,7 @@ class PerPerson:
 
     @trimmed
     def agg(self, aggregations: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
-        """Describe what each person's row has.
+        """Define the columns of each person's row.
 
         Parameters
         ----------

@@ -34,8 +34,8 @@ _WHOLE = 0.995  # a part from which on it is all
 _NEAR = 1e-9  # parts of the width of bounds from one, up to which a number lies on it
 
 
-def _places(error: float | None) -> int | None:
-    """Decimal places at which two significant digits of an error end; None of an error that says nothing."""
+def _decimals(error: float | None) -> int | None:
+    """Return the decimal places of two significant digits of an error; None for 0 and infinite errors."""
     if not error or not math.isfinite(error):
         return None
     return min(max(0, 1 - math.floor(math.log10(abs(error)))), 12)
@@ -51,7 +51,7 @@ def number(value: Any, error: float | None = None) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    places = _places(error)
+    places = _decimals(error)
     if math.isfinite(value) and places is not None:
         return f"{round(value, places) + 0.0:,.{places}f}"  # there is no minus zero
     integral = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
@@ -59,7 +59,7 @@ def number(value: Any, error: float | None = None) -> str:
 
 
 def with_error(value: Any, error: float | None) -> str:
-    """Write a number and its standard error, which is left out where there is none.
+    """Write a number and its standard error, if there is one.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def with_error(value: Any, error: float | None) -> str:
 
 
 def beyond(value: float, bounds: tuple[float, float] | None) -> str:
-    """Write, with a blank before, that a quantile at a bound may lie beyond it: values there were limited to it.
+    """Write that a quantile at a bound may lie beyond it, as values were limited to it; a blank comes first.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def beyond(value: float, bounds: tuple[float, float] | None) -> str:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Write a unit after a number, where there is one; a percent sign follows without a blank.
+    """Write a number with its unit, if there is one; a percent sign follows without a blank.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def between(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
-    """Write an interval, with digits by its width; one of a quantile with the bounds, beyond which it may reach.
+    """Write an interval, with digits by its width; that of a quantile with the bounds, which it may exceed.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def pvalue(p: float) -> str:
 
 
 def listed(names: Sequence[object], most: int = 6) -> str:
-    """Write names one after the other; of many the first, and how many more there are.
+    """Write a list of names; of a long list the first ones, and the number of others.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def listed(names: Sequence[object], most: int = 6) -> str:
 
 
 def clearly_some(rows: float | None, error: float | None) -> bool:
-    """Return whether a noisy number of rows, such as those that were left out, is worth telling.
+    """Return whether a noisy number of rows, such as missing ones, is clearly above 0.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
 
 
 def whose(covers: str) -> str:
-    """Write of which rows the number is that an interval covers.
+    """Write the rows whose number an interval covers: this table, this sample or the population.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def whose(covers: str) -> str:
 
 
 def limited(covers: str | None, bounds: Any = None) -> str:
-    """Write to which bounds values are limited, with a blank before; empty where values count as they are.
+    """Write the bounds to which values are limited, after a blank; empty if they are not limited.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def limited(covers: str | None, bounds: Any = None) -> str:
 
 
 def only_limited(covers: str) -> str:
-    """Return what an interval covers, with the bounds to which values were limited.
+    """Return the text of what an interval covers, with the addition that values were limited to bounds.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def only_limited(covers: str) -> str:
 
 
 def covered(covers: str, bounds: Any = None) -> str:
-    """Write which number an interval covers.
+    """Write the number that an interval covers.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def covered(covers: str, bounds: Any = None) -> str:
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:
-    """Return the part of an interval's width that is there because of the noise.
+    """Return the part of an interval's width that is due to privacy noise.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
 
 
 def of_sample(text: str) -> str:
-    """Write of a secret sample what was written of a table.
+    """Replace the table by the sample in a text.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def sure(
     p: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> str:
-    """Write how sure an estimate is, in brackets and with a blank before; empty where nothing is known.
+    """Write the interval, noise share and p-value of an estimate in brackets, after a blank; empty if unknown.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._call.combine import _ends_of, _quotient, drawn
+from dfprivacy._call.combine import _percentiles, _quotient, drawn
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import Release
@@ -220,7 +220,7 @@ def test_quotients_cover_however_near_to_0_the_divisor_is(divisor, kind):
         seen, draws = truth + z[0], truth + z[0] - z[1:]
         seen[1], draws[:, 1] = max(seen[1], least), np.maximum(draws[:, 1], least)
         values = np.array([float(_quotient(a, b, math.copysign(1.0, seen[1]))) for a, b in draws.tolist()])
-        low, high = _ends_of(values, 0.025)
+        low, high = _percentiles(values, 0.025)
         hits += low <= 300.0 / divisor <= high or seen[1] == 0  # which is refused
 
     assert hits / runs > 0.9  # seeded; .944 to .986 of 1,000

@@ -164,7 +164,7 @@ def test_features_in_words(features, words, shape, support):
 
 
 REFUSED = [
-    *((lambda w=w: Beyond(X, weight=w), "no power of two") for w in (0.0, -1.0, 3.0, math.inf, math.nan)),
+    *((lambda w=w: Beyond(X, weight=w), "not a power of two") for w in (0.0, -1.0, 3.0, math.inf, math.nan)),
     *((lambda d=d: Moments(X, degree=d), "degree 1 or 2") for d in (0, 3, "2", None)),
     *((lambda d=d, c=c: Moments(X, degree=d, count=c), "is unknown")
       for d, c in ((1, "beside"), (2, "no"), (2, None))),
@@ -174,8 +174,8 @@ REFUSED = [
     (lambda: OneHot(X), "at least one category"),
     (lambda: OneHot(BY, BY), "once"),
     (lambda: OneHot(BY, ["a"]), "groups="),
-    (lambda: OneHot(BY) * Moments(X) * Moments(X), "cannot be multiplied"),
-    *((lambda c=c: Outer([X, Y], radius=1.0, count=c), "is no weight") for c in (0.0, -1.0, math.inf, math.nan)),
+    (lambda: OneHot(BY) * Moments(X) * Moments(X), "has features already"),
+    *((lambda c=c: Outer([X, Y], radius=1.0, count=c), "is not a weight") for c in (0.0, -1.0, math.inf, math.nan)),
     *((lambda r=r: Outer([X, Y], radius=r), "out of range") for r in (0, -1, 1.5, math.inf, math.nan, 1e-9)),
     *((lambda c=c: Outer(c), "at least one column, each once") for c in ([], [X, X])),
     (lambda: Outer([X, Y], radius=0.5, centred=True), "no radius"),
@@ -186,7 +186,7 @@ REFUSED = [
     (lambda: Given(of=Moments(X)), "no column"),
     *((lambda t=t: Given(X, tally=t), "counts nothing") for t in ((0, 0), (1,), (math.inf, 1))),
     (Stack, "no features"),
-    (lambda: Stack(Count(), 3), "no row feature"),
+    (lambda: Stack(Count(), 3), "not a row feature"),
 ]  # fmt: skip
 
 

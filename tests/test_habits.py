@@ -186,7 +186,7 @@ class _Visits(dp.Release):
 
 def test_a_number_of_something_else_is_not_limited_to_the_rows():
     """A third party's field may have any name: only numbers of rows that its class declares are."""
-    assert _Visits(count=1500.0).of_at_most(1000) == _Visits(count=1500.0)
+    assert _Visits(count=1500.0).with_counts_at_most(1000) == _Visits(count=1500.0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import dfprivacy as dp
-from dfprivacy._measure.tasks import side_by_side
+from dfprivacy._measure.tasks import in_threads
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.features import (
@@ -366,7 +366,7 @@ def test_items_are_read_as_they_are_worked_on():
             yield item
 
     with threadpool_limits(3, user_api="blas"):
-        for place, result in enumerate(side_by_side(lambda item: item * item, items())):
+        for place, result in enumerate(in_threads(lambda item: item * item, items())):
             done.append(result == place * place)
 
     assert done == [True] * 20

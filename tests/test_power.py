@@ -177,7 +177,7 @@ def test_tables_and_pictures():
     [
         ("nothing", {}, "no method"),
         (3, {}, "no question"),
-        (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "itself says epsilon"),
+        (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "itself sets epsilon"),
         (("mannwhitneyu", "x", {"by": "y"}), {}, "y"),
         (RANKS, {"n": 0}, "n=0"),
         (RANKS, {"n": []}, "needs n"),

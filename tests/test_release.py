@@ -359,8 +359,8 @@ def test_a_class_that_has_moved_is_found(module):
 )
 def test_a_frame_is_of_the_library_that_was_asked(library, kind):
     """Unless another is named, it is that of the table; a column of Arrow has one type."""
-    one = Value(value=1.5).made_for(library)
-    groups = Groups(by="g", groups=(1, "b"), releases=(one, one)).made_for(library)
+    one = Value(value=1.5).with_library(library)
+    groups = Groups(by="g", groups=(1, "b"), releases=(one, one)).with_library(library)
 
     assert isinstance(one.to_frame(), kind)
     assert isinstance(groups.to_frame(), kind)

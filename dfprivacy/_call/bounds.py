@@ -1,4 +1,4 @@
-"""A question whose bounds are found first: with a part of its epsilon, in one call."""
+"""Questions whose bounds are found first, with a part of their epsilon."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.explanation import PART, finder
+from dfprivacy._call.explanation import PART, bounds_finder
 from dfprivacy._call.implied import paid_before
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.schema import Column, Schema
 
-__all__ = ["FoundFirst", "asked", "asks_to_find", "found_within", "to_find", "told_to_find", "widened"]
+__all__ = ["BoundsFirst", "asked", "asks_to_find", "found_within", "mark_to_find", "names_to_find", "widen_bounds"]
 
 _PRICE = {"epsilon", "delta", "fresh"}
-_ANY = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
+_WIDEST = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
 
 
 def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a call says ``bounds="find"``, and the method itself does not take bounds."""
+    """Return whether a call has ``bounds="find"``, and the method itself takes no bounds."""
     if "bounds" not in kwargs or "bounds" in mechanism.signature.parameters:
         return False
     if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
@@ -42,8 +42,8 @@ def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
     return True
 
 
-def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
-    """Mark columns whose bounds are to be found: those that a call names as numbers, and all that have bounds."""
+def mark_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
+    """Declare that bounds are to be found of the numeric columns of a call, and of all columns with bounds."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
         value = given[parameter]
@@ -55,8 +55,8 @@ def told_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any])
     return declared(schema, bounds=dict.fromkeys(names, "find"), categories=None, missing=None)
 
 
-def widened(schema: Schema, bounds: tuple[float, float] = _ANY) -> Schema:
-    """Set bounds, if not said the widest, for columns whose bounds are to be found and that have none."""
+def widen_bounds(schema: Schema, bounds: tuple[float, float] = _WIDEST) -> Schema:
+    """Set bounds, by default the widest, for columns without bounds whose bounds are to be found."""
     wide = {
         name: replace(column, bounds=bounds) if column.find and column.bounds is None else column
         for name, column in schema.columns.items()
@@ -64,21 +64,21 @@ def widened(schema: Schema, bounds: tuple[float, float] = _ANY) -> Schema:
     return replace(schema, columns=wide)
 
 
-def to_find(planner: Planner) -> list[str]:
-    """Name the columns of which a plan measures numbers within bounds that are to be found."""
+def names_to_find(planner: Planner) -> list[str]:
+    """Return the names of columns that a plan measures and whose bounds are to be found."""
     return sorted(column.name for column in planner.numbers if column.find)
 
 
 def found_within(schema: Schema, names: Sequence[str], found: Any) -> Schema:
-    """Declare bounds that were found, within those that there were; what missing values count as lies within."""
+    """Declare found bounds, within the old ones, and around the fill values."""
     return replace(
-        schema, columns={**schema.columns, **{name: _found(schema.columns[name], found) for name in names}}
+        schema, columns={**schema.columns, **{name: _narrow(schema.columns[name], found) for name in names}}
     )
 
 
-def _found(column: Column, found: Any) -> Column:
+def _narrow(column: Column, found: Any) -> Column:
     pair = found.bounds.get(column.name)
-    if pair is None and column.bounds == _ANY:
+    if pair is None and column.bounds == _WIDEST:
         raise ArgumentError(
             f"Bounds of {column.name!r} were not found.", "Ask with a larger epsilon, or declare them."
         )
@@ -93,21 +93,21 @@ def _found(column: Column, found: Any) -> Column:
 
 
 @dataclass(frozen=True)
-class FoundFirst(Question):
-    """A question about a table with columns whose bounds are to be found; here they have the widest.
+class BoundsFirst(Question):
+    """A question with columns whose bounds are found first; until then they have the widest bounds.
 
     Bounds are those of all rows that are asked, whatever the groups.
 
     Attributes
     ----------
-    told : bool
-        Whether the call itself says so.
+    explicit : bool
+        Whether the call has ``bounds="find"``.
     """
 
-    told: bool = False
+    explicit: bool = False
 
     def ask(self) -> Release:
-        """Find bounds of the columns whose numbers are measured, and answer within them."""
+        """Find bounds of the measured columns, and answer within them."""
         if not self._names:
             return super().ask()
         looked = self._search
@@ -117,7 +117,7 @@ class FoundFirst(Question):
             raise BudgetExceeded(f"{what}, where {most_of}.", "Ask for less.")
         found = looked.ask()
         try:
-            question = self._within(found)
+            question = self._question_within(found)
             release = question.ask()
         except DPError as error:
             paid = 0.0 if found.privacy is None else found.privacy.epsilon
@@ -133,19 +133,19 @@ class FoundFirst(Question):
         return release
 
     def is_kept(self) -> bool:
-        """Return whether the ledger has the bounds, and the answer within them."""
+        """Return whether the ledger has both the bounds and the answer within them."""
         if not self._names:
             return super().is_kept()
-        found = self._search._kept()  # noqa: SLF001 - a question as this
-        return found is not None and self._within(found).is_kept()
+        found = self._search._kept_answer()  # noqa: SLF001 - a question as this
+        return found is not None and self._question_within(found).is_kept()
 
     def explain(self) -> Explanation:
-        """Plan the search, and measurements within what the ledger has of it, or else within the widest bounds."""
+        """Plan the search, and the measurements within bounds from the ledger, or else the widest ones."""
         if not self._names:
             return super().explain()
         self._check_rest()
-        looked, found = self._search.explain(), self._search._kept()  # noqa: SLF001 - a question as this
-        within = self._within(found)
+        looked, found = self._search.explain(), self._search._kept_answer()  # noqa: SLF001 - a question as this
+        within = self._question_within(found)
         planned = within.explain()
         known = within.target.table.schema.columns
         columns = [known[name] for name in self._names]
@@ -155,8 +155,8 @@ class FoundFirst(Question):
         )
 
         def findings() -> dict[str, Any]:
-            """Leave out numbers in units that follow from bounds that nobody knows."""
-            whole, unknown = planned.findings, any(column.bounds == _ANY for column in columns)
+            """Return the findings, without those that depend on unknown bounds."""
+            whole, unknown = planned.findings, any(column.bounds == _WIDEST for column in columns)
             return {
                 "bounds are found first": told,
                 **{name: each for name, each in whole.items() if name == RELATIVE or not unknown},
@@ -172,15 +172,15 @@ class FoundFirst(Question):
 
     @cached_property
     def _names(self) -> list[str]:
-        """The columns whose numbers the mechanism measures; its arguments are checked before."""
-        wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _ANY]
+        """Columns that the mechanism measures and whose bounds are to be found; checks the arguments first."""
+        wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _WIDEST]
         try:
             self.check()
-            names = to_find(self._plan(self.target.table)[0])
+            names = names_to_find(self._plan(self.target.table)[0])
         except (ArgumentError, SchemaError) as error:
             first = f"find bounds before, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
             raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
-        if self.told and not names:
+        if self.explicit and not names:
             raise ArgumentError(
                 f'bounds="find" is for methods of columns of numbers, and {self.mechanism.name}() names none here.',
                 "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
@@ -191,26 +191,26 @@ class FoundFirst(Question):
     def _prices(self) -> tuple[Fraction, Fraction]:
         return self.epsilon * PART, self.epsilon * (1 - PART)
 
-    def _words_of(self, *price: Fraction) -> list[str | None]:
-        """Return the price of a part in words; of "rest" the words are those of the call."""
+    def _price_texts(self, *price: Fraction) -> list[str | None]:
+        """Return the price of a part as text; the text of the call if that is "rest"."""
         return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
 
     @cached_property
     def _search(self) -> Question:
-        mechanism = finder()
+        mechanism = bounds_finder()
         given = mechanism.bind((self._names,), {})
         arguments = mechanism.resolve(self.target.table.schema, given)
         price = self._prices[0], Fraction(0)
-        return Question(self.target, mechanism, given, arguments, *price, self._words_of(*price), self.fresh)
+        return Question(self.target, mechanism, given, arguments, *price, self._price_texts(*price), self.fresh)
 
-    def _within(self, found: Any) -> Question:
-        """Return the question within bounds that were found; None for the widest."""
+    def _question_within(self, found: Any) -> Question:
+        """Return the question within found bounds; None stands for the widest."""
         table = self.target.table
         if found is not None:
             table = table.declaring(found_within(table.schema, self._names, found).columns)
         arguments = self.mechanism.resolve(table.schema, self.given)
         price = self._prices[1], self.delta
-        target, words = replace(self.target, table=table), self._words_of(*price)
+        target, words = replace(self.target, table=table), self._price_texts(*price)
         return Question(target, self.mechanism, self.given, arguments, *price, words, self.fresh, self.by)
 
 
@@ -221,7 +221,7 @@ def asked(
     kwargs: Mapping[str, Any],
     by: tuple[Column, ...] = (),
 ) -> Question:
-    """Read a call, which may be about columns whose bounds are found first, or say so.
+    """Read a call that may need bounds to be found first.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def asked(
     Returns
     -------
     Question
-        The question, of two tables with bounds as they are.
+        The question; one about two tables keeps the bounds as they are.
 
     Raises
     ------
@@ -252,6 +252,6 @@ def asked(
         )
     if two:
         return Question.read(target, mechanism, args, kwargs, by)
-    wide = widened(told_to_find(schema, mechanism, given) if find else schema)
+    wide = widen_bounds(mark_to_find(schema, mechanism, given) if find else schema)
     target = replace(target, table=target.table.declaring(wide.columns))
-    return replace(FoundFirst.read(target, mechanism, args, kwargs, by), told=find)
+    return replace(BoundsFirst.read(target, mechanism, args, kwargs, by), explicit=find)

@@ -1,4 +1,4 @@
-"""Arithmetic on releases: any function of answers, with an interval from draws of their noise."""
+"""Combinations of releases: any function of answers, with an interval from draws of their noise."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Combination", "combine", "concluded", "drawn", "main", "number_of", "spread_of"]
+__all__ = ["Combination", "combine", "concluded", "drawn", "main_value", "number_of", "spread_of"]
 
 _CHECKED = [0, REDRAWS // 3, REDRAWS - 1]  # draws for which a function of arrays must be that of numbers
-_LEANS = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_leaning`
+_BIAS_MAX = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_biased`
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
 _SAME_ROWS = (
@@ -47,7 +47,7 @@ _SAME_ROWS = (
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Combination(Release):
-    """A number that follows from several answers, with the interval that their noise leaves open.
+    """A number computed from several answers, with an interval from their noise.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Combination(Release):
     notes: tuple[str, ...] = ()
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the draws that its interval is made from, which it holds in this process."""
+        """Return the draws of the value, which this process has."""
         if "_draws" not in vars(self):
             raise ArgumentError(
                 "This combination was read from JSON, which has no draws of it.",
@@ -121,7 +121,7 @@ class Combination(Release):
         return f"{self.low:.6g} to {self.high:.6g}" if finite else between(self.low, self.high)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval; an end that it does not have is far away."""
+        """Draw the number and its interval; an infinite end is drawn far away."""
         ax = axes(ax)
         far = 3 * max([abs(end - self.estimate) for end in (self.low, self.high) if math.isfinite(end)] or [1.0])
         low, high = np.clip([self.low, self.high], self.estimate - far, self.estimate + far)
@@ -228,7 +228,7 @@ def combine(
                 f"combine() takes releases, not a {type(each).__name__}.", "Put numbers into the function."
             )
     name = getattr(f, "__name__", type(f).__name__)
-    words = f"{'f' if name == '<lambda>' else name}({', '.join(map(_words, releases))})"
+    words = f"{'f' if name == '<lambda>' else name}({', '.join(map(_question_text, releases))})"
     return concluded(f, releases, words, confidence=confidence, covers=covers)
 
 
@@ -243,7 +243,7 @@ def concluded(
     privacy: Privacy | None = None,
     notes: tuple[str, ...] = (),
 ) -> Combination:
-    """Return the number with its interval, from its draws."""
+    """Return a `Combination` from the draws of a value."""
     confidence = as_probability(confidence, "confidence")
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
@@ -255,16 +255,16 @@ def concluded(
         )
     sampling = None
     if covers == "population":
-        sampling, apart = _sampling_of(_shifts(f, releases))
+        sampling, apart = _sampling_error(_sampling_shifts(f, releases))
         notes += () if apart else (_SAME_ROWS,)
     values = drawn(f, releases) if values is None else values
     sampled = (
         values if sampling is None else values + sampling * np.random.default_rng(REDRAWS).normal(size=REDRAWS)
     )
-    low, high = _ends_of(sampled, (1 - confidence) / 2)
+    low, high = _percentiles(sampled, (1 - confidence) / 2)
     if math.isfinite(low) or math.isfinite(high):
-        _refuse_leaning(values, estimate)
-    limited = any((each.covers or "").startswith("limited") for each in _members(releases))
+        _refuse_biased(values, estimate)
+    limited = any((each.covers or "").startswith("limited") for each in _single_releases(releases))
     made = Combination(
         estimate=estimate,
         low=low,
@@ -274,17 +274,17 @@ def concluded(
         sampling_standard_error=sampling,
         covers=f"limited {covers}" if limited else covers,
         formula=words,
-        of=tuple(dict.fromkeys(name for each in releases for name in getattr(each, "of", (_words(each),)))),
-        notes=(*notes, *_open(values, low, high)),
-        privacy=privacy or _privacy(releases),
+        of=tuple(dict.fromkeys(name for each in releases for name in getattr(each, "of", (_question_text(each),)))),
+        notes=(*notes, *_infinite_end_notes(values, low, high)),
+        privacy=privacy or _free_privacy(releases),
         library=releases[0].library,
     )
-    vars(made).update(_draws=values, _made_of=(f, releases))
+    vars(made).update(_draws=values, _derived_from=(f, releases))
     return made
 
 
 @trimmed
-def calculated(operator: str, first: Any, second: Any) -> Combination:
+def calculate_with(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     values = [number_of(each, "The number") for each in (first, second)]
     if operator == "/" and values[1] == 0:
@@ -295,28 +295,28 @@ def calculated(operator: str, first: Any, second: Any) -> Combination:
 
     def f(*given: Any) -> Any:
         rest = iter(given)
-        return calculate(*(main(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
+        return calculate(*(main_value(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
 
     with np.errstate(all="ignore"):
         draws = calculate(*(_main_draws(each) if isinstance(each, Release) else value for each, value in pairs))
-    words = f" {operator} ".join(_bracketed(each) for each, _ in pairs)
+    words = f" {operator} ".join(_in_brackets(each) for each, _ in pairs)
     return concluded(f, releases, words, values=np.broadcast_to(draws, REDRAWS))
 
 
 def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
-    """Compute the value with each draw of the noise; NaN where it is no number, such as a quotient by 0."""
-    draws = [_draws_of(each) for each in _members(releases)]
+    """Compute the value under each draw of the noise; NaN where it is undefined, such as 0/0."""
+    draws = [_draws_of(each) for each in _single_releases(releases)]
     values = np.full(REDRAWS, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with suppress(TypeError, ValueError):  # where it takes numbers alone
-            every = np.asarray(f(*_stands(releases, draws, slice(None))), dtype=np.float64)
-            alone = [f(*_stands(releases, draws, at)) for at in _CHECKED]
+            every = np.asarray(f(*_stand_ins(releases, draws, slice(None))), dtype=np.float64)
+            alone = [f(*_stand_ins(releases, draws, at)) for at in _CHECKED]
             if every.shape == values.shape and np.allclose(every[_CHECKED], alone, 1e-9, 0, equal_nan=True):
                 return every
         for at in range(REDRAWS):
             try:
-                values[at] = _read(f(*_stands(releases, draws, at)), "The function")
+                values[at] = _as_number(f(*_stand_ins(releases, draws, at)), "The function")
             except (ArithmeticError, ValueError) as error:
                 if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
                     raise
@@ -328,15 +328,15 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     return values
 
 
-class _Stand:
-    """Stands for a release in one draw of its noise, or in all."""
+class _DrawnRelease:
+    """Stand-in for a release under one draw of its noise, or all."""
 
     def __init__(self, release: Release, draws: Mapping[str, Any], at: int | slice) -> None:
         self._release, self._draws, self._at = release, draws, at
 
     def __getattr__(self, name: str) -> Any:
         if name in self._draws:
-            return _taken(self._draws[name], self._at)
+            return _select_draws(self._draws[name], self._at)
         value = getattr(self._release, name)
         parts = value if isinstance(value, tuple) else (value,)
         if all(each is None or isinstance(each, str | bool) for each in parts):  # a setting
@@ -354,56 +354,56 @@ class _Stand:
         return kind.__getitem__(self, key)
 
 
-class _Stands:
-    """Stands for the release of all groups."""
+class _DrawnGroups:
+    """Stand-in for the releases of all groups."""
 
-    def __init__(self, groups: Groups, releases: Sequence[_Stand]) -> None:
+    def __init__(self, groups: Groups, releases: Sequence[_DrawnRelease]) -> None:
         self.by, self.groups, self.releases = groups.by, groups.groups, tuple(releases)
 
-    def __getitem__(self, key: object) -> _Stand:
+    def __getitem__(self, key: object) -> _DrawnRelease:
         return self.releases[self.groups.index(key)]
 
     def keys(self) -> tuple[Any, ...]:
         return self.groups
 
-    def values(self) -> tuple[_Stand, ...]:
+    def values(self) -> tuple[_DrawnRelease, ...]:
         return self.releases
 
-    def items(self) -> list[tuple[Any, _Stand]]:
+    def items(self) -> list[tuple[Any, _DrawnRelease]]:
         return list(zip(self.groups, self.releases, strict=True))
 
 
-def _members(releases: Sequence[Release]) -> list[Release]:
-    """Return each answer, those of all groups one by one."""
+def _single_releases(releases: Sequence[Release]) -> list[Release]:
+    """Return the single releases, each group's on its own."""
     parts = ([one for _, one in each.items()] if isinstance(each, Groups) else [each] for each in releases)
     return list(itertools.chain.from_iterable(parts))
 
 
-def _stands(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
-    """Return what stands for releases in one draw, or in all, of the draws of each member."""
+def _stand_ins(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
+    """Return stand-ins for releases under one draw, or all, of the draws of each single release."""
     rest = iter(draws)
     return [
-        _Stands(each, [_Stand(one, next(rest), at) for one in each.releases])
+        _DrawnGroups(each, [_DrawnRelease(one, next(rest), at) for one in each.releases])
         if isinstance(each, Groups)
-        else _Stand(each, next(rest), at)
+        else _DrawnRelease(each, next(rest), at)
         for each in releases
     ]
 
 
-def _taken(value: Any, at: int | slice) -> Any:
-    """Take one draw, or all, of what may be a dictionary, a sequence or an array of numbers."""
+def _select_draws(value: Any, at: int | slice) -> Any:
+    """Select one draw, or all, from a nested dictionary, tuple or array of draws."""
     if value is None:
         return None
     if isinstance(value, Mapping):
-        return {name: _taken(each, at) for name, each in value.items()}
+        return {name: _select_draws(each, at) for name, each in value.items()}
     if isinstance(value, tuple):
-        return tuple(_taken(each, at) for each in value)
+        return tuple(_select_draws(each, at) for each in value)
     one = value[..., at]
     return float(one) if np.ndim(one) == 0 else one
 
 
 def _draws_of(release: Release) -> Mapping[str, Any]:
-    """Return the numbers of a release under draws of the noise; of other ones its estimate, by the error it says.
+    """Return the numbers of a release under draws of the noise; or its estimate, by its standard error.
 
     The noise is then taken to be Laplace noise: at 95 %, it reaches farther than normal noise of that error.
     """
@@ -428,21 +428,21 @@ def _main_draws(release: Release) -> Array:
 
 
 class NotFiniteError(ArgumentError):
-    """A value is infinite, or no number."""
+    """A value is infinite, NaN or None."""
 
 
 def number_of(value: Any, what: str) -> float:
-    """Read one finite number."""
-    read = _read(value, what)
+    """Return a value as a finite float, or raise an `ArgumentError`."""
+    read = _as_number(value, what)
     if math.isinf(read):
         raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
     return read
 
 
-def _read(value: Any, what: str) -> float:
+def _as_number(value: Any, what: str) -> float:
     if isinstance(value, Release):
-        return main(value)
-    if isinstance(value, _Stand):
+        return main_value(value)
+    if isinstance(value, _DrawnRelease):
         value = float(value)
     if value is None:  # such as a slope of regressors that cannot be told apart under this noise
         raise NotFiniteError(f"{what} gave None, and no number.", "Point at one, such as release.estimate.")
@@ -458,9 +458,9 @@ def _read(value: Any, what: str) -> float:
     return read
 
 
-def main(release: Any) -> float:
-    """Return the number that arithmetic is about."""
-    if isinstance(release, _Stand):
+def main_value(release: Any) -> float:
+    """Return the main_value number of a release for arithmetic."""
+    if isinstance(release, _DrawnRelease):
         return float(release)
     if isinstance(release, Groups):
         raise ArgumentError("An answer by group has several numbers.", "Name a group: groups['a'] - groups['b'].")
@@ -475,7 +475,7 @@ def main(release: Any) -> float:
 
 
 def _example(release: Release) -> str:
-    """Write a function that points at a number of a release."""
+    """Write an example of a function that selects a number of a release."""
     for name, field in _draws_of(release).items():
         value, place = field, ""
         while isinstance(value, Mapping | tuple) or np.ndim(value) > 1:
@@ -485,8 +485,8 @@ def _example(release: Release) -> str:
     return "number = lambda r: r.estimate"
 
 
-def _refuse_leaning(draws: Array, estimate: float) -> None:
-    """Refuse a value that fresh noise moves to one side, as a maximum or a sum of clipped counts.
+def _refuse_biased(draws: Array, estimate: float) -> None:
+    """Refuse a value that fresh noise biases, such as a maximum or a sum of clipped counts.
 
     If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
     probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
@@ -495,7 +495,7 @@ def _refuse_leaning(draws: Array, estimate: float) -> None:
     half = float(np.isnan(draws).mean()) / 2  # on which side these are is not known
     below = float((draws < estimate - same).mean()) + half
     upto = float((draws <= estimate + same).mean()) + half
-    if below > 0.5 + _LEANS or upto < 0.5 - _LEANS:
+    if below > 0.5 + _BIAS_MAX or upto < 0.5 - _BIAS_MAX:
         raise ArgumentError(
             f"Fresh noise moves the value to one side: {below:.0%} of the draws are below it, not about half, so "
             "no interval from them covers. So it is with maxima, ranks and sums of counts that were cut off at 0.",
@@ -503,8 +503,8 @@ def _refuse_leaning(draws: Array, estimate: float) -> None:
         )
 
 
-def _ends_of(draws: Array, tail: float) -> tuple[float, float]:
-    """Compute the percentiles beyond which this share of the draws lies, those that are no number on both sides."""
+def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
+    """Compute the percentiles with this share of the draws beyond each; NaN counts on both sides."""
     unknown = np.isnan(draws)
     with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
         low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
@@ -512,18 +512,18 @@ def _ends_of(draws: Array, tail: float) -> tuple[float, float]:
     return (-math.inf if np.isnan(low) else float(low)), (math.inf if np.isnan(high) else float(high))
 
 
-def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
-    """Return how far the sampling error of each answer moves the value: half of what f changes by within it.
+def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
+    """Return the effect on the value of one sampling error of each answer.
 
     What f does to estimates is taken to be linear within their sampling errors.
     """
-    members = _members(releases)
+    members = _single_releases(releases)
     known = [_own_shifts(each) for each in members]
 
     def moved(place: int, by: float) -> float:
-        mains = [main(each) + by * (at == place) for at, each in enumerate(members)]
-        draws = [{each._estimate: np.array([main])} for each, main in zip(members, mains, strict=True)]  # noqa: SLF001
-        return number_of(f(*_stands(releases, draws, 0)), "The function")
+        mains = [main_value(each) + by * (at == place) for at, each in enumerate(members)]
+        draws = [{each._estimate: np.array([main_value])} for each, main_value in zip(members, mains, strict=True)]  # noqa: SLF001
+        return number_of(f(*_stand_ins(releases, draws, 0)), "The function")
 
     found = []
     for place, own in enumerate(known):
@@ -536,32 +536,32 @@ def _shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Re
 def _own_shifts(release: Release) -> list[tuple[Release, float]]:
     if isinstance(release, Combination):
         release._redrawn()  # noqa: SLF001 - which refuses one from JSON
-        return _shifts(*vars(release)["_made_of"])
+        return _sampling_shifts(*vars(release)["_derived_from"])
     if release._sampling is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
-            f"The sampling error of {_words(release)} is not known.",
+            f"The sampling error of {_question_text(release)} is not known.",
             "Combine the answers of tests, or leave out covers=: the interval then covers this table's number.",
         )
     return [(release, release._sampling)]  # noqa: SLF001 - as above
 
 
-def _sampling_of(shifts: Sequence[tuple[Release, float]]) -> tuple[float, bool]:
-    """Bound the standard error from sampling; it is exact if all answers are about different rows."""
+def _sampling_error(shifts: Sequence[tuple[Release, float]]) -> tuple[float, bool]:
+    """Return a bound of the standard error from sampling, and whether it is exact (disjoint rows)."""
     squared, apart = 0.0, True
     for (one, a), (other, b) in itertools.product(shifts, repeat=2):
-        if one is other or (one == other and _where(one) == _where(other)):
+        if one is other or (one == other and _rows_of(one) == _rows_of(other)):
             squared += a * b
         elif not _disjoint(one, other):
             squared, apart = squared + abs(a * b), False
     return math.sqrt(max(squared, 0.0)), apart
 
 
-def _where(release: Release) -> tuple[str, ...]:
+def _rows_of(release: Release) -> tuple[str, ...]:
     return () if release.privacy is None else (release.privacy.account, *release.privacy.where)
 
 
 def _disjoint(first: Release, second: Release) -> bool:
-    """Return whether two answers are about different rows, and people, of one table, as their conditions say."""
+    """Return whether two answers are about disjoint rows of one table, according to their conditions."""
     one, two = first.privacy, second.privacy
     if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
         return False
@@ -569,8 +569,8 @@ def _disjoint(first: Release, second: Release) -> bool:
     return any(other.get(column, category) != category for column, category in chosen.items())
 
 
-def _words(release: Release) -> str:
-    """Write what a release answers, as it would be typed, and of which rows it is."""
+def _question_text(release: Release) -> str:
+    """Write the question of a release as it would be typed, and its rows."""
     if isinstance(release, Combination):
         return f"({release.formula})"
     if release.privacy is None or not release.privacy.question:
@@ -579,30 +579,30 @@ def _words(release: Release) -> str:
     return release.privacy.question + (f" where {where}" if where else "")
 
 
-def _bracketed(release: Release | float) -> str:
+def _in_brackets(release: Release | float) -> str:
     if not isinstance(release, Release):
         return f"{float(release):g}"  # a Fraction has no format of its own before Python 3.12
-    words = _words(release)
+    words = _question_text(release)
     return f"({words})" if " where " in words and not isinstance(release, Combination) else words
 
 
 def _quotient(a: Any, b: Any, sign: float) -> Any:
-    """Divide; by 0, or by what has another sign than the divisor as it was released, as far as it is known."""
+    """Divide draws; NaN where the divisor's sign differs from its released value, infinite where it is 0."""
     with np.errstate(all="ignore"):
         known = np.where(np.multiply(b, sign) > 0, np.divide(a, b), np.nan)
         return np.where((np.equal(b, 0)) & (np.not_equal(a, 0)), np.copysign(np.inf, np.multiply(a, sign)), known)
 
 
 def spread_of(values: Array) -> float:
-    """Return the standard deviation of draws; half the width of the middle 68 % of them if one is not finite."""
+    """Return the standard deviation of draws; if one is not finite, half the width of their middle 68%."""
     if np.isfinite(values).all():
         return float(values.std())
-    low, high = _ends_of(values, (1 - _WITHIN_ONE) / 2)
+    low, high = _percentiles(values, (1 - _WITHIN_ONE) / 2)
     return (high - low) / 2
 
 
-def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
-    """Return a note on ends that an interval does not have."""
+def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ...]:
+    """Return a note on the infinite ends of an interval."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
     why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is no finite number"
@@ -613,8 +613,8 @@ def _open(values: Array, low: float, high: float) -> tuple[str, ...]:
     return (f"Uninformative: the value could be any number, for {why}, as where a divisor is 0. {more}",)
 
 
-def _privacy(releases: Sequence[Release]) -> Privacy:
-    """Return a price of nothing, with what was paid before."""
+def _free_privacy(releases: Sequence[Release]) -> Privacy:
+    """Return the privacy of a combination, which is free, with the records of its parts."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:
         raise ArgumentError("These releases are of no data set: nothing was paid for them.", "Ask a view.")
@@ -636,4 +636,4 @@ def _privacy(releases: Sequence[Release]) -> Privacy:
     )
 
 
-arithmetic.append(calculated)
+arithmetic.append(calculate_with)

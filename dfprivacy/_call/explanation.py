@@ -1,4 +1,4 @@
-"""Explanations of what a method would do, and whether bounds found first would narrow an answer."""
+"""Explanations of what a method would measure, and whether finding bounds first would help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.payment import Unpaid
+from dfprivacy._call.payment import PlanPayer
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._measure.curator import Planner
 from dfprivacy._plugins.loader import registry
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["PART", "Explanation", "finder", "narrowing"]
+__all__ = ["PART", "Explanation", "bounds_finder", "recommend_bounds"]
 
 PART = Fraction(1, 4)
 """The part of the epsilon with which bounds are found."""
@@ -34,7 +34,7 @@ _VERBS = {"reuses", "measures"}
 
 @dataclass(frozen=True)
 class Explanation:
-    """The plan of a method: its measurements, their noise and price, and what it could find out.
+    """Plan of a method: its measurements, their noise and price, and the expected accuracy.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Explanation:
 
     @cached_property
     def largest(self) -> float:
-        """The largest epsilon the account can pay at once: that of the moment when it is first read or shown."""
+        """Largest epsilon that the account can pay at once, when this is first read or shown."""
         affordable = self.afford()
         object.__setattr__(self, "afford", float)  # which knows the account
         return affordable
@@ -84,8 +84,8 @@ class Explanation:
         return findings
 
     def __getstate__(self) -> dict[str, Any]:
-        worked_out = {"findings": self.findings, "largest": self.largest}
-        return {**vars(self), **worked_out, "find": dict, "afford": float}
+        computed = {"findings": self.findings, "largest": self.largest}
+        return {**vars(self), **computed, "find": dict, "afford": float}
 
     def _facts(self) -> list[tuple[str, str]]:
         afford = "can" if self.left <= self.largest else "CANNOT"
@@ -96,17 +96,17 @@ class Explanation:
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"without data it ends here, with {self.ended}")] if self.ended else []),
             *(
-                (f"{name}{self._whose(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
+                (f"{name}{self._rows_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
             ),
-            *([("sampling", self.sampling)] if any(map(self._whose, self.findings)) else []),
+            *([("sampling", self.sampling)] if any(map(self._rows_suffix, self.findings)) else []),
             (
                 f"the account {self.account!r}",
                 f"{afford} pay: the most it can pay at once is epsilon {self.largest:g}",
             ),
         ]
 
-    def _whose(self, name: str) -> str:
+    def _rows_suffix(self, name: str) -> str:
         """Describe the rows that an expected error is about."""
         return ", for this sample" if self.sampling and name.startswith("expected") else ""
 
@@ -122,15 +122,15 @@ class Explanation:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")
 
 
-def finder() -> Mechanism:
-    """Return what finds bounds."""
+def bounds_finder() -> Mechanism:
+    """Return the mechanism that finds bounds."""
     if (found := registry().mechanisms.get("find_bounds")) is None:
         raise ArgumentError('bounds="find" needs the plugin that has find_bounds().', "Declare bounds.")
     return found
 
 
-def narrowing(question: Question, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
-    """Recommend to find bounds where that would narrow an answer about values that spread over a tenth of them.
+def recommend_bounds(question: Question, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
+    """Recommend finding bounds first, where that reduces the noise for values in a tenth of the bounds.
 
     That is where the noise, which follows from the bounds, is more than the error of sampling of such values.
 
@@ -156,7 +156,7 @@ def narrowing(question: Question, planner: Planner, findings: Mapping[str, Any])
     if not (planner.scaled and known and takes and noisy) or search is None or search.planner is None:
         return {}
     arguments = search.resolve(target.table.schema, {"columns": known})
-    looking = Planner(target.table, Unpaid(target, question.spending[0] * PART, Fraction(0)))
+    looking = Planner(target.table, PlanPayer(target, question.spending[0] * PART, Fraction(0)))
     looking.planned = search.measure(looking, arguments)
     if search.planner(looking, **arguments).get(RELATIVE, math.inf) > _SEEN:
         return {}

@@ -1,4 +1,4 @@
-"""Answers that follow from what other questions have released, where that is at least as accurate."""
+"""Answers computed from the releases of other questions, if that is at least as accurate."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Rows = frozenset[str]
 
 
 def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -> Release | None:
-    """Answer from what other questions about the same rows and columns have released.
+    """Answer from the releases of other questions about the same rows and columns.
 
     Parameters
     ----------
@@ -66,11 +66,11 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
         _, _, sums, privacy = min(found)
         measured.append(sums)
         sources[id(privacy)] = privacy
-    return question.concluded(measured).paid(_free(question, [*sources.values()]))
+    return question.concluded(measured).paid(_free_privacy(question, [*sources.values()]))
 
 
-def _free(question: Question, sources: Sequence[Privacy]) -> Privacy:
-    """Return the privacy of an answer that follows from others: their price was paid, and this one is free."""
+def _free_privacy(question: Question, sources: Sequence[Privacy]) -> Privacy:
+    """Return the privacy of an answer that follows from others: it is free."""
     noise = [each for source in sources for each in paid_before(source).noise]
     return replace(
         paid_before(sources[0]),
@@ -83,7 +83,7 @@ def _free(question: Question, sources: Sequence[Privacy]) -> Privacy:
 
 
 def paid_before(source: Privacy) -> Privacy:
-    """Return the privacy of an answer as a part of another one, which pays nothing for it."""
+    """Return the privacy of an answer that another answer reuses, at price 0."""
     noise = [replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at) for each in source.noise]
     return replace(source, epsilon=0.0, delta=0.0, noise=tuple(noise), replayed=False)
 
@@ -91,7 +91,7 @@ def paid_before(source: Privacy) -> Privacy:
 def _about_the_same(
     question: Question, own: Mapping[str, Any], asked: Sequence[_Rows]
 ) -> Iterator[tuple[_Rows, Release, Privacy]]:
-    """Return the newest answers about the same table, with the same declarations of the columns that are asked.
+    """Return the newest answers about the same table, in which the question's columns are declared alike.
 
     Each with the rows that it is about; of an answer that tells of groups that of each group.
     """
@@ -115,5 +115,5 @@ def _about_the_same(
 
 
 def _rows(where: Iterable[object], group: Mapping[str, object]) -> _Rows:
-    """Return the conditions of a group's rows."""
+    """Return the conditions that select a group's rows."""
     return frozenset(map(plain_json, [*where, *({name: {"in": [key]}} for name, key in group.items())]))

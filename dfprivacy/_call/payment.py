@@ -1,4 +1,4 @@
-"""The target of a question, its price, and its payment."""
+"""Target, price and payment of a question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.accounts import JointAccount
-from dfprivacy._measure.kept import Kept
+from dfprivacy._measure.kept import ResultCache
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, PluginError, quoted
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.schema import Column
 
-__all__ = ["CallPayer", "Target", "Unpaid", "delta_of", "epsilon_of", "is_rest", "parse_delta", "positive"]
+__all__ = ["CallPayer", "PlanPayer", "Target", "delta_of", "epsilon_of", "is_rest", "parse_delta", "positive"]
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
@@ -37,7 +37,7 @@ def positive(argument: str, value: object) -> Fraction:
             f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
             "Typical: between 0.01 and 10.",
         )
-    return _written_out(argument, number)
+    return _bounded_digits(argument, number)
 
 
 def parse_delta(argument: str, value: object) -> Fraction:
@@ -47,10 +47,10 @@ def parse_delta(argument: str, value: object) -> Fraction:
         raise ArgumentError(
             f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
         )
-    return _written_out(argument, number)
+    return _bounded_digits(argument, number)
 
 
-def _written_out(argument: str, number: Fraction) -> Fraction:
+def _bounded_digits(argument: str, number: Fraction) -> Fraction:
     if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
         raise ArgumentError(f"{argument} has too many digits.", NUMBER)
     return number
@@ -58,7 +58,7 @@ def _written_out(argument: str, number: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Target:
-    """The target of questions: rows, the public facts about them, and the account that pays.
+    """The target of questions: rows, public facts about them, and the account that pays.
 
     A question of two views is asked of the union of their tables, and their accounts both pay.
     """
@@ -83,7 +83,7 @@ class Target:
                 )
             price = self.default_epsilon
         elif is_rest(epsilon):
-            price = self._rest(delta if takes_delta else 0)
+            price = self._remaining(delta if takes_delta else 0)
         else:
             price = positive("epsilon", epsilon)
         if not takes_delta:
@@ -94,13 +94,13 @@ class Target:
         if slackness and not self.payer.default_delta(Fraction(EPSILON_MAX)):
             raise ArgumentError(
                 f"delta{quoted(delta)} cannot be paid: the budget has no delta.",
-                "The table's holder gives it one when its name is first used, protect(..., epsilon=1, delta=1e-6). "
-                "Else ask what takes none.",
+                "The table's owner sets it when the name is first used, protect(..., epsilon=1, delta=1e-6). "
+                "Other methods need no delta.",
             )
         return price, slackness
 
-    def _rest(self, delta: object) -> Fraction:
-        """Read what is left: for Laplace noise, or on a sample for whatever is asked there, at its delta."""
+    def _remaining(self, delta: object) -> Fraction:
+        """Return the largest epsilon that is left: for Laplace noise, or, on a sample, for any loss."""
         if self.table.sample is None:
             return self.payer.largest()
         slackness = (
@@ -116,7 +116,7 @@ def is_rest(epsilon: object) -> bool:
 
 
 class CallPayer:
-    """The payer of one call: every loss goes to the account, durably, before it is incurred.
+    """Payer of one call: every loss is charged to the account, durably, before it is incurred.
 
     On a secret sample, epsilon and delta are what the call may lose there; the first loss charges the `price`,
     which is what all of that costs on the table.
@@ -141,22 +141,22 @@ class CallPayer:
         self.noise: list[MeasurementRecord] = []
         self.looked = False
         self.numbers: set[Column] = set()
-        self.kept = Kept(account, registry("").origins, self.id, fresh=fresh)
+        self.kept = ResultCache(account, registry("").origins, self.id, fresh=fresh)
         self._account = account
         self._mechanism = mechanism
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up: on the account, and always within a sample."""
+        """Whether epsilons simply add up: by the account's terms, and always on a sample."""
         return self._account.basic_composition or self._price is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge losses at once, or none of them and raise; on a sample, what all of them together may cost."""
+        """Charge losses at once, or raise and charge none; on a sample, the whole price of the call."""
         together = [*self.losses, *losses]
         if epsilon_of(together) > self.epsilon or delta_of(together) > self.delta:
             raise PluginError(
-                f"Mechanism {self._mechanism!r} measures one group otherwise than another, "
-                "and all groups together more than the call may cost.",
+                f"Mechanism {self._mechanism!r} measures groups differently, "
+                "so that all groups together cost more than the call may.",
                 "Tell its authors: shares must not depend on the group.",
             )
         charge = losses if self._price is None else [] if self.charged else [self._price]
@@ -167,7 +167,7 @@ class CallPayer:
         self.charged += charge
 
     def keep(self, question: str | None = None, release: dict[str, Any] | None = None) -> None:
-        """Keep what was measured, with the release if there is one."""
+        """Store the measurements of the call in the ledger, with the release if there is one."""
         if release is not None or self.kept.new:
             self._account.keep(
                 call=self.id,
@@ -178,8 +178,8 @@ class CallPayer:
             )
 
 
-class Unpaid:
-    """The payer of a plan: nothing is charged."""
+class PlanPayer:
+    """Payer of a plan: nothing is charged."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon

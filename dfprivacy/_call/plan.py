@@ -1,4 +1,4 @@
-"""A budget for several questions, split so that all answers are about as accurate."""
+"""Plans: a budget for several questions, split so that all answers are about equally accurate."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smo
 
 @dataclass(frozen=True)
 class PlannedQuestion:
-    """One question of a plan: the method, its arguments, its price, and the relative error to expect.
+    """One question of a plan: the method, its arguments, its price, and the expected relative error.
 
     The error is infinite where the method's planner cannot say it.
     """
@@ -44,18 +44,18 @@ class PlannedQuestion:
 
     @property
     def question(self) -> str:
-        """The question as it would be typed."""
+        """Question as it would be typed."""
         return written_question(self.method, self.args, self.kwargs)
 
     @property
     def expected(self) -> str:
-        """The error in words."""
+        """Expected error as text."""
         return f"{self.error:.3g}" if math.isfinite(self.error) else "not known"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Prices of several questions, and the expected accuracy of their answers. Nothing was charged or read.
+    """Prices and expected accuracy of several questions. Nothing was charged or read.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def planned(
     error: object,
     explain: Callable[[PlannedQuestion], Explanation],
 ) -> tuple[PlannedQuestion, ...]:
-    """Split a budget over questions, or find what a relative error takes, from public numbers alone.
+    """Split a budget over questions, or find the budget for a relative error, from public numbers only.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def planned(
         # An error is about r / epsilon; r changes with epsilon where a method measures otherwise then.
         unknown = _UNKNOWN if error is None else 2 * float(budget)
         needs = [float(each.epsilon) * (each.error if math.isfinite(each.error) else unknown) for each in fitted]
-        prices = split(needs, budget) if error is None else [_up(need / float(budget)) for need in needs]
+        prices = split(needs, budget) if error is None else [_rounded_up(need / float(budget)) for need in needs]
         if prices == [each.epsilon for each in fitted]:
             break
         fitted = at(prices)
@@ -183,23 +183,23 @@ def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
     ]
 
 
-def _up(price: float) -> Fraction:
+def _rounded_up(price: float) -> Fraction:
     return max(_UNIT, Fraction(math.ceil(price / float(_UNIT))) * _UNIT)
 
 
 def read_question(question: object, asker: str, example: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Separate the method from its arguments; an error names who asks, and gives an example."""
+    """Split a question into method and arguments; errors name the function `asker` and give an example."""
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(
-            f"A {type(question).__name__} is no question: it is a method's name and arguments.", example
+            f"A {type(question).__name__} is not a question: give a method's name and arguments.", example
         )
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
     for name, value in (*enumerate(args), *kwargs.items()):
         check_given(f"{asker}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
-        raise ArgumentError(f"{asker}() itself says {taken[0]} of {method}.", "Leave it out of the question.")
+        raise ArgumentError(f"{asker}() itself sets {taken[0]} of {method}.", "Leave it out of the question.")
     return method, tuple(args), dict(kwargs)
 
 
@@ -210,6 +210,6 @@ def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _relative_error(explained: Explanation) -> float:
-    """Return the error that a planner expects; infinity where it does not say one."""
+    """Return the relative error that a planner expects; infinity if it returns none."""
     error = explained.findings.get(RELATIVE, "not known" if explained.measurements else 0.0)
     return float(error) if isinstance(error, float | int) else math.inf

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._call.bounds import asks_to_find, found_within, to_find, told_to_find, widened
-from dfprivacy._call.explanation import PART, finder
+from dfprivacy._call.bounds import asks_to_find, found_within, mark_to_find, names_to_find, widen_bounds
+from dfprivacy._call.explanation import PART, bounds_finder
 from dfprivacy._call.payment import parse_delta, positive
 from dfprivacy._call.plan import read_question, written_question
 from dfprivacy._measure.curator import Curator, Planner
@@ -40,7 +40,7 @@ __all__ = ["Power", "power_of"]
 
 _RUNS_MAX = 100_000
 _ROWS_MAX = 10_000_000
-_SUPPOSED = (0.0, 100.0)  # where the made-up values lie of a column of which nobody knows bounds
+_TYPICAL_ROWS = (0.0, 100.0)  # where the made-up values lie of a column of which nobody knows bounds
 _EXAMPLE = (
     'For example view.power(("ttest", "bmi", {"by": "smoker"}), n=[100, 1000], epsilon=1, assume={"effect": 0.5}).'
 )
@@ -75,11 +75,11 @@ class Power:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of these shares from simulation, where it is largest: at one half."""
+        """Largest standard error of the shares from simulation, at one half."""
         return float(0.5 / np.sqrt(self.runs))
 
     def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
-        """Return the smallest number of rows, of those that were asked, from which on it is found so often.
+        """Return for each epsilon the smallest of the given numbers of rows that reaches a power.
 
         Parameters
         ----------
@@ -163,8 +163,8 @@ class Power:
         return self._grid().html(title) + Grid((), [("assumed", assumed)]).html("")
 
 
-class _Free:
-    """The payer for made-up rows, which charges nothing."""
+class _MadeUpPayer:
+    """Payer for made-up rows: nothing is charged."""
 
     def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon, self.delta = epsilon, delta
@@ -189,7 +189,7 @@ def power_of(
     runs: object,
     seed: int,
 ) -> Power:
-    """Ask a method of made-up tables, and count how often it finds what is assumed.
+    """Ask a method of made-up tables, and count how often it finds the assumed effect.
 
     Parameters
     ----------
@@ -215,9 +215,9 @@ def power_of(
     Power
         The shares.
     """
-    sizes = sorted({_count("n", each, _ROWS_MAX) for each in _several("n", n)})
-    prices = sorted({positive("epsilon", each) for each in _several("epsilon", epsilon)})
-    runs, seed = _count("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
+    sizes = sorted({_whole_number("n", each, _ROWS_MAX) for each in _as_values("n", n)})
+    prices = sorted({positive("epsilon", each) for each in _as_values("epsilon", epsilon)})
+    runs, seed = _whole_number("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry(method).mechanisms.get(method)
     if mechanism is None:
@@ -229,14 +229,14 @@ def power_of(
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
-    told = told_to_find(schema, mechanism, given) if find else schema
-    schema, supposed = widened(told), widened(told, _SUPPOSED)
+    told = mark_to_find(schema, mechanism, given) if find else schema
+    schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
         mechanism.check(**arguments)
     make, assumed = _maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
     if supposed != schema and not callable(assume):
-        assumed = f"{assumed}; bounds that nobody knows are about {_SUPPOSED[0]:g} and {_SUPPOSED[1]:g}"
+        assumed = f"{assumed}; bounds that nobody knows are about {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
     finds = _finder(mechanism, finder)
     part = parse_delta("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
@@ -244,48 +244,48 @@ def power_of(
         for (at, rows), run in product(enumerate(sizes), range(runs)):
             rng = np.random.default_rng([seed, rows, run])
             declared = replace(schema, size=None if schema.neighbors == "add_remove" else rows)
-            table = Table(MadeUpFrame(_checked(make(rng, rows), schema, rows)), declared)
+            table = Table(MadeUpFrame(_check_rows(make(rng, rows), schema, rows)), declared)
             for place, price in enumerate(prices):
-                answer = _found_first(mechanism, table, given, _Free(price, part))
-                counts[place, at] += answer is not None and _yes(finds, answer, method)
+                answer = _found_first(mechanism, table, given, _MadeUpPayer(price, part))
+                counts[place, at] += answer is not None and _as_bool(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
     question = written_question(method, args, {**kwargs, **({"bounds": "find"} if find else {})})
     return Power(question, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
 
 
-def _several(what: str, given: object) -> Sequence[Any]:
+def _as_values(what: str, given: object) -> Sequence[Any]:
     values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not values or given is None:
         raise ArgumentError(f"power() needs {what}=.", _EXAMPLE)
     return values
 
 
-def _count(what: str, given: object, most: int) -> int:
+def _whole_number(what: str, given: object, most: int) -> int:
     return as_whole(given, what, 1, most)
 
 
-def _found_first(mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _Free) -> Any:
-    """Ask a method of made-up rows, with bounds that are found first where they are to be; None if none were."""
+def _found_first(mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _MadeUpPayer) -> Any:
+    """Ask a method of made-up rows, after finding bounds if needed; return None if none are found."""
     arguments = mechanism.resolve(table.schema, given)
     if not any(column.find for column in table.schema.columns.values()):
         return _answered(mechanism, table, arguments, payer)
     planner = Planner(table, payer)
     with suppress(Exception), np.errstate(all="ignore"):  # a plan may end where its void numbers lead nowhere
         mechanism.measure(planner, arguments)
-    if names := to_find(planner):
-        search = finder()
+    if names := names_to_find(planner):
+        search = bounds_finder()
         looked = search.resolve(table.schema, {"columns": names})
-        found = _answered(search, table, looked, _Free(payer.epsilon * PART, Fraction(0)))
+        found = _answered(search, table, looked, _MadeUpPayer(payer.epsilon * PART, Fraction(0)))
         try:
             table = table.declaring(found_within(table.schema, names, found).columns)
         except ArgumentError:
             return None
-        payer = _Free(payer.epsilon * (1 - PART), payer.delta)
+        payer = _MadeUpPayer(payer.epsilon * (1 - PART), payer.delta)
     return _answered(mechanism, table, mechanism.resolve(table.schema, given), payer)
 
 
-def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _Free) -> Any:
+def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _MadeUpPayer) -> Any:
     curator = Curator(table, payer)
     try:
         answer = mechanism.conclude(mechanism.measure(curator, arguments), arguments)
@@ -303,7 +303,7 @@ Make = Callable[[np.random.Generator, int], Mapping[str, Any]]
 
 
 def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
-    """Return what makes rows, and say what they are like."""
+    """Return a maker of rows, and a description of the rows."""
     if callable(assume):
         return assume, _summary(assume) or getattr(assume, "__name__", "rows of your own")
     maker = mechanism.maker
@@ -336,14 +336,14 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
 
 
 def _summary(maker: Callable[..., Any]) -> str:
-    """Return the first line of a docstring, as what is made."""
+    """Return the first line of a maker's docstring as a description of its rows."""
     return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Make ")
 
 
-def _checked(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
-    """Refuse what is no table of so many rows, or lacks a column; others of the schema are missing throughout."""
+def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
+    """Check a made-up table: its rows and columns; columns of the schema that it lacks are missing values."""
     if not isinstance(made, Mapping):
-        raise ArgumentError("assume= makes no table.", "Return values by column, a dictionary.")
+        raise ArgumentError("assume= does not return a table.", "Return values by column, a dictionary.")
     columns = {str(name): np.asarray(values) for name, values in made.items()}
     unknown = sorted({*columns} - {*schema.names})
     wrong = [name for name, values in columns.items() if values.shape != (rows,)]
@@ -354,7 +354,7 @@ def _checked(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, ND
 
 
 def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
-    """Return a function of an answer: whether it finds what is assumed."""
+    """Return a function that tells whether an answer finds the assumed effect."""
     if callable(given):
         return given
     if isinstance(given, str):
@@ -362,7 +362,7 @@ def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
     return mechanism.finder or (lambda answer: answer.rejected)
 
 
-def _yes(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
+def _as_bool(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
     try:
         yes = finds(answer)
     except (AttributeError, KeyError, TypeError) as error:

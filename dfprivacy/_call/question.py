@@ -1,4 +1,4 @@
-"""From a call to a release: read, answered from the ledger or paid for, measured, concluded, kept."""
+"""Questions: a call is read, answered from the ledger or paid for, measured, concluded and kept."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dfprivacy import _words
-from dfprivacy._call.explanation import Explanation, narrowing
+from dfprivacy._call.explanation import Explanation, recommend_bounds
 from dfprivacy._call.implied import implied_answer
-from dfprivacy._call.payment import CallPayer, Target, Unpaid, delta_of, epsilon_of, is_rest
+from dfprivacy._call.payment import CallPayer, PlanPayer, Target, delta_of, epsilon_of, is_rest
 from dfprivacy._call.replay import note, written
-from dfprivacy._call.two_tables import together
+from dfprivacy._call.two_tables import join_tables
 from dfprivacy._measure.curator import Curator, Holder, Planner
-from dfprivacy._measure.kept import Kept
-from dfprivacy._measure.steps import Steps
+from dfprivacy._measure.kept import ResultCache
+from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.conversions import on_sample
@@ -49,7 +49,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 4 * _SHOWN_MAX
 
 @dataclass(frozen=True)
 class Question:
-    """One question in full: the method, its arguments, of which rows, at what price.
+    """One complete question: the method, its arguments, its rows and its price.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Question:
         kwargs: Mapping[str, Any],
         by: tuple[Column, ...] = (),
     ) -> Self:
-        """Check a call. Nothing is charged and no private column is read."""
+        """Read and check a call. Nothing is charged and no private column is read."""
         rest = dict(kwargs)
         epsilon = rest.pop("epsilon", None)
         delta = rest.pop("delta", None) if mechanism.delta else None
@@ -98,7 +98,7 @@ class Question:
                 "A view by group cannot be asked together with another view.", "Ask without group_by."
             )
         else:
-            target, given[other], arguments = together(target, mechanism, given, other)
+            target, given[other], arguments = join_tables(target, mechanism, given, other)
         price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
         words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [*map(str, price)]
@@ -106,41 +106,41 @@ class Question:
 
     @cached_property
     def texts(self) -> tuple[str, str] | None:
-        """The question as JSON, by which the ledger knows it again, and with all columns that are known."""
+        """Question as JSON by which the ledger recognises it, and the same with all columns of the table."""
         return written(self)
 
     @cached_property
     def sentence(self) -> str:
-        """The call as it would be typed, without what it costs, and by which columns' groups; long is cut."""
+        """Call as it would be typed, without its price, with the columns of groups; long arguments are cut."""
         told, parameters = [], self.mechanism.signature.parameters
         for name, value in self.given.items():
-            text, parameter = _short(value), parameters[name]
-            if text != _short(parameter.default):
+            text, parameter = _abbreviated(value), parameters[name]
+            if text != _abbreviated(parameter.default):
                 told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
         by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
         return _words.call(self.mechanism.name, told) + by
 
     @property
     def where(self) -> tuple[str, ...]:
-        """Which rows are asked, in words; none where all are."""
+        """Conditions on the rows as text; empty for all rows."""
         return tuple(map(str, self.target.table.conditions))
 
     def ask(self) -> Release:
-        """Answer from the ledger if the answer is there, else pay, measure and conclude."""
+        """Answer from the ledger if it has the answer; else pay, measure and conclude."""
         question, table = self._prepared(), self.target.table
-        release = question._kept() or question._implied() or question._paid()  # noqa: SLF001 - its own
+        release = question._kept_answer() or question._implied_answer() or question._paid_answer()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table
         if first.frame is not None:
             words = {name: each.of(name) for name, each in first.schema.words.items()}
             units = {name: each.units for name, each in first.schema.words.items() if each.units}
-            release = release.made_for(first.frame.library, words, units)
+            release = release.with_library(first.frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
             note(question, release)
         return release
 
     @property
     def spending(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta that measurements may spend: on a secret sample more than the account pays."""
+        """Epsilon and delta that measurements may spend; on a secret sample more than the price."""
         if (sample := self.target.table.sample) is None:
             return self.epsilon, self.delta
         if not self.delta < sample.share:
@@ -152,25 +152,25 @@ class Question:
 
     def is_kept(self) -> bool:
         """Return whether the ledger has the answer, which then costs nothing."""
-        return self._prepared()._kept() is not None  # noqa: SLF001 - its own
+        return self._prepared()._kept_answer() is not None  # noqa: SLF001 - its own
 
     def _prepared(self) -> Question:
-        """Return the question with arguments exchanged by the mechanism, such as another view for its answer."""
+        """Return the question with arguments prepared by the mechanism, such as an answer in place of a view."""
         prepared = self
         if self.mechanism.preparer is not None:
-            changed = _changed(self.mechanism, self.target, self.arguments, *self.spending)
+            changed = _prepared_arguments(self.mechanism, self.target, self.arguments, *self.spending)
             given, arguments = {**self.given, **changed}, {**self.arguments, **changed}
             prepared = replace(self, given=given, arguments=arguments) if changed else self
         prepared.check()
         return prepared
 
     def check(self) -> None:
-        """Run the mechanism's check of its arguments while nothing is paid."""
+        """Run the mechanism's check of its arguments, before anything is paid."""
         if self.mechanism.check is not None:
-            with _blaming(self.mechanism):
+            with _naming_errors(self.mechanism):
                 self.mechanism.check(**self.arguments)
 
-    def _kept(self) -> Release | None:
+    def _kept_answer(self) -> Release | None:
         if self.fresh or self.texts is None:
             return None
         text, wide = self.texts
@@ -180,14 +180,14 @@ class Question:
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
-    def _implied(self) -> Release | None:
-        """Answer from what other questions have released, if that is as accurate as what would be paid for."""
+    def _implied_answer(self) -> Release | None:
+        """Answer from the releases of other questions, if that is as accurate as a paid answer."""
         if self.fresh or self.target.table.parts or not self.epsilon or self.mechanism.reader is None:
             return None
-        with _blaming(self.mechanism):
+        with _naming_errors(self.mechanism):
             return implied_answer(self, self._plans)
 
-    def _paid(self) -> Release:
+    def _paid_answer(self) -> Release:
         self._check_rest()
         table, price, terms = self.target.table, None, (self.mechanism.name, *self.spending)
         if table.sample is not None:  # which this question alone sees, and pays at once for all that it measures
@@ -200,7 +200,7 @@ class Question:
                 self._plans(tables)  # a group that cannot be asked is found before another one has paid
             answer = self.concluded(self._measure(tables, call), call)
             release = answer.paid(self._privacy(call))
-            with _blaming(self.mechanism, call):
+            with _naming_errors(self.mechanism, call):
                 plain = release.to_dict()
         except BaseException:
             with suppress(LedgerError):  # what was measured is paid for, and can be asked again
@@ -221,17 +221,17 @@ class Question:
 
     @property
     def keys(self) -> list[tuple[Category, ...]]:
-        """The groups, each with a category of every column of `by`; of all rows at once one, without any."""
+        """Keys of the groups, a category for each column of `by`; one empty key without groups."""
         return [*itertools.product(*(column.categories or () for column in self.by))]
 
     @property
     def _tables(self) -> list[Table]:
-        """All rows, or those of each group."""
+        """Table of all rows, or one table for each group."""
         table = self.target.table
         return table.groups(self.by) if self.by else [table]
 
     def concluded(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
-        """Conclude from what is known of each group, or of all rows."""
+        """Conclude from the measurements of each group, or of all rows."""
         releases = tuple(self._conclude(each, call) for each in measured)
         if not self.by:
             return releases[0]
@@ -248,11 +248,11 @@ class Question:
         if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
             self._plans(tables)
         kept = call.kept if self.target.table.sample is None else None
-        steps = Steps(call, kept, tables[0].whole)
+        steps = GroupRunner(call, kept, tables[0].whole)
         curators = [Curator(table, call, kept, steps) for table in tables]
 
         def measured(curator: Curator) -> Any:
-            with _blaming(self.mechanism, call):
+            with _naming_errors(self.mechanism, call):
                 return self.mechanism.measure(curator, self.arguments)
 
         try:
@@ -265,10 +265,10 @@ class Question:
                 call.numbers |= curator.numbers
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
-        with _blaming(self.mechanism, call):
+        with _naming_errors(self.mechanism, call):
             answer = self.mechanism.conclude(measured, self.arguments)
         release = answer if isinstance(answer, Release) else Value(value=answer)
-        return release.of_at_most(self.target.table.schema.size)
+        return release.with_counts_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, whose = noises.sampler(), self.target.account.whose
@@ -296,13 +296,13 @@ class Question:
         self._check_rest()
         self.check()
         tables, sample = self._tables, self.target.table.sample
-        kept = Kept(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
+        kept = ResultCache(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan(tables[0], kept)
         if void is not None and _of_a_measurement(void):
             raise _failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
-        if self._implied() is not None:
+        if self._implied_answer() is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}
@@ -323,14 +323,14 @@ class Question:
         )
 
     def _findings(self, planner: Planner) -> Mapping[str, Any]:
-        """Return the findings of the mechanism's planner; of what costs nothing there is nothing to expect."""
+        """Return the findings of the mechanism's planner; none if the question is free."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
-            with _blaming(self.mechanism):
+            with _naming_errors(self.mechanism):
                 found = self.mechanism.planner(planner, **self.arguments)
-        return {**found, **narrowing(self, planner, found)}
+        return {**found, **recommend_bounds(self, planner, found)}
 
-    def _plan(self, table: Table, kept: Kept | None = None) -> tuple[Planner, Exception | None, Fraction]:
+    def _plan(self, table: Table, kept: ResultCache | None = None) -> tuple[Planner, Exception | None, Fraction]:
         """Plan the measurements of a table, of which some may be kept in the ledger.
 
         Returns
@@ -343,20 +343,20 @@ class Question:
         Fraction
             The epsilon of what is kept in the ledger and need not be paid.
         """
-        planner = Planner(table, Unpaid(self.target, *self.spending), kept)
-        void = self._planned(planner)
+        planner = Planner(table, PlanPayer(self.target, *self.spending), kept)
+        void = self._run_plan(planner)
         return planner, void, planner.spared
 
     def _plans(self, tables: Sequence[Table] = ()) -> list[Planner]:
         """Plan the measurements of all groups, or of all rows; raise an error if a group cannot be asked."""
-        tables, payer = tables or self._tables, Unpaid(self.target, *self.spending)
-        steps = Steps(payer, None, tables[0].whole, dry=True)
+        tables, payer = tables or self._tables, PlanPayer(self.target, *self.spending)
+        steps = GroupRunner(payer, None, tables[0].whole, dry=True)
         planners = [Planner(table, payer, None, steps) for table in tables]
-        steps.run([partial(self._planned, planner) for planner in planners])
+        steps.run([partial(self._run_plan, planner) for planner in planners])
         return planners
 
-    def _planned(self, planner: Planner) -> Exception | None:
-        """Plan, and return what ended a plan that is not whole."""
+    def _run_plan(self, planner: Planner) -> Exception | None:
+        """Run the plan of a mechanism; return the error that ended it early, if any."""
         try:
             with np.errstate(all="ignore"):  # of an empty table
                 planner.planned = self.mechanism.measure(planner, self.arguments)
@@ -369,14 +369,14 @@ class Question:
         return None
 
 
-def _short(value: object) -> str:
-    """Write an argument; of what is long, such as a key for each row, only the beginning is ever written."""
+def _abbreviated(value: object) -> str:
+    """Write an argument, cut after a limit, such as a list with a key for each row."""
     text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 def _of_a_measurement(error: Exception) -> bool:
-    """Return whether an error was raised while the curator was at work."""
+    """Return whether an error was raised inside a curator's measurement."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     modules = {kind.__module__ for kind in Curator.__mro__}
     return any(frame.f_globals.get("__name__") in modules for frame in frames)
@@ -385,7 +385,7 @@ def _of_a_measurement(error: Exception) -> bool:
 def answer_owner(
     target: Target, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: tuple[Column, ...]
 ) -> Exact:
-    """Answer the table's owner, from rows as they are: nothing is charged or kept, and nothing released.
+    """Answer the table's owner from exact rows: nothing is charged, kept or released.
 
     Parameters
     ----------
@@ -415,8 +415,8 @@ def answer_owner(
             "Ask it of the whole table.",
         )
     arguments = own.resolve(target.table.schema, given)
-    arguments |= _changed(mechanism, target, arguments, Fraction(0), Fraction(0))
-    holder = Holder(target.table, Unpaid(target, Fraction(0), Fraction(0)))
+    arguments |= _prepared_arguments(mechanism, target, arguments, Fraction(0), Fraction(0))
+    holder = Holder(target.table, PlanPayer(target, Fraction(0), Fraction(0)))
     found: object
     try:
         found = own.measure(holder, arguments)
@@ -435,21 +435,21 @@ def answer_owner(
     return found
 
 
-def _changed(
+def _prepared_arguments(
     mechanism: Mechanism, target: Target, arguments: Mapping[str, Any], epsilon: Fraction, delta: Fraction
 ) -> Mapping[str, Any]:
     """Return the arguments that a mechanism's preparer changes."""
     prepare = mechanism.preparer
     if prepare is None:
         return {}
-    planner = Planner(target.table, Unpaid(target, epsilon, delta))
-    with _blaming(mechanism):
+    planner = Planner(target.table, PlanPayer(target, epsilon, delta))
+    with _naming_errors(mechanism):
         return prepare(planner, **arguments)
 
 
 @contextmanager
-def _blaming(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
-    """Run a step of a mechanism; an error says what became of the charge, and whose it is."""
+def _naming_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
+    """Run a step of a mechanism; its errors name the mechanism and what was charged."""
     try:
         yield
     except ReadError:  # says itself what became of the charge
@@ -457,7 +457,7 @@ def _blaming(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[No
     except DPError as error:
         if call is None or not call.charged:
             raise
-        raise error.after(_stays(call)) from error
+        raise error.after(_outcome_of(call)) from error
     except Exception as error:
         if isinstance(error, Warning) and call is None:  # of a check or a plan, made an error by who asks
             raise
@@ -469,8 +469,8 @@ def _failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = No
         f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
         "Tell its authors.",
     )
-    return failure.after(_stays(call)) if call and call.charged else failure
+    return failure.after(_outcome_of(call)) if call and call.charged else failure
 
 
-def _stays(call: CallPayer) -> str:
+def _outcome_of(call: CallPayer) -> str:
     return f"Nothing was released; its measurements stay charged: epsilon {float(epsilon_of(call.charged)):g}."

@@ -1,4 +1,4 @@
-"""To measure again what a release stands on, and to pool both answers."""
+"""Refinement of releases: measure again, and pool both answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.combine import concluded, drawn, main, number_of, spread_of
+from dfprivacy._call.combine import concluded, drawn, main_value, number_of, spread_of
 from dfprivacy._call.replay import answered_by
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
@@ -29,17 +29,17 @@ _STOPPED = "If it was measured again because of what the first answer was, the i
 def refined(
     target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
 ) -> Combination:
-    """Ask a question once more at a price, and pool one number of the answers; see `PrivateFrame.refine`."""
+    """Ask a question again at a price, and pool one number of both answers; see `PrivateFrame.refine`."""
     if not isinstance(release, Release):
         raise ArgumentError(
             f"refine() takes a release, not a {type(release).__name__}.", "Pass an answer of this view."
         )
     pooled = vars(release).get("_pooled") if of is None else None
-    first, number, times = pooled or (release, of or main, 1)
+    first, number, times = pooled or (release, of or main_value, 1)
     question = answered_by(first)
     if question is None:
         raise ArgumentError(
-            "Which question this release answers is not known here: it is of another process, one group of an "
+            "The question of this release is not known here: it comes from another process, or is one group of an "
             "answer, or a combination.",
             "Ask its question of the view, or refine the answer of all groups: "
             "view.refine(groups, lambda g: g['a'].estimate, epsilon=...).",
@@ -58,7 +58,7 @@ def refined(
         raise ArgumentError(
             "The rows of this answer are not here any more: its view was dropped.", "Ask its question of the view."
         )
-    concluded(_number(release, number), [release], "")  # what can be refused is refused while nothing is paid
+    concluded(_reader(release, number), [release], "")  # what can be refused is refused while nothing is paid
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
     again = replace(
         question,
@@ -74,14 +74,14 @@ def refined(
         raise error.after(_PAID.format(float(price[0]))) from None
 
 
-def _number(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
-    """Return what reads the number of an answer, or of the mean of several."""
-    return main if "_pooled" in vars(release) else number
+def _reader(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
+    """Return a function that reads the number of an answer, or of a pooled answer."""
+    return main_value if "_pooled" in vars(release) else number
 
 
 def _pool(release: Release, again: Release, pooled: tuple[Release, Callable[..., float], int]) -> Combination:
     _, number, times = pooled
-    numbers = _number(release, number), number
+    numbers = _reader(release, number), number
     one, two = (spread_of(drawn(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True))
     if not math.isfinite(one + two):
         raise ArgumentError("The number may be infinite in one of these answers.", "Take the other alone.")

@@ -1,4 +1,4 @@
-"""Questions that are known again: by the ledger as text, and by this process as long as it holds the answer."""
+"""Recognition of questions: by the ledger from their text, and by this process while the answer exists."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["answered_by", "columns_among", "note", "written"]
 
-_KNOWN: dict[int, tuple[weakref.ref[Release], Question]] = {}
+_QUESTIONS: dict[int, tuple[weakref.ref[Release], Question]] = {}
 _TEXT_MAX = 1024  # characters of an argument that are kept as they are
 
 
 def written(question: Question) -> tuple[str, str] | None:
-    """Write a question down, with all that is public and could change its answer; None if it cannot be.
+    """Write a question as JSON with all public facts that could change its answer; None if it cannot be written.
 
     Returns
     -------
@@ -50,23 +50,23 @@ def written(question: Question) -> tuple[str, str] | None:
         own: dict[str, Any] = {
             "mechanism": mechanism.name,
             "origin": mechanism.origin,
-            "arguments": {name: _brief(_same(value)) for name, value in question.given.items()},
+            "arguments": {name: _or_digest(_canonical(value)) for name, value in question.given.items()},
             "price": question.words,
             "group_by": names if len(names) > 1 else next(iter(names), None),
             "neighbors": table.schema.neighbors,
             "sampler": noises.sampler().name,
         }
         if table.parts:
-            own["tables"] = [_of_which_rows(part, named) for part in table.parts]
+            own["tables"] = [_describe_table(part, named) for part in table.parts]
         else:
-            own |= _of_which_rows(table, named)
+            own |= _describe_table(table, named)
         return plain_json(own), plain_json({**own, "seen": seen} if seen else own)
     except (TypeError, OverflowError):
         return None
 
 
-def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
-    """Return which rows are asked, whose they are and what chooses a person's, and how they were made."""
+def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
+    """Describe the rows of a table: conditions, people, the choice of a person's rows, and their origin."""
     unit, derived = table.schema.unit, table.schema.derived
     selected = [column for condition in table.conditions for column in condition.columns]
     columns = {column.name: column.describe() for column in (*selected, *named)}
@@ -81,8 +81,8 @@ def _of_which_rows(table: Table, named: Sequence[Column]) -> dict[str, Any]:
     }
 
 
-def _same(value: Any) -> Any:
-    """Write a whole number as an integer, for 30 and 30.0 ask the same, and a release as its digest."""
+def _canonical(value: Any) -> Any:
+    """Write a whole number as an integer, as 30 and 30.0 are equal arguments, and a release as its digest."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Fraction | Decimal) and math.isfinite(value):
         value = float(value) if Fraction(value) == float(value) else Fraction(value)
@@ -91,19 +91,19 @@ def _same(value: Any) -> Any:
     if isinstance(value, range):  # as long as it may be, it is three numbers
         return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, list | tuple):
-        items = [_same(item) for item in value]
+        items = [_canonical(item) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _brief(value: Any) -> Any:
-    """Write what is long, such as a key for each row, as its digest."""
+def _or_digest(value: Any) -> Any:
+    """Write a long value, such as a list with a key for each row, as its digest."""
     text = plain_json(value)
     return {"sha256": digest(text)} if len(text) > _TEXT_MAX else value
 
 
 def columns_among(value: Any) -> Sequence[Column]:
-    """Return the columns among what a parameter that names columns was given."""
+    """Return the columns among the values of an argument that names columns."""
     return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]
 
 
@@ -114,14 +114,14 @@ def note(question: Question, release: Release) -> None:
         question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
     place = id(release)
 
-    def forget(_: object, known: dict[int, Any] = _KNOWN) -> None:  # which outlives the module's own name
+    def forget(_: object, known: dict[int, Any] = _QUESTIONS) -> None:  # which outlives the module's own name
         known.pop(place, None)
 
     with suppress(TypeError):  # a class of somebody's that cannot be referred to weakly
-        _KNOWN[place] = weakref.ref(release, forget), question
+        _QUESTIONS[place] = weakref.ref(release, forget), question
 
 
 def answered_by(release: Release) -> Question | None:
     """Find the question that a release answers; None if this process does not know it."""
-    reference, question = _KNOWN.get(id(release), (None, None))
+    reference, question = _QUESTIONS.get(id(release), (None, None))
     return question if reference is not None and reference() is release else None

@@ -1,4 +1,4 @@
-"""Questions and answers in files: JSON that is signed, read strictly, and never run.
+"""Questions and answers in files: signed JSON, which is read strictly and never run.
 
 A request names methods of the registry and gives them plain values; an answer is a release as `Release.to_dict`
 writes it. Both are signed with HMAC-SHA256 by a key that analyst and custodian share: without the key, nobody can
@@ -85,7 +85,7 @@ class Wanted:
 
     @property
     def text(self) -> str:
-        """The question as one would type it."""
+        """Question as it would be typed."""
         plain = {"mechanism": self.method, "arguments": self.arguments, "where": self.where}
         return written({**plain, "group_by": list(self.by)})
 
@@ -95,7 +95,7 @@ class Wanted:
 
     @classmethod
     def read(cls, plain: Any, number: int) -> Wanted:
-        """Read what `to_dict` gave; a `ValueError` for anything else."""
+        """Read the result of `to_dict`; raise a ValueError for anything else."""
         match plain:
             case {
                 "method": str(method),
@@ -117,7 +117,7 @@ class Wanted:
 
 
 def encoded(value: Any, what: str) -> Any:
-    """Write a plain value, or raise an `ArgumentError`: a request holds numbers, text, and lists of them."""
+    """Encode an argument as JSON values, or raise an `ArgumentError`: of numbers, text, and lists of them."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
@@ -135,7 +135,7 @@ def encoded(value: Any, what: str) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Undo `encoded`; a `ValueError` for anything that it does not write."""
+    """Decode a value from `encoded`; raise a ValueError for any other value."""
     if isinstance(value, list):
         return [decoded(item) for item in value]
     if not isinstance(value, dict):
@@ -152,7 +152,7 @@ def decoded(value: Any) -> Any:
 
 
 def selected(rule: Any) -> Any:
-    """Return what `where` takes for a rule of a condition; a `ValueError` for what `describe` never writes."""
+    """Return the argument of `where` for a described condition; raise a ValueError for any other rule."""
     match rule:
         case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
             return low, high
@@ -193,12 +193,12 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes:
 
 
 def fingerprint(key: bytes) -> str:
-    """Return the number by which a ledger knows a key, and from which the key cannot be found."""
+    """Return a hash of a key, by which a ledger knows it."""
     return hmac.new(key, b"dfprivacy key of an analyst", hashlib.sha256).hexdigest()
 
 
 def digest(plain: Mapping[str, Any]) -> str:
-    """Return what tells one file's content from another's."""
+    """Return a digest of a file's content."""
     return hashlib.sha256(_canonical(plain)).hexdigest()
 
 
@@ -252,7 +252,7 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
 
 
 def new_file(path: str | os.PathLike[str], text: str) -> None:
-    """Write a new file, whole or not at all; what is there is not written over."""
+    """Write a new file atomically; raise an error if it exists."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
@@ -279,7 +279,7 @@ def _signature(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def _canonical(plain: Mapping[str, Any]) -> bytes:
-    """Write one text for one content of finite numbers; its format is in it, so a request is no answer."""
+    """Write content as canonical JSON; its format is part of it, so a request cannot pass for an answer."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 

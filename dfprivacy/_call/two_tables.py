@@ -1,4 +1,4 @@
-"""A question of two views: of the union of their tables, paid by both accounts."""
+"""Questions about two views: about the union of their tables, paid by both accounts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["together"]
+__all__ = ["join_tables"]
 
 
-def together(
+def join_tables(
     target: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
 ) -> tuple[Target, str, dict[str, Any]]:
-    """Ask of two tables together: their union and both accounts, the second name, and the arguments."""
+    """Return the union of two tables with both accounts as a target, and the arguments for it."""
     given = arguments[parameter]
     second = getattr(given, "_target", None)
     if not isinstance(second, Target) or getattr(given, "_by", None):
@@ -30,7 +30,7 @@ def together(
             f"{parameter}= takes a view, not a {type(given).__name__}.",
             "Pass what protect() returned, or view.where(...).",
         )
-    _ = JointAccount(target.account, second.account)  # or it says why they cannot pay together
+    _ = JointAccount(target.account, second.account)  # or it says why they cannot pay join_tables
     names = target.account.name, second.account.name
     for name, each in zip(names, (target, second), strict=True):
         if (unit := each.table.schema.unit) is not None:
@@ -40,7 +40,7 @@ def together(
             )
         if each.table.sample is not None:
             raise ArgumentError(
-                f"Of {name!r} this is a secret sample, which is asked by itself: what two tables cost together is "
+                f"The view of {name!r} is a secret sample, which is asked by itself: the price of two tables is "
                 "proved for all of their rows.",
                 "Ask of the whole tables.",
             )

@@ -1,4 +1,4 @@
-"""Accounts: the charges to a data set's budget, the shares that analysts have of it, and the answers paid for."""
+"""Accounts of data sets: charges to the budget, shares of analysts, and paid answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger.names import name_key, who_asks
+from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.remembered import newest
 from dfprivacy._ledger.tables import (
     KeptMeasurement,
@@ -47,23 +47,23 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from dfprivacy._ledger.budget import Wanted
     from dfprivacy._ledger.ledger import Ledger
 
-__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "JointAccount", "Share", "filters", "tried_again"]
+__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "JointAccount", "Share", "filters", "retried"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _by_name = operator.attrgetter("name")  # in one order every transaction locks accounts: none waits in a circle
 TRIES = 10  # of a transaction that the server undoes for the sake of others
-UNDONE = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
+ROLLED_BACK = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
 
 class ChargeStandsError(LedgerError):
-    """The ledger failed when, or after, a charge was committed."""
+    """The ledger failed during or after the commit of a charge."""
 
     outcome = "Nothing was released; what was charged stays charged."
 
 
-def tried_again(write: Callable[P, T]) -> Callable[P, T]:
-    """Try again what the server has undone as a whole, and so charged to nobody."""
+def retried(write: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a write so that it is repeated if the server rolled it back, which charged nothing."""
 
     @functools.wraps(write)
     def tried(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -71,7 +71,7 @@ def tried_again(write: Callable[P, T]) -> Callable[P, T]:
             try:
                 return write(*args, **kwargs)
             except LedgerError as error:
-                if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in UNDONE:
+                if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in ROLLED_BACK:
                     raise
             time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**already))  # not all at the same moment again
         return write(*args, **kwargs)
@@ -81,7 +81,7 @@ def tried_again(write: Callable[P, T]) -> Callable[P, T]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: its number, the call and mechanism it was made for, when (in UTC), and the privacy loss."""
+    """One charge: its number, call, mechanism, time (in UTC) and privacy loss."""
 
     id: int
     call: str
@@ -93,7 +93,7 @@ class Entry:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         loss = loss_from_dict(json.loads(row.loss))
         if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
             raise ValueError
@@ -102,7 +102,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Answer:
-    """One released answer; `question` is the canonical JSON text of what was asked."""
+    """One released answer; `question` is the question as canonical JSON."""
 
     id: int
     call: str
@@ -113,13 +113,13 @@ class Answer:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         return cls(*_event(row), row.question, dict(json.loads(row.release)))
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of an account that one analyst may spend, and has spent.
+    """One analyst's share of an account, and what is spent of it.
 
     A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of
     one analyst. A charge has to fit into both, and both are written in one transaction. Shares are given once, as
@@ -136,18 +136,18 @@ class Share:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         accountant = read_accountant(row.accountant)
         return cls(row.id, read_text(row.analyst), accountant, read_spent(row.spent, accountant))
 
     @property
     def epsilon(self) -> Fraction:
-        """The whole of it."""
+        """Epsilon of the share."""
         return self.accountant.epsilon
 
     @property
     def remaining(self) -> Fraction:
-        """The largest epsilon that can be asked of it at once."""
+        """Largest epsilon that one question can have."""
         return self.accountant.largest(self.spent)
 
 
@@ -179,7 +179,7 @@ class Account:
     key : str
         What chooses a person's rows; nobody is shown it.
     analyst : str
-        Who asks by this handle; empty for whoever runs the process, see `who_asks`.
+        Who asks by this handle; empty for whoever runs the process, see `current_analyst`.
     request : str
         Which question of which request is asked by it; empty where there is none.
     """
@@ -200,7 +200,7 @@ class Account:
 
     @classmethod
     def read(cls, row: Row[Any], ledger: Ledger) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         accountant = read_accountant(row.accountant)
         terms = accountant.epsilon, accountant.delta, accountant.accounting
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
@@ -211,7 +211,7 @@ class Account:
 
     @property
     def relation(self) -> str:
-        """The neighbouring relation in words."""
+        """Neighbouring relation as text."""
         return relation_of(self.neighbors, self.whose)
 
     @property
@@ -221,21 +221,21 @@ class Account:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether its ledger keeps what was measured."""
+        """Whether its ledger keeps measurements."""
         return self.ledger.keeps_measurements
 
     @property
     def asker(self) -> str:
-        """The analyst, or user, who asks."""
-        return self.analyst or who_asks()
+        """Name of the analyst, or user, who asks."""
+        return self.analyst or current_analyst()
 
     def spent(self) -> Spent:
-        """Return what has been spent so far, by every process that shares the ledger."""
+        """Return what all processes that share the ledger have spent so far."""
         with self.ledger.transaction() as connection:
             return self._spent(connection)
 
     def largest(self, *kind: Any) -> Fraction:
-        """Largest epsilon that the caller can spend now; see `Accountant.largest`."""
+        """Return the largest epsilon that the caller can spend now; see `Accountant.largest`."""
         best = self.accountant.largest(self.spent(), *kind)
         with self.ledger.transaction() as connection:
             shares = self._shares(connection)
@@ -245,11 +245,11 @@ class Account:
         return min(best, share.accountant.largest(share.spent, *kind))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Return the delta of a call that says none: the budget's in proportion."""
+        """Return the default delta of a call: the budget's, in proportion to epsilon."""
         return self.accountant.default_delta(epsilon)
 
     def check(self, most: int | None = None) -> None:
-        """Hold what was spent against all charges, or so many of the newest; a `LedgerError` if it is less."""
+        """Compare the spent total with all charges, or the newest ones; raise a `LedgerError` if it is less."""
         with self.ledger.transaction() as connection:
             shared = bool(self._shares(connection))
             made = self._charges(connection, most, askers=shared)  # first: meanwhile more can be spent, never less
@@ -258,9 +258,9 @@ class Account:
             robbed = [
                 f" by {share.analyst!r}"
                 for key, share in shares.items()
-                if not _covers(share.spent, _sum(share.accountant, made, key))
+                if not _at_least(share.spent, _sum(share.accountant, made, key))
             ]
-            if not _covers(spent, _sum(self.accountant, made)):
+            if not _at_least(spent, _sum(self.accountant, made)):
                 robbed.append("")
         if robbed:
             raise LedgerError(
@@ -270,7 +270,7 @@ class Account:
             )
 
     def give(self, wanted: Mapping[str, Fraction]) -> None:
-        """Add analysts with their shares; those that they have must be the same.
+        """Add analysts with their shares; existing shares must be the same.
 
         Who has asked before has spent what that was charged.
         """
@@ -299,7 +299,7 @@ class Account:
             seen = newest(connection.exec_driver_sql)
         self.ledger.note(shares=seen.shares)
 
-    @tried_again
+    @retried
     def charge(
         self,
         *losses: PrivacyLoss,
@@ -308,7 +308,7 @@ class Account:
         reserve: Sequence[PrivacyLoss] = (),
         also: Sequence[Account] = (),
     ) -> int:
-        """Charge losses, all at once or none; when this returns, the charge is on the disk, for good.
+        """Charge losses, all at once or none; on return, the charge is durable.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class Account:
         mechanism: str,
         asker: Account,
     ) -> int:
-        """Charge losses to the account and to the share of who asks; whatever is raised undoes all of it."""
+        """Charge losses to the account and to the asker's share; an error undoes both."""
         spent, shares = self._spent(connection, lock=True), self._shares(connection)
         rows: list[tuple[Table, Any, Accountant, Spent, str]] = [
             (tables().accounts, self.name, self.accountant, spent, f"the data set {self.name!r}")
@@ -369,7 +369,7 @@ class Account:
             after = functools.reduce(accountant.after, losses, before)
             reserved = functools.reduce(accountant.after, reserve, after)
             if not (accountant.holds(after) and accountant.holds(reserved)):
-                raise _exceeded(accountant, before, [*losses, *reserve], mechanism, of)
+                raise _exceeded_error(accountant, before, [*losses, *reserve], mechanism, of)
             (key,) = table.primary_key
             connection.execute(table.update().where(key == number).values(spent=json.dumps(after.to_list())))
         event = self._begin(connection, call, mechanism, asker)
@@ -379,7 +379,7 @@ class Account:
             entry = connection.execute(tables().charges.insert(), row).inserted_primary_key
         return int(cast("Any", entry)[0])
 
-    @tried_again
+    @retried
     def keep(
         self,
         *,
@@ -390,7 +390,7 @@ class Account:
         measurements: Sequence[Measurement] = (),
         also: Sequence[Account] = (),
     ) -> None:
-        """Keep an answer and what it was concluded from, so that neither has to be paid twice.
+        """Store an answer and its measurements, so that neither is paid twice.
 
         Parameters
         ----------
@@ -421,7 +421,7 @@ class Account:
                         connection.execute(table.insert(), [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
-        """Return the newest answer to the first of some questions (canonical JSON texts) that has one, or None."""
+        """Return the newest answer to the first question (canonical JSON) that has one, or None."""
         from sqlalchemy import bindparam
 
         table = tables().answers
@@ -431,7 +431,7 @@ class Account:
         return found[0] if found else None
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return what is kept of measurements, by the digest of what they are of and their kind of noise.
+        """Return kept measurements by the digest of their description and their kind of noise.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class Account:
             return self.ledger.read(query, lambda row: read_steps(row.steps))[0]
 
     def of(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
-        """Select what belongs to the account, or to some calls, oldest first."""
+        """Select the rows of the account, or of some calls, oldest first."""
         query = table.select().where(table.c.account == self.name).order_by(table.c.id)
         return query if calls is None else query.where(table.c.call.in_(calls))
 
@@ -480,13 +480,13 @@ class Account:
         return self.ledger.read(self.of(tables().answers, calls), Answer.read)
 
     def newest_answers(self, wanted: Wanted, most: int, skipped: int = 0) -> list[Answer]:
-        """Return the newest answers among the calls that are wanted, some skipped, newest first."""
+        """Return answers of the wanted calls, newest first, after skipping some."""
         table = tables().answers
         query = _newest_first(wanted.of(self, table), table, most).offset(skipped)
         return self.ledger.read(query, Answer.read)
 
     def count(self, kind: Literal["charges", "answers"], wanted: Wanted) -> int:
-        """Return how many charges or answers there are among the calls that are wanted."""
+        """Count the charges or answers of the wanted calls."""
         from sqlalchemy import func
 
         table = tables().charges if kind == "charges" else tables().answers
@@ -505,24 +505,24 @@ class Account:
         return sum(sums, Fraction(0))
 
     def askers(self, request: str | None = None, calls: Select[Any] | None = None) -> dict[str, str]:
-        """Return who made each call, each of some, or each for a request, as far as it was written down."""
+        """Return the known asker of each call, of all calls, some, or those for a request."""
         table = tables().askers
         query = self.of(table, calls)
         query = query if request is None else query.where(table.c.request == request)
         return dict(self.ledger.read(query, lambda row: (read_text(row.call), read_text(row.analyst))))
 
     def shares(self) -> list[Share]:
-        """Return what analysts may spend of it, and have spent."""
+        """Return the shares of analysts, with what is spent of each."""
         return self.ledger.read(self.of(tables().shares), Share.read)
 
     def _shares(self, connection: Connection) -> dict[str, Share]:
-        """Read the shares by the key of the analyst's name."""
+        """Read the shares, by the key of the analyst's name."""
         rows = connection.execute(self.of(tables().shares)).all() if self.ledger.keeps_analysts else ()
         with self.ledger.decoding():
             return {name_key(share.analyst): share for share in map(Share.read, rows)}
 
     def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
-        """Read what was spent; with `lock`, a server lets nobody else write the account meanwhile."""
+        """Read what was spent; with `lock`, a server blocks other writers of the account."""
         table = tables().accounts
         query = table.select().where(table.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one()
@@ -532,7 +532,7 @@ class Account:
     def _charges(
         self, connection: Connection, most: int | None = None, *, askers: bool = True
     ) -> Counter[tuple[str, str]]:
-        """Count all charges, or so many of the newest, by their loss and the key of the name of who asked."""
+        """Count all charges, or the newest ones, by loss and by the key of the asker's name."""
         charges = tables().charges
         query = _newest_first(self.of(charges), charges, most).with_only_columns(charges.c.loss, charges.c.call)
         rows, asked = connection.execute(query).all(), {}
@@ -543,7 +543,7 @@ class Account:
             return Counter((row.loss, name_key(read_text(asked.get(row.call, "")))) for row in rows)
 
     def _begin(self, connection: Connection, call: str, mechanism: str, asker: Account) -> dict[str, str]:
-        """Write down who makes a call, and for which request, once; return what every row of the call says."""
+        """Record the asker and the request of a call, once; return the values that all its rows share."""
         table = tables().askers
         event = {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
         if connection.execute(self.of(table).where(table.c.call == call)).first() is None:
@@ -554,7 +554,7 @@ class Account:
 
 @dataclass(frozen=True)
 class JointAccount:
-    """The accounts of two data sets that are asked together.
+    """The accounts of two data sets in one question.
 
     What is released is charged to both, in one transaction of the ledger that holds them: a person is in one of the
     data sets, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
@@ -589,7 +589,7 @@ class JointAccount:
 
     @property
     def name(self) -> str:
-        """Both names."""
+        """Names of both accounts."""
         return f"{self.first.name} and {self.second.name}"
 
     @property
@@ -599,19 +599,19 @@ class JointAccount:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether the ledger of both keeps what was measured."""
+        """Whether the ledger of both keeps measurements."""
         return self.first.keeps_measurements
 
     def largest(self, *kind: Any) -> Fraction:
-        """Largest epsilon that both can pay now."""
+        """Return the largest epsilon that both can pay now."""
         return min(self.first.largest(*kind), self.second.largest(*kind))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Return the smaller of the two deltas in proportion."""
+        """Return the smaller default delta of the two accounts."""
         return min(self.first.default_delta(epsilon), self.second.default_delta(epsilon))
 
     def charge(self, *losses: PrivacyLoss, call: str, mechanism: str, reserve: Sequence[PrivacyLoss] = ()) -> int:
-        """Charge losses to both, or to neither; see `Account.charge`."""
+        """Charge losses to both accounts, or to neither; see `Account.charge`."""
         return self.first.charge(*losses, call=call, mechanism=mechanism, reserve=reserve, also=[self.second])
 
     def answer(self, *questions: str) -> Answer | None:
@@ -619,7 +619,7 @@ class JointAccount:
         return self.first.answer(*questions)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return what is kept of measurements of both; a description names them, so the first account knows."""
+        """Return kept measurements of both, which the first account has, as descriptions name both."""
         return self.first.measurements(keys, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
@@ -627,7 +627,7 @@ class JointAccount:
         return self.first.steps(kept)
 
     def keep(self, **what: Any) -> None:
-        """Keep an answer, and what it was concluded from, under both; see `Account.keep`."""
+        """Store an answer and its measurements under both accounts; see `Account.keep`."""
         self.first.keep(**what, also=[self.second])
 
 
@@ -636,17 +636,17 @@ def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
 
 
 def filters(accountant: Accountant, spent: Spent) -> dict[str, str]:
-    """Write filters, and what was spent of them."""
+    """Return the columns of filters, and of what was spent of them."""
     return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
 
 
 def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[Any]:
-    """Select so many of the newest rows of a table, newest first."""
+    """Select the newest rows of a table, newest first."""
     return query.order_by(None).order_by(table.c.id.desc()).limit(most)
 
 
 def _sum(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
-    """Add up charges, or those of one analyst; in any order, for sums are whole numbers."""
+    """Return the sum of all charges, or of one analyst's."""
     counts = list(accountant.nothing.counts)
     for (loss, by), times in made.items():
         if analyst in {None, by}:
@@ -658,8 +658,8 @@ def _sum(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | 
     return Spent(tuple(counts))
 
 
-def _covers(spent: Spent, least: Spent) -> bool:
-    """Return whether no sum of `spent` is less than that of `least`.
+def _at_least(spent: Spent, least: Spent) -> bool:
+    """Return whether every sum of `spent` is at least that of `least`.
 
     Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
     bits: 2 to the minus 30 of a sum is let pass.
@@ -670,17 +670,17 @@ def _covers(spent: Spent, least: Spent) -> bool:
     )
 
 
-def _exceeded(
+def _exceeded_error(
     accountant: Accountant, spent: Spent, losses: Sequence[PrivacyLoss], mechanism: str, of: str
 ) -> BudgetExceeded:
-    """Describe what a budget could pay in place of what it cannot."""
+    """Return an error that tells what a budget can pay instead."""
     epsilon = sum((each.epsilon for each in losses), Fraction())
     delta = sum((each.delta for each in losses), Fraction())
-    refusal = f"{mechanism} asks for epsilon = {_shown(epsilon)}, delta = {_shown(delta)} of {of}, where"
+    refusal = f"{mechanism} asks for epsilon = {_digits(epsilon)}, delta = {_digits(delta)} of {of}, where"
     again = "a question that was answered before can be asked again at no charge."
     if not delta:
         pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
-        most = _shown(accountant.largest(spent, "pure" if pure else "laplace"))
+        most = _digits(accountant.largest(spent, "pure" if pure else "laplace"))
         return BudgetExceeded(f"{refusal} at most epsilon = {most} is left.", f"Ask for less; {again}")
     kind: Literal["gaussian", "approximate"] = "approximate"
     if all(isinstance(loss, Gaussian) for loss in losses):
@@ -688,13 +688,13 @@ def _exceeded(
     left = accountant.largest(spent, kind)
     same = accountant.largest(spent, kind, delta)
     return BudgetExceeded(
-        f"{refusal} at most epsilon = {_shown(same)} is left at this delta, or epsilon = {_shown(left)} at that of "
-        f"delta=None, {_shown(accountant.default_delta(left))}.",
+        f"{refusal} at most epsilon = {_digits(same)} is left at this delta, or epsilon = {_digits(left)} at the "
+        f"default delta, {_digits(accountant.default_delta(left))}.",
         f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
     )
 
 
-def _shown(number: Fraction) -> str:
-    """Return at most ten digits, rounded down: what is said to be left must be affordable."""
+def _digits(number: Fraction) -> str:
+    """Write a number with ten digits, rounded down, so that the displayed rest is affordable."""
     digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{float(digits):.10g}"

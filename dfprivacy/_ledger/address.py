@@ -1,4 +1,4 @@
-"""Where a ledger is, how it is reached, and copies of its file, made by SQLite itself while the file is in use."""
+"""Addresses and connections of ledgers, and copies of a ledger file that is in use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def place(where: str | os.PathLike[str] | None) -> URL:
 
 
 def file_of(url: URL) -> Path | None:
-    """Return the file of a SQLite database, however it is addressed; None where there is no file."""
+    """Return the file of a SQLite database from any form of address; None if it has no file."""
     database = url.database or ""
     if url.get_backend_name() != "sqlite" or database in {"", ":memory:"}:
         return None
@@ -53,7 +53,7 @@ def file_of(url: URL) -> Path | None:
 
 
 def readable(url: URL) -> URL:
-    """Return the address of a file that SQLite never makes, and reads alone where it cannot be written."""
+    """Return the address of an existing file, read-only if it cannot be written."""
     path = Path(str(url.database))
     ahead = path.with_name(f"{path.name}-wal")
     if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -135,7 +135,7 @@ def _made_safe(connection: sqlite3.Connection, _: object) -> None:
 
 @contextmanager
 def copied(source: Path, beside: Path) -> Iterator[Path]:
-    """Copy a SQLite file, with what was written ahead and its mode, to a passing name; it is on the disk."""
+    """Copy a SQLite file, with its write-ahead log and mode, to a temporary file on the disk."""
     new = beside.with_name(f"{beside.name}.{os.getpid()}.copy")
     try:
         new.unlink(missing_ok=True)
@@ -159,13 +159,13 @@ def uri(path: Path, mode: str) -> str:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a SQLite file, in a turn."""
+    """Open a SQLite file under the process lock."""
     opened: sqlite3.Connection = sqlite3.connect(uri(path, mode), uri=True, **{**_CONNECT, "timeout": LOCK_SECONDS})
     return opened
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or a folder's names, are on the disk."""
     if path.is_dir() and os.name == "nt":  # Windows has no such wait
         return
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Backups of a ledger file, and the way back, which loses no charge that is known of.
+"""Backups of a ledger file, and their restoration, which loses no known charge.
 
 A copy of the file alone is no backup: the newest charges are in the file that SQLite writes ahead. These copies are
 made by SQLite itself, while the ledger is in use, and stand alone.
@@ -27,7 +27,7 @@ __all__ = ["backup", "forget", "restore"]
 
 
 def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
-    """Copy a ledger file, with all that was charged until now, and wait until the copy is on the disk.
+    """Copy a ledger file with all its charges, and wait until the copy is on the disk.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
         raise LedgerError(f"The ledger {ledger.where} is not in a file.", "Use the tools of its server.")
     with (
         _errors(f"The ledger {ledger.where} cannot be copied to {path}"),
-        forks.turn(),
+        forks.process_lock(),
         copied(ledger.file, path) as new,
     ):
         _refuse_damage(new)
@@ -63,7 +63,7 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
 
 
 def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Path:
-    """Put a backup in the place of a ledger file that was lost or damaged.
+    """Restore a lost or damaged ledger file from a backup.
 
     Parameters
     ----------
@@ -94,11 +94,11 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
         raise LedgerError(f"The backup {source} does not exist.", "Check the path.")
     with (
         _errors(f"The ledger {path} cannot be restored from {source}"),
-        forks.turn(),
+        forks.process_lock(),
         copied(Path(source).absolute(), path) as new,
     ):
         _refuse_damage(new)
-        known, works = [*memory.recall().values()], _works(path)
+        known, works = [*memory.recall().values()], _is_usable(path)
         if not (known or works or memory.lost):
             raise LedgerError(
                 f"The ledger {path} cannot be read, and how far it had come is not remembered beside it.",
@@ -112,7 +112,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
             event = now(), "restored", restored.ledger, f"charge {restored.charge}, {now()}"
             copy.execute("INSERT INTO records (at, event, subject, value) VALUES (?, ?, ?, ?)", event)
         if works:
-            _exchange(new, path)
+            _replace_rows(new, path)
         else:  # no process can have charged anything there
             new.replace(path)
             for more in ("-wal", "-shm", "-journal"):
@@ -124,7 +124,7 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
 
 
 def forget(where: str | os.PathLike[str]) -> bool:
-    """Forget a ledger file that was deleted or replaced on purpose, with all that was charged in it.
+    """Forget a ledger file that was deleted or replaced on purpose, with all its charges.
 
     The ledger that is made or restored in its place holds a record of it.
 
@@ -148,8 +148,8 @@ def forget(where: str | os.PathLike[str]) -> bool:
     known = [*memory.recall().values()]
     if not known:
         return False
-    with _errors(f"The ledger {where} cannot be given up"), forks.turn():
-        if not memory.lost and _works(path):
+    with _errors(f"The ledger {where} cannot be given up"), forks.process_lock():
+        if not memory.lost and _is_usable(path):
             with closing(connect(path, mode="ro")) as live:
                 complete = not any(lacks(live.execute, each) for each in known)
             if complete:
@@ -164,8 +164,8 @@ def forget(where: str | os.PathLike[str]) -> bool:
     return True
 
 
-def _exchange(new: Path, path: Path) -> None:
-    """Exchange all rows, in one transaction for which every charge has to wait."""
+def _replace_rows(new: Path, path: Path) -> None:
+    """Replace all rows in one transaction, for which every charge waits."""
     Ledger(place(path), str(path), passing=True).close()  # an older one gets the tables of today
     with closing(connect(path, mode="rw")) as live, closing(connect(new, mode="ro")) as copy:
         live.execute("PRAGMA synchronous = FULL")
@@ -182,7 +182,7 @@ def _exchange(new: Path, path: Path) -> None:
 
 
 def _refuse_damage(copy: Path) -> None:
-    """Read a copy through, as a ledger of its own."""
+    """Check a copy by reading it as a ledger."""
     ledger = Ledger(place(copy), str(copy), passing=True)
     for account in ledger.accounts():
         account.check()
@@ -198,8 +198,8 @@ def _refuse_less(copy: sqlite3.Connection, known: Iterable[Seen], path: Path) ->
         )
 
 
-def _works(path: Path) -> bool:
-    """Return whether there is a ledger that some process may be charging."""
+def _is_usable(path: Path) -> bool:
+    """Return whether a working ledger exists there, which a process may be charging."""
     try:
         with closing(connect(path, mode="rw")) as live:
             live.execute("SELECT name, opened, spent FROM main.accounts").fetchall()
@@ -214,7 +214,7 @@ def _works(path: Path) -> bool:
 def _errors(what: str) -> Iterator[None]:
     try:
         yield
-    except forks.TornError:
+    except forks.ForkedConnectionError:
         raise LedgerError(
             f"{what}: this process was forked in the middle of a transaction.", "Use another process."
         ) from None

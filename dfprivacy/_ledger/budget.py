@@ -1,4 +1,4 @@
-"""Budgets, calls and releases of an account, as people see them."""
+"""Budgets, calls and releases of an account, for display."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Budget:
 
 
 class Releases(Sequence[Release]):
-    """Every answer an account has paid for, oldest first, across processes.
+    """Every answer that an account has paid for, oldest first, across processes.
 
     What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
     """
@@ -154,12 +154,12 @@ class Releases(Sequence[Release]):
         return type(self)(self._account, replace(self._wanted, **new), self._library)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Return what was asked, by whom and at what price, as plain JSON values; prices as exact strings."""
+        """Return questions, askers and prices as plain JSON values; prices as exact strings."""
         return [each.to_dict() for each in calls_of(self._account, self._wanted, answered=True)]
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
-        """Return a table of what was asked: one row for each release, oldest first.
+        """Return a table of questions: one row for each release, oldest first.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Releases(Sequence[Release]):
         return frame_of(rows, self._library if library is None else library)
 
     def _page(self, start: int, stop: int) -> list[Answer]:
-        """Read some answers by their places, oldest first."""
+        """Read answers by position, oldest first."""
         count = len(self)
         stop = min(stop, count)
         return self._account.newest_answers(self._wanted, stop - start, count - stop)[::-1]
@@ -221,7 +221,7 @@ class Releases(Sequence[Release]):
         return grid.html(heading)
 
     def _shown(self) -> tuple[str, Grid]:
-        """Write how many there are, and a table of the last."""
+        """Return the number of releases, and a table of the last ones."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
         last = calls_of(self._account, self._wanted, PAGE, answered=True)
@@ -230,7 +230,7 @@ class Releases(Sequence[Release]):
 
 
 def questions_grid(calls: Sequence[CallRecord], ledger: Ledger) -> Grid:
-    """Make a table of what was asked, as it was typed."""
+    """Return a table of questions, as they would be typed."""
     with ledger.decoding():
         rows = [
             (
@@ -262,7 +262,7 @@ def _read(answer: Answer) -> Release:
 
 @dataclass(frozen=True)
 class CallRecord:
-    """One call: what was asked, who asked, and what became of it.
+    """One call: its question, its asker and its outcome.
 
     Attributes
     ----------
@@ -301,12 +301,12 @@ class CallRecord:
 
     @property
     def epsilon(self) -> Fraction:
-        """All epsilon that was charged."""
+        """Total epsilon that was charged."""
         return sum((each.epsilon for each in self.charges), Fraction(0))
 
     @property
     def delta(self) -> Fraction:
-        """All delta that was charged."""
+        """Total delta that was charged."""
         return sum((each.delta for each in self.charges), Fraction(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -327,7 +327,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which calls are wanted: of a method or several, an analyst, and a time; ``until`` a day is until its end.
+    """Selection of calls by method, analyst and time; ``until`` a day includes that day.
 
     Raises
     ------
@@ -343,10 +343,10 @@ class Wanted:
 
     def __post_init__(self) -> None:
         days = (("since", self.since), ("until", self.until))
-        object.__setattr__(self, "_moments", [None if day is None else _moment(name, day) for name, day in days])
+        object.__setattr__(self, "_moments", [None if day is None else _read_time(name, day) for name, day in days])
 
     def of(self, account: Account, table: Table) -> Select[Any]:
-        """Select these calls of an account among the rows of a table, oldest first."""
+        """Return the query of these calls of an account, oldest first."""
         query, (first, last) = account.of(table), self._moments
         if self.method is not None:
             methods = [self.method] if isinstance(self.method, str) else self.method
@@ -366,7 +366,7 @@ class Wanted:
 def calls_of(
     account: Account, wanted: Wanted, last: int | None = None, *, answered: bool = False
 ) -> list[CallRecord]:
-    """Read the calls of an account, the last of them, or those that were answered; oldest first."""
+    """Read the calls of an account, or the last or the answered ones, oldest first."""
     every = tables()
     # An older ledger has no calls but in its charges.
     table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges
@@ -402,7 +402,7 @@ def _record(
 
 
 def written(question: Mapping[str, Any]) -> str:
-    """Write a question that the ledger keeps as one would type it."""
+    """Write a question of the ledger as it would be typed."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
     sentence = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
     where = [_words.condition(each) for each in question.get("where", ())]
@@ -411,8 +411,8 @@ def written(question: Mapping[str, Any]) -> str:
     return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
 
 
-def _moment(name: str, given: object) -> str:
-    """Read a moment, or a day: its end for ``until``, else its beginning; in UTC unless it says otherwise."""
+def _read_time(name: str, given: object) -> str:
+    """Read a time or a day, whose end counts for ``until``, else its beginning; by default in UTC."""
     try:
         moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:

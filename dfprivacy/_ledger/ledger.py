@@ -1,4 +1,4 @@
-"""The ledger: who spent what on which data set.
+"""The ledger: the accounts of data sets, in a file or database.
 
 Every data set has one account, under its name. A release is charged to it, and the charge is on the disk,
 before the data are read: a crash can lose an answer that was paid for, and can never give one away. Nothing
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger.accounts import Account, ChargeStandsError, filters, tried_again
+from dfprivacy._ledger.accounts import Account, ChargeStandsError, filters, retried
 from dfprivacy._ledger.address import (
     ELSEWHERE,
     LOCK_SECONDS,
@@ -68,7 +68,7 @@ _NEWEST = 1000
 
 @dataclass(frozen=True)
 class Record:
-    """An event in the life of a ledger: made, found, forgotten, restored, or a key that belongs to an analyst."""
+    """A recorded event of a ledger: made, found, forgotten, restored, or an analyst's key."""
 
     at: datetime
     event: str
@@ -77,7 +77,7 @@ class Record:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         return cls(read_moment(row.at), *map(read_text, row[2:]))
 
 
@@ -108,26 +108,26 @@ class Ledger:
         self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
         self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
         fresh = self._prepare(backup=not passing)
-        self._recognise(fresh=fresh)
+        self._refuse_outdated(fresh=fresh)
 
     def __repr__(self) -> str:
         return f"Ledger({self.where!r})"
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether it keeps what was measured."""
+        """Whether it keeps measurements."""
         return self.schema > 1
 
     @property
     def keeps_analysts(self) -> bool:
-        """Whether it keeps who asks, and what shares analysts have."""
+        """Whether it keeps askers, and shares of analysts."""
         return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
 
     def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
         # A copy in another process opens the same place. A password stays here: there it comes from the driver.
         return open_ledger, (self.where,)
 
-    @tried_again
+    @retried
     def open_account(
         self,
         name: str,
@@ -177,7 +177,7 @@ class Ledger:
                 f"Use 1 to {LENGTH} printable characters.",
             )
         accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
-        if not (known := self._named(name)):
+        if not (known := self._find_account(name)):
             self._add(
                 name=name,
                 epsilon=str(epsilon),
@@ -188,7 +188,7 @@ class Ledger:
                 opened=now(),
                 **filters(accountant, accountant.nothing),
             )
-            known = self._named(name)
+            known = self._find_account(name)
         account = known[0]
         terms = {
             "epsilon": (account.epsilon, epsilon),
@@ -208,14 +208,14 @@ class Ledger:
         account.check(_NEWEST)
         return account
 
-    def _named(self, name: str) -> list[Account]:
-        """Read the account of a name, if there is one."""
+    def _find_account(self, name: str) -> list[Account]:
+        """Return the account of a name; None if there is none."""
         return self.read(
             tables().accounts.select().where(tables().accounts.c.name == name), lambda row: Account.read(row, self)
         )
 
     def _add(self, name: str, **values: str) -> None:
-        """Write a new account, unless another process has just done so."""
+        """Add a new account, unless another process has just done so."""
         from sqlalchemy.exc import IntegrityError
 
         if has_invisible(name):
@@ -255,7 +255,7 @@ class Ledger:
         return self.read(_oldest_first(), lambda row: Account.read(row, self))
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the accounts, in sentences for people."""
+        """Return sentences about problems of the accounts."""
         accounts, alike = self.accounts(), defaultdict(list)
         for account in accounts:
             alike[name_key(account.name)].append(account.name)
@@ -278,12 +278,12 @@ class Ledger:
         return problems
 
     def records(self) -> list[Record]:
-        """Return how it was made, restored and moved, which losses were accepted, and whose keys are known."""
+        """Return its recorded events, oldest first."""
         table = tables().records
         return self.read(table.select().order_by(table.c.id), Record.read)
 
     def record(self, event: str, subject: str, value: str) -> None:
-        """Write a record, unless the same is there."""
+        """Write a record, unless it exists."""
         table, row = tables().records, {"event": event, "subject": subject, "value": value}
         same = table.select().where(*(table.c[name] == each for name, each in row.items()))
         if self.read(same, Record.read):  # most often it is there, and needs no writers' lock
@@ -298,7 +298,7 @@ class Ledger:
         return keys[0].value if keys else None
 
     def add_key(self, fingerprint: str, analyst: str) -> None:
-        """Write down that a key belongs to an analyst, for good; an `ArgumentError` if it is another one's."""
+        """Record an analyst's key; raise an `ArgumentError` if it belongs to another analyst."""
         name = checked_name(analyst)
         if self.analyst_of(fingerprint) is None:
             self.record("key", fingerprint, name)
@@ -306,12 +306,12 @@ class Ledger:
             raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
 
     def note(self, **how_far: Any) -> None:
-        """Remember how far it has come, in this process and beside its file; see `Seen`."""
+        """Remember its newest state, in this process and in a file beside it; see `Seen`."""
         if self.memory is not None:
             self.memory.note(Seen(self._id, **how_far))
 
     def close(self) -> None:
-        """Close the ledger: every later use of it, or of its accounts, is a `LedgerError`."""
+        """Close the ledger: every later use of it, or of its accounts, raises a `LedgerError`."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
@@ -327,9 +327,9 @@ class Ledger:
         try:
             engine, process = self._usable(), os.getpid()
             # Before the transaction begins, for a server may show it what was committed until then.
-            known = self._remembered() if write else []
+            known = self._required_state() if write else []
             dialect = engine.dialect.name
-            with forks.turn() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
+            with forks.process_lock() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
                 if dialect == "sqlite" and write:
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 elif (
@@ -342,11 +342,11 @@ class Ledger:
                 self._refuse_loss(connection, known)
                 yield connection
                 if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
-                    raise forks.TornError  # noqa: TRY301 - said below
+                    raise forks.ForkedConnectionError  # noqa: TRY301 - said below
                 if write:
                     failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
                     connection.commit()
-        except forks.TornError as error:
+        except forks.ForkedConnectionError as error:
             raise failure(
                 f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
                 "of a transaction.",
@@ -381,7 +381,7 @@ class Ledger:
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Turn a failure to understand a row into a `LedgerError`."""
+        """Convert errors about a damaged row to a `LedgerError`."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -398,19 +398,19 @@ class Ledger:
         return self._engine
 
     def _make_file(self, *, reading: bool) -> None:
-        """Make the file, for its owner alone, unless it is there; refuse a lost file, and one of several names."""
+        """Make the file, readable by its owner only, unless it exists; refuse lost files and hard links."""
         if self.file is None:
             return
         if self.memory is not None and self.memory.lost and self.memory.recall():
             raise self._lost()
         if not reading:
-            with suppress(OSError, forks.TornError), forks.turn():  # else SQLite says why not
+            with suppress(OSError, forks.ForkedConnectionError), forks.process_lock():  # else SQLite says why not
                 os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with suppress(FileNotFoundError):
             self._refuse_links()
 
-    def _recognise(self, *, fresh: bool) -> None:
-        """Refuse a ledger that lacks what was seen of it; remember how far it has come."""
+    def _refuse_outdated(self, *, fresh: bool) -> None:
+        """Refuse a ledger that lacks charges seen before; remember its newest state."""
         from sqlalchemy.exc import OperationalError
 
         if self.memory is None or self.schema != SCHEMA_VERSION:
@@ -436,8 +436,8 @@ class Ledger:
             with suppress(LedgerError):  # a ledger that is only read
                 self.record(*event)
 
-    def _remembered(self) -> list[Seen]:
-        """Return what the ledger must have to be written; refuse one that is not safe to write."""
+    def _required_state(self) -> list[Seen]:
+        """Return the state that the ledger must include; refuse one that is not safe to write."""
         if self.schema != SCHEMA_VERSION:
             raise LedgerError(
                 f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
@@ -465,7 +465,7 @@ class Ledger:
         )
 
     def _refuse_links(self) -> None:
-        """Refuse a file of several names: SQLite keeps what it writes ahead beside the name that it was given."""
+        """Refuse a file with hard links: SQLite has a write-ahead log for each name."""
         if self.file is not None and self.file.stat().st_nlink > 1:
             raise LedgerError(
                 f"The ledger {self.where} has several names (hard links), and each would be a budget.",
@@ -473,15 +473,15 @@ class Ledger:
             )
 
     def _refuse_foreign(self) -> None:
-        """Refuse a file with triggers, views, tables or indices of others, which could change or hide rows."""
+        """Refuse a file with foreign triggers, views, tables or indices, which could change or hide rows."""
         if self.file is None:
             return
         with self.transaction() as connection:
-            ours = {_bare(text) for text in definitions(connection.dialect)}
+            ours = {_normalised_sql(text) for text in definitions(connection.dialect)}
             found = connection.exec_driver_sql(
                 "SELECT name, sql FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'"
             ).fetchall()
-        foreign = [str(name) for name, sql in found if _bare(str(sql)) not in ours]
+        foreign = [str(name) for name, sql in found if _normalised_sql(str(sql)) not in ours]
         if foreign:
             raise LedgerError(
                 f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which belongs to no ledger.",
@@ -489,13 +489,13 @@ class Ledger:
             )
 
     def _prepare(self, *, backup: bool) -> bool:
-        """Make the tables, or those that an older schema had not; return whether any was made."""
+        """Make missing tables; return whether any was made."""
         version = first = self._version()
         self._refuse_foreign()
         if version != SCHEMA_VERSION:
             try:
                 self._make_tables(version, backup=backup)
-            except (LedgerError, sqlite3.Error, OSError, forks.TornError):
+            except (LedgerError, sqlite3.Error, OSError, forks.ForkedConnectionError):
                 # Another process made them at this moment, or they may only be read, and are used as they are.
                 if not self._version():
                     raise
@@ -503,7 +503,7 @@ class Ledger:
         return version != first
 
     def _make_tables(self, version: int, *, backup: bool) -> None:
-        """Make the tables that a schema had not, after a backup of the file; what was spent and released stays."""
+        """Make the tables that an older schema lacks, after a backup of the file; all rows stay."""
         copy, every = self._copy(version) if version and backup and self.file is not None else None, tables()
         try:
             with self.transaction(write=True) as connection:
@@ -530,13 +530,13 @@ class Ledger:
         """Make a backup of the file beside it."""
         file = cast("Path", self.file)
         kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
-        with forks.turn(), copied(file, file) as copy:
+        with forks.process_lock(), copied(file, file) as copy:
             copy.replace(kept)
             sync(file.parent)
         return kept
 
     def _version(self) -> int:
-        """Read the version of its tables; 0 where there are none."""
+        """Return the version of its tables; 0 if there are none."""
         with self.transaction() as connection:
             return self._version_in(connection)
 
@@ -560,13 +560,13 @@ def _oldest_first() -> Select[Any]:
     return table.select().order_by(table.c.opened, table.c.name)
 
 
-def _bare(sql: str) -> str:
-    """Write a definition without spaces and quotation marks."""
+def _normalised_sql(sql: str) -> str:
+    """Return an SQL definition without spaces and quotation marks."""
     return "".join(sql.split()).replace('"', "")
 
 
 def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:
-    """Open a ledger, or make it.
+    """Open a ledger; make it if it does not exist.
 
     Parameters
     ----------
@@ -605,7 +605,7 @@ def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:
 
 
 def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
-    """Return the file that `open_ledger` would open, without a look at it; a `LedgerError` if it is no file."""
+    """Return the file that `open_ledger` would open; raise a `LedgerError` if it is not in a file."""
     file = file_of(place(where))
     if file is None:
         raise LedgerError("This ledger is not in a file.", "Use the tools of its server.")

@@ -1,4 +1,4 @@
-"""Names of data sets and of analysts, and when two of them are one name to whoever reads them.
+"""Names of data sets and analysts, and keys that are equal for names that look the same.
 
 A data set gets its budget once, by its name, so a name that only looks other than a known one would be a second
 budget. Names are compared by a key: compatibility forms (NFKC), upper and lower case, spaces and dashes are one,
@@ -14,7 +14,7 @@ import unicodedata
 
 from dfprivacy.errors import ArgumentError
 
-__all__ = ["LENGTH", "checked_name", "has_invisible", "name_key", "who_asks"]
+__all__ = ["LENGTH", "checked_name", "current_analyst", "has_invisible", "name_key"]
 
 LENGTH = 200
 VARIABLE = "DFPRIVACY_ANALYST"
@@ -30,13 +30,13 @@ _INVISIBLE = frozenset(
 
 
 def has_invisible(name: str) -> bool:
-    """Return whether a name holds what cannot be seen: format and control characters, odd spaces, fillers."""
+    """Return whether a name has invisible characters: format and control characters, odd spaces, fillers."""
     return not name.isprintable() or not _INVISIBLE.isdisjoint(name)
 
 
 @functools.lru_cache(maxsize=4096)
 def name_key(name: str) -> str:
-    """Return what names that look the same have in common.
+    """Return a key that is equal for names that look the same.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def checked_name(name: object) -> str:
     return name.strip()
 
 
-def who_asks() -> str:
-    """Return who asks: whom ``DFPRIVACY_ANALYST`` names, or else the operating system's user."""
+def current_analyst() -> str:
+    """Return the asker's name: ``DFPRIVACY_ANALYST``, or else the operating system's user."""
     if named := os.environ.get(VARIABLE, "").strip():
         return checked_name(named)
     try:

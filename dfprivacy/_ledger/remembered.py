@@ -1,4 +1,4 @@
-"""The last known state of a ledger, in the process and in a file beside the ledger's.
+"""Last known states of ledgers, in the process and in a file beside the ledger.
 
 A ledger has an id, and its charges have numbers. Every charge leaves its number and the id of its call in the
 memory of the process, and in a line of the file beside the ledger. A ledger passes for the one that was seen if it
@@ -34,7 +34,7 @@ _SHARES = "(SELECT coalesce(max(id), 0) FROM shares)"
 
 @dataclass(frozen=True)
 class Seen:
-    """The state of a ledger: how far it had come.
+    """State of a ledger: its last charge, call and share.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Seen:
 
     @classmethod
     def read(cls, line: bytes) -> Seen:
-        """Read a line; an ordinary error for a damaged one."""
+        """Construct from a line; raise an ordinary error for a damaged one."""
         plain = json.loads(line)
         if "account" in plain:
             return cls("")
@@ -66,7 +66,7 @@ class Seen:
         return seen
 
     def line(self) -> bytes:
-        """Return the line; its break comes first, so that a line torn by a crash spoils no other."""
+        """Return the state as a line that begins with the line break, so that a torn line spoils no other."""
         return b"\n" + json.dumps(vars(self)).encode()
 
 
@@ -74,7 +74,7 @@ _NOTHING = Seen("")
 
 
 def newest(execute: Callable[[str], Any]) -> Seen:
-    """Read how far a ledger has come, by a connection's way to run SQL."""
+    """Read the state of a ledger, by a function that runs SQL."""
     last = "(SELECT {} FROM charges ORDER BY id DESC LIMIT 1)"
     row = execute(
         f"SELECT {_ID}, coalesce({last.format('id')}, 0), coalesce({last.format('call')}, ''), {_SHARES}"
@@ -83,7 +83,7 @@ def newest(execute: Callable[[str], Any]) -> Seen:
 
 
 def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
-    """Return whether a ledger is another one than was seen, or misses a charge or a share that it had then."""
+    """Return whether a ledger is not the one seen before, or lacks a charge or share that it had."""
     if not seen.ledger:  # dfprivacy before schema 4 wrote it
         return False
     call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
@@ -92,7 +92,7 @@ def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
 
 
 class Memory:
-    """The last known state of the ledger at one path, by which a restored old copy is noticed.
+    """Last known state of the ledger at one path, by which a restored old copy is noticed.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class Memory:
 
     @property
     def lost(self) -> bool:
-        """Return whether the ledger's file is missing or empty."""
+        """Whether the ledger's file is missing or empty."""
         return self._ledger is not None and not (self._ledger.exists() and self._ledger.stat().st_size)
 
     def recall(self) -> dict[str, Seen]:
-        """Return the most that was seen of each ledger in this place, by its id."""
+        """Return the newest state seen of each ledger in this place, by its id."""
         with _lock:
             for line in self._new_lines():
                 with suppress(ValueError, TypeError, RecursionError):
@@ -123,14 +123,14 @@ class Memory:
             return dict(self._known)
 
     def note(self, *seen: Seen) -> bool:
-        """Remember how far ledgers have come; return whether it could be written beside the file."""
+        """Remember states of ledgers; return whether they could be written beside the file."""
         with _lock:
             for each in seen:
                 self._learn(each)
         if self.path is None or self._ledger is None or not seen:
             return False
         try:
-            with open(self.path, "ab", buffering=0, opener=_for_its_owner) as file:
+            with open(self.path, "ab", buffering=0, opener=_open_private) as file:
                 if os.fstat(file.fileno()).st_size == 0 and self._ledger.exists():
                     self.path.chmod(self._ledger.stat().st_mode & 0o666)
                 # One write at the end of the file: lines of several processes do not mix.
@@ -150,7 +150,7 @@ class Memory:
             self._known.pop(seen.ledger, None)
 
     def _new_lines(self) -> list[bytes]:
-        """Read the lines that were added since the last look, or all of another file."""
+        """Read the lines added since the last call, or all lines of a new file."""
         if self.path is None:
             return []
         try:
@@ -175,12 +175,12 @@ class Memory:
             new.replace(self.path)
 
 
-def _for_its_owner(path: str, flags: int) -> int:
-    """Open a file, made for nobody else: whoever can write it could say that losses were accepted."""
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner can write: a writer could record that losses were accepted."""
     return os.open(path, flags, 0o600)
 
 
 def memory_of(place: Path | str) -> Memory:
-    """Return what this process remembers of a ledger's file, or of the ledger at an address."""
+    """Return this process's memory of a ledger's file, or of the ledger at an address."""
     file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
     return _memories.setdefault(str(file or place), Memory(file))

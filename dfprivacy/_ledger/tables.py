@@ -1,4 +1,4 @@
-"""The tables of a ledger, and how their rows are read: strictly, for a damaged row must not pass for another one.
+"""Tables of a ledger, and strict readers of their rows, so that damage is noticed.
 
 Numbers are exact text (``p/q``), times are ISO 8601 text in UTC. Every reader raises an ordinary error
 (`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy never writes; `Ledger.decoding` says so to
@@ -78,7 +78,7 @@ class Tables(NamedTuple):
 
 @functools.cache
 def tables() -> Tables:
-    """Return the tables."""
+    """Return the tables of a ledger."""
     from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
     def text(*names: str) -> list[Column[str]]:
@@ -124,7 +124,7 @@ def tables() -> Tables:
 
 
 def definitions(dialect: Dialect) -> list[str]:
-    """Return what makes all tables and their indices."""
+    """Return the SQL that makes all tables and indices."""
     from sqlalchemy.schema import CreateIndex, CreateTable
 
     every = tables().metadata.sorted_tables
@@ -133,17 +133,17 @@ def definitions(dialect: Dialect) -> list[str]:
 
 
 def now() -> str:
-    """Return this moment as the ledger writes it."""
+    """Return the current time as the ledger writes it."""
     return written_moment(datetime.now(UTC))
 
 
 def written_moment(moment: datetime) -> str:
-    """Write a moment in UTC; texts of moments are in the order of the moments."""
+    """Write a time in UTC; the texts sort as the times do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_moment(value: object) -> datetime:
-    """Read a moment in UTC."""
+    """Read a time in UTC."""
     moment = datetime.fromisoformat(read_text(value))
     if moment.tzinfo is None:
         raise ValueError
@@ -165,7 +165,7 @@ def read_fraction(value: object) -> Fraction:
 
 
 def read_public(value: str) -> tuple[str, ...]:
-    """Read what else was declared public."""
+    """Read the names of public columns."""
     names = json.loads(value)
     if not isinstance(names, list):
         raise TypeError
@@ -173,7 +173,7 @@ def read_public(value: str) -> tuple[str, ...]:
 
 
 def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
-    """Write a neighbouring relation in words."""
+    """Describe a neighbouring relation."""
     if whose is None:
         return neighbors
     column, max_rows, missing = whose
@@ -181,7 +181,7 @@ def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
 
 
 def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
-    """Write a neighbouring relation: whose all rows may differ, how many count, what of those that name nobody.
+    """Write a neighbouring relation: the people's column, rows a person, and rows without a person.
 
     An older dfprivacy, which would take a person's rows for different people's, cannot read it.
     """
@@ -194,7 +194,7 @@ def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: st
 
 
 def read_relation(value: object) -> tuple[str, tuple[str, int, str] | None, str]:
-    """Read what `written_relation` wrote."""
+    """Read the result of `written_relation`."""
     written = read_text(value)
     if written in _RELATIONS:
         return written, None, ""
@@ -218,7 +218,7 @@ def read_accountant(value: str) -> Accountant:
 
 
 def read_spent(value: str, accountant: Accountant) -> Spent:
-    """Read what was spent: a sum for each cap of the account."""
+    """Read the spent total: a sum for each cap of the account."""
     plain = json.loads(value)
     spent = Spent.from_list(plain)
     same = spent.to_list() == plain and len(spent.counts) == len(accountant.nothing.counts)
@@ -229,7 +229,7 @@ def read_spent(value: str, accountant: Accountant) -> Spent:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Noisy sums or values, on their grid.
+    """A measurement to store: noisy sums or values, on their grid.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ class KeptMeasurement:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Read a row; an ordinary error for what is never written."""
+        """Construct from a row; raise an ordinary error for a damaged one."""
         scale = float.fromhex(row.scale)
         if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
             raise ValueError
@@ -293,12 +293,12 @@ class KeptMeasurement:
 
     @property
     def scale(self) -> float:
-        """Scale of its noise in the units of what was measured."""
+        """Scale of its noise in the units of the values."""
         return math.ldexp(self.steps_scale, -self.grid)
 
     @property
     def spread(self) -> float:
-        """Standard deviation of Laplace noise, scale of any other: what is compared between kept measurements."""
+        """Standard deviation of Laplace noise, scale of other noise: compared between kept measurements."""
         if self.noise != "laplace":
             return self.scale
         return NoiseLaw(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation
@@ -323,5 +323,5 @@ def written(measurement: Measurement) -> dict[str, Any]:
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:
-    """Read the noisy values; an ordinary error for what is never written."""
+    """Read the noisy values; raise an ordinary error if they are damaged."""
     return np.frombuffer(value, dtype=_STEP).astype(np.int64)

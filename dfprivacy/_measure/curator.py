@@ -1,4 +1,4 @@
-"""The curator: its verbs are the only code that sees rows, noise and budget together.
+"""The curator: its methods are the only code that sees rows, noise and budget together.
 
 A mechanism talks to a curator and never to the data. The curator shows it what is public, and measures. Each verb
 does the same three things in the same order: work out the loss from public numbers, charge it to the account,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Curator", "Holder", "Planner", "SparseVectorAnswers"]
 
 T = TypeVar("T")
-_SUPPOSED = 10_000
+_TYPICAL_ROWS = 10_000
 
 
 class Curator(Sums, Decisions, Discovery):
@@ -68,7 +68,7 @@ class Curator(Sums, Decisions, Discovery):
 
     @property
     def typical_size(self) -> int | None:
-        """Rows of the table for each group of the call, None where their number is private.
+        """Rows of the table divided by the number of groups; None if private.
 
         Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
         what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
@@ -79,14 +79,14 @@ class Curator(Sums, Decisions, Discovery):
 
     @property
     def supposed_size(self) -> tuple[int, str]:
-        """Rows that a planner (`Mechanism.plans`) is to suppose, and what it says of them.
+        """Number of rows that a planner (`Mechanism.plans`) assumes, and a sentence on it.
 
         That is nothing where their number is public. A private group has an equal part of a public table, and a
         private table 10,000 rows.
         """
         if self.size is not None:
             return self.size, ""
-        rows = _SUPPOSED if self.typical_size is None else self.typical_size
+        rows = _TYPICAL_ROWS if self.typical_size is None else self.typical_size
         return rows, f"there are {rows:,} rows"
 
     @property
@@ -99,7 +99,7 @@ class Curator(Sums, Decisions, Discovery):
     def sizes(
         self, by: Column, groups: tuple[Category, ...] | None = None, *, least: int = 0
     ) -> NDArray[np.float64] | None:
-        """Rows in each group of a column, None where they are private.
+        """Return the rows in each group of a column, None if they are private.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Curator(Sums, Decisions, Discovery):
         ArgumentError
             If a public group has fewer rows than `least`.
         """
-        if not self._table.agreed([by]):
+        if not self._table.is_public([by]):
             return None
         counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
@@ -132,7 +132,7 @@ class Curator(Sums, Decisions, Discovery):
         return counts
 
     def public_values(self, column: Column) -> list[object]:
-        """Values of a public column, as they are in the table: a key of its rows, for example.
+        """Return the values of a public column, as they are in the table: a key of its rows, for example.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Curator(Sums, Decisions, Discovery):
         if nan_policy == "fill":
             return ()
         if nan_policy == "omit":
-            return tuple(c for c in columns if not (c.filled or (self._table.agreed([c]) and self._complete(c))))
+            return tuple(c for c in columns if not (c.filled or (self._table.is_public([c]) and self._complete(c))))
         self.refuse_missing(*columns)
         return ()
 
@@ -199,7 +199,7 @@ class Curator(Sums, Decisions, Discovery):
             is nobody's to know.
         """
         for column in columns:
-            if not self._table.agreed([column]):
+            if not self._table.is_public([column]):
                 raise ArgumentError(
                     f"nan_policy='raise' would tell whether a private value is missing in {column.name!r}.",
                     "Use nan_policy='omit', or 'fill'.",
@@ -283,7 +283,7 @@ class Curator(Sums, Decisions, Discovery):
 
 
 class Planner(Curator):
-    """A curator that reads nothing and charges nothing: it records what would be measured.
+    """A curator that reads nothing and charges nothing: it records the planned measurements.
 
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
@@ -292,8 +292,8 @@ class Planner(Curator):
 
     @property
     def spared(self) -> Fraction:
-        """The epsilon of what the ledger keeps, and need not be paid."""
-        return self._in_step.spared
+        """Epsilon saved by measurements that the ledger keeps."""
+        return self._runner.spared
 
 
 class Holder(Curator):

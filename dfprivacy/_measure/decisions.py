@@ -1,4 +1,4 @@
-"""The verbs that decide by a statistic: the largest values, those that reach a threshold, a permutation test."""
+"""Decisions by a statistic: selection of the largest values, the sparse vector technique, permutation tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from dfprivacy._measure.query import Decision, grid_for
-from dfprivacy._measure.steps import Paying, clamped
+from dfprivacy._measure.steps import CallState, clamped
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.calibrate import SUM_MAX
@@ -34,7 +34,7 @@ __all__ = ["Decisions", "SparseVectorAnswers"]
 
 @dataclass(frozen=True)
 class SparseVectorAnswers:
-    """The answer of the sparse vector technique, as a mechanism receives it.
+    """Result of the sparse vector technique, as a mechanism receives it.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class SparseVectorAnswers:
     noise: MeasurementRecord
 
 
-class Decisions(Paying):
-    """Decide by the values of a statistic, which are not shown."""
+class Decisions(CallState):
+    """Decisions by the values of a statistic, which are not released."""
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
-        """Select the coordinates of a statistic that are about the largest.
+        """Select coordinates of a statistic that are close to the largest.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class Decisions(Paying):
         each: type[Pure] = Pure if flip else BoundedRange
 
         def draw(values: Integers) -> NDArray[np.intp]:
-            chosen = noises.sampler().noisy_top_k(_moved(values), scale, top, flip=flip)
+            chosen = noises.sampler().noisy_top_k(_shift_into_range(values), scale, top, flip=flip)
             return np.array(chosen, dtype=np.intp)
 
         losses = [each(plan.epsilon / top)] * top
@@ -114,7 +114,7 @@ class Decisions(Paying):
         most: int,
         share: object = None,
     ) -> SparseVectorAnswers:
-        """Return for one coordinate of a statistic after the other whether it reaches its threshold.
+        """Test each coordinate of a statistic in turn against its threshold (sparse vector technique).
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Decisions(Paying):
 
         def draw() -> bool | float:
             sampler = noises.sampler()
-            values = _moved(self._table.value(plan.query, plan.k, sampler.generator()))
+            values = _shift_into_range(self._table.value(plan.query, plan.k, sampler.generator()))
             if alpha is None:
                 return sampler.permutation_rank(values, scale) / count
             return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
@@ -234,7 +234,7 @@ class Decisions(Paying):
 
     @property
     def decides(self) -> bool:
-        """Whether decisions are proved for these rows: not by group where a person may have several of them."""
+        """Whether decisions are possible: not by group if a person may have several rows."""
         return not (self._table.by and self._table.schema.unit is not None)
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
@@ -242,7 +242,7 @@ class Decisions(Paying):
             self._refuse_several("This decides by group")
         self._table.present()
         query = self._read(statistic)
-        if self._table.agreed(query.looks_at):
+        if self._table.is_public(query.looks_at):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
@@ -252,8 +252,8 @@ class Decisions(Paying):
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
 
 
-def _moved(values: Integers) -> NDArray[np.int64]:
-    """Move values to where 64 bits hold them, if they lie beyond, all by the same: a choice depends on differences.
+def _shift_into_range(values: Integers) -> NDArray[np.int64]:
+    """Shift all values equally into the range of 64 bits: a choice depends on differences only.
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """

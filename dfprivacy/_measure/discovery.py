@@ -1,4 +1,4 @@
-"""The verbs that show what nobody declared: keys and values that enough rows hold."""
+"""Discovery of undeclared keys and values that enough rows have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._measure.steps import Paying
+from dfprivacy._measure.steps import CallState
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Approximate, Laplace
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Discovery"]
 
 
-class Discovery(Paying):
-    """Show keys and values that enough rows hold."""
+class Discovery(CallState):
+    """Discovery of keys and values that enough rows have."""
 
     def discover(
         self,
@@ -40,7 +40,7 @@ class Discovery(Paying):
         domain: Sequence[Category] | str | None = None,
         share: object = None,
     ) -> DiscoveredKeys:
-        r"""Find the keys that enough rows hold, and about how many rows that is.
+        r"""Find the keys that enough rows have, with noisy numbers of rows.
 
         Parameters
         ----------
@@ -96,10 +96,10 @@ class Discovery(Paying):
                 raise PluginError("discover() was given a domain for several columns.", "A domain is of one.")
             return self._within_domain(several[0], domain_of(domain), share)
         self._refuse_several("This shows keys that nobody declared")
-        self._refuse_held()
+        self._refuse_partial_sample()
         self._table.present()  # a copy without rows must not pay
-        if self._table.agreed(several):
-            return _discovered(self._table.keys(several), 1, None, single=single)
+        if self._table.is_public(several):
+            return _rank_keys(self._table.keys(several), 1, None, single=single)
         epsilon, delta = self._share(share)
         if not delta > 0:
             raise ArgumentError(
@@ -110,28 +110,28 @@ class Discovery(Paying):
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
-        record = _of_keys(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
+        record = _key_count_record(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
 
         def draw() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
 
         nothing: dict[Key, int] = {}
         noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return _discovered(noisy, threshold, record, single=single)
+        return _rank_keys(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
-        """Find the keys of a known domain that enough rows hold."""
-        self._refuse_held()
+        """Find the keys of a known domain that enough rows have."""
+        self._refuse_partial_sample()
         self._table.present()  # a copy without rows must not pay
-        if self._table.agreed([column]):
+        if self._table.is_public([column]):
             exactly = domain.keyed(domain.placed(self._table.keys([column], as_written=True)))
-            return _discovered(exactly, 1, None, single=True, domain=domain.size)
+            return _rank_keys(exactly, 1, None, single=True, domain=domain.size)
         epsilon, _ = self._share(share)
         moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.sparse_threshold(scale, domain.size)
         what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
-        record = _of_keys(what, scale, moved, epsilon, Fraction(0))
+        record = _key_count_record(what, scale, moved, epsilon, Fraction(0))
 
         def draw() -> dict[int, int]:
             counts = domain.placed(self._table.keys([column], as_written=True))
@@ -139,12 +139,12 @@ class Discovery(Paying):
 
         nothing: dict[int, int] = {}
         places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return _discovered(domain.keyed(places), threshold, record, single=True, domain=domain.size)
+        return _rank_keys(domain.keyed(places), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
     ) -> tuple[SurveyedColumn, ...]:
-        """Find for each of many columns, in one release, which values and kinds of values enough rows hold.
+        """Find the values, and types of values, that enough rows have in each of many columns, in one release.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Discovery(Paying):
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)
         self._refuse_several("This shows values that nobody declared")
-        self._refuse_held()
+        self._refuse_partial_sample()
         self._table.present()  # a copy without rows must not pay
         epsilon, delta = self._share(share)
         if not delta > 0:
@@ -214,20 +214,20 @@ class Discovery(Paying):
 
         nothing: dict[Key, int] = {}
         noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
-        return _surveyed(noisy, len(plain), threshold, record)
+        return _split_by_column(noisy, len(plain), threshold, record)
 
-    def _refuse_held(self) -> None:
-        """Refuse what is not declared of a sample that holds what is."""
+    def _refuse_partial_sample(self) -> None:
+        """Refuse discovery on a sample that stores declared columns only."""
         frame = self._table.frame
         if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
-                "A sample of a query, a stream or a cluster holds declared columns, and this looks beyond.",
+                "A sample of a query, a stream or a cluster has declared columns only, and this needs others.",
                 "Ask it of the whole table.",
             )
 
 
-def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
-    """Describe in words how keys were counted."""
+def _key_count_record(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
+    """Return the record of a count of keys."""
     return MeasurementRecord(
         what=f"how many rows hold each key of {what}",
         kind="discrete Laplace",
@@ -239,7 +239,7 @@ def _of_keys(what: str, scale: float, moved: int, epsilon: Fraction, delta: Frac
     )
 
 
-def _discovered(
+def _rank_keys(
     counts: dict[Key, int],
     threshold: int,
     noise: MeasurementRecord | None,
@@ -247,7 +247,7 @@ def _discovered(
     single: bool,
     domain: int | None = None,
 ) -> DiscoveredKeys:
-    """Put keys in the order of their noisy counts, which is the only order that tells nothing else."""
+    """Return keys in the order of their noisy counts, which reveals nothing else."""
     ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
         keys=tuple(released(key[0] if single else key) for key, _ in ranked),
@@ -259,10 +259,10 @@ def _discovered(
     )
 
 
-def _surveyed(
+def _split_by_column(
     counts: dict[Key, int], columns: int, threshold: int, noise: MeasurementRecord
 ) -> tuple[SurveyedColumn, ...]:
-    """Split by column, and sort values by their noisy counts."""
+    """Split noisy counts by column, and sort values by them."""
     rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
 
     def of(place: int, kind: str) -> dict[Any, float]:

@@ -1,4 +1,4 @@
-"""A protected table as the curator sees it: what can be computed of it, and how far one row can move that.
+"""A protected table as the curator sees it: values computed from its rows, and their sensitivities.
 
 Two tables can be asked together, as their *union*: the rows of the first, then those of the second, and one more
 column, which is public, that tells which table a row is of. Neighbouring unions differ in one row of one of the
@@ -23,7 +23,7 @@ from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads
 from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import EngineFrame
-from dfprivacy._table.keys import held, key_read, ordered, surveyed
+from dfprivacy._table.keys import count_keys, count_values, key_read, ordered
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
 from dfprivacy.features import Count, RowFeatures
@@ -54,7 +54,7 @@ _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger m
 
 
 class Table(Rows):
-    """A protected table as the curator sees it: which rows are asked, and what can be computed of them.
+    """A protected table as the curator sees it: selected rows, and values computed from them.
 
     With `by`, the table is one group of these columns, at its `place` in the product of their categories, and the
     same is asked of the others: together they are the `whole`.
@@ -65,7 +65,7 @@ class Table(Rows):
     whole: Table | None = None
 
     def groups(self, by: tuple[Column, ...]) -> list[Table]:
-        """Return the parts of the table by category or combination of categories, in the order of their product."""
+        """Return one table for each category, or combination of categories, in the order of their product."""
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))
@@ -74,16 +74,16 @@ class Table(Rows):
 
     @cached_property
     def public(self) -> frozenset[str]:
-        """The columns on which neighbouring tables agree."""
+        """Names of the columns on which neighbouring tables agree."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
 
     @cached_property
     def private_selection(self) -> bool:
-        """Whether which rows belong to the view is private, or how many there are of the whole table."""
+        """Whether the selection of the rows, or the size of the whole table, is private."""
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
-    def agreed(self, columns: Iterable[Column]) -> bool:
-        """Return whether all neighbouring tables agree on these columns of the selected rows, and on their number.
+    def is_public(self, columns: Iterable[Column]) -> bool:
+        """Return whether all neighbouring tables agree on the selected rows of these columns.
 
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
@@ -92,7 +92,7 @@ class Table(Rows):
 
     @cached_property
     def public_rows(self) -> int | None:
-        """How many rows the public conditions of a view select, in all groups; None where that is private."""
+        """Number of rows that the view's public conditions select, in all groups; None if private."""
         if self.whole is not None:
             return self.whole.public_rows
         public = tuple(condition for condition in self.conditions if condition.public)
@@ -100,23 +100,23 @@ class Table(Rows):
             return self.schema.size
         return self._with(conditions=public).total(Count(), 0)[0]
 
-    def _joining(self, tables: Sequence[Table], which: Column) -> Table:
+    def _union_of(self, tables: Sequence[Table], which: Column) -> Table:
         """Return the union of tables, which have columns, conditions and relation in common."""
         return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
     @property
     def rows_each(self) -> int:
-        """How many rows one person may have."""
+        """Largest number of rows of one person."""
         return 1 if self.schema.unit is None else self.schema.unit.max_rows
 
     def sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        """Sensitivity in L1, L2 or the norm of infinity, before rounding; for a group, of all groups together.
+        """Return the sensitivity in L1, L2 or L∞, before rounding; for a group, that of all groups together.
 
         Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
         """
-        return self.rows_each * self._sensitivity_of_one_row(measurand, norm)
+        return self.rows_each * self._one_row_sensitivity(measurand, norm)
 
-    def _sensitivity_of_one_row(self, measurand: RowFeatures | Statistic, norm: float) -> float:
+    def _one_row_sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
         added = _bound(measurand, "add_remove", norm, self.public)
         if self.schema.neighbors == "add_remove":
             return added
@@ -130,21 +130,21 @@ class Table(Rows):
         return max(changed, added) if self.private_selection else changed
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
-        """Exact sum of the features over the view's rows, in steps of 2 to the minus k; `ReadError` if it fails."""
+        """Return the exact sum of features over the rows as Python integers, in steps of 2^-k."""
         return integers(self.summed(features, k))
 
     def summed(self, features: RowFeatures, k: int) -> Integers:
-        """Return the same. A copy sees the rows: what was priced, and may be priced again, has seen none."""
+        """Return the exact sum of features over the rows, in steps of 2^-k. Only a copy of them sees rows."""
         features = copied(features)
         sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
-        several = zip([0] * features.summands, *map(integers, sums), strict=True)
+        several = zip([0] * features.n_sums, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
         return redact_errors(lambda: features.image(total, k))
 
     def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
-        """Pass the rows in order to `use`, the tables of a union one after the other; `ReadError` if it fails."""
+        """Pass the rows in order to `use`, the tables of a union one after the other; may raise ReadError."""
         for part in self.parts or (self,):
-            part._here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
+            part._read_here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
     def _fold(
         self,
@@ -154,7 +154,7 @@ class Table(Rows):
         portable: bool = True,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Return what `use` makes of the rows of each table, and of each part of one whose rows are elsewhere.
+        """Return the results of `use` for each table, and for each part of a table on a cluster.
 
         There, a copy of it does; nothing goes with it but code and public facts, and no more is fetched than is
         `enough`. `ReadError` if it fails.
@@ -166,7 +166,7 @@ class Table(Rows):
             if public and isinstance(frame, EngineFrame):
                 frame = frame.keeping(kept_by(public))  # which may leave out rows that these do not select
             if not frame.elsewhere:
-                values.append(part._here(frame, reads, use))  # noqa: SLF001
+                values.append(part._read_here(frame, reads, use))  # noqa: SLF001
                 continue
             task = Task(tuple(reads), part.conditions, part.mark, use)
             alike = portable and not any(isinstance(condition, Satisfies) for condition in part.conditions)
@@ -174,7 +174,7 @@ class Table(Rows):
                 values += frame.fold(task.needed, task, count, portable=alike, enough=enough)
         return values
 
-    def _here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
+    def _read_here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
         """Pass the rows to `use` in this process."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         # A warning of NumPy's would tell on a row.
@@ -183,7 +183,7 @@ class Table(Rows):
 
     @contextmanager
     def _counting(self, frame: Frame) -> Iterator[Callable[[int], None]]:
-        """Count the rows that are read, and show it; `ReadError` if their number is not the public one."""
+        """Count and show the rows that are read; raise a ReadError if their number is not the public one."""
         seen = 0
 
         def count(rows: int) -> None:
@@ -205,7 +205,7 @@ class Table(Rows):
             )
 
     def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
-        """Sum of features, or value of a statistic, in steps of 2 to the minus k; `ReadError` if it fails.
+        """Return a sum of features, or the value of a statistic, in steps of 2^-k; may raise ReadError.
 
         `total` is what `Query.summed` sums, if it was read already.
         """
@@ -222,13 +222,13 @@ class Table(Rows):
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
             data = self.gathered(query.columns)
-        steps = np.ldexp(redact_errors(lambda: _computed(query, data, *rng)), k)
+        steps = np.ldexp(redact_errors(lambda: _statistic_value(query, data, *rng)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         steps = np.rint(steps)
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Place of each selected row, by the map whose turn it is; `ReadError` if it fails."""
+        """Return the place of each selected row, by the map that `turns` names; may raise ReadError."""
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
@@ -252,7 +252,7 @@ class Table(Rows):
         return labels
 
     def public_values(self, column: Column) -> list[object]:
-        """Values of a public column in the selected rows, as they are; `ReadError` if it fails."""
+        """Return the values of a public column in the selected rows; may raise ReadError."""
         if column.name not in self.public or self.private_selection:
             raise ArgumentError(
                 f"The values of {column.name!r}, row by row, are private here.",
@@ -275,23 +275,23 @@ class Table(Rows):
         return list(itertools.compress(values, selected))
 
     def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
-        """How many selected rows hold each key, keys in an order of their own; `ReadError` if it fails."""
+        """Count the selected rows of each key, in the order of the keys; may raise ReadError."""
         counts: Counter[Key] = Counter()
-        work = partial(held, columns=columns, as_written=as_written)
+        work = partial(count_keys, columns=columns, as_written=as_written)
         for part in self._fold([key_read(column) for column in columns], work):
             counts.update(part)
         return ordered(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
-        """How many selected rows hold each value and kind of value of each column; `ReadError` if it fails."""
+        """Count the selected rows of each value, and type of value, of each column; may raise ReadError."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
-        for part in self._fold(reads, partial(surveyed, columns=columns, edges=edges)):
+        for part in self._fold(reads, partial(count_values, columns=columns, edges=edges)):
             counts.update(part)
         return ordered(counts)
 
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
-        """All selected rows as one batch; `ReadError` if it fails, or takes too much memory."""
+        """Return all selected rows as one batch; raise a ReadError if that takes too much memory."""
         most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
         rows = 0
 
@@ -323,21 +323,21 @@ class Table(Rows):
 
 
 def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
-    """Ask two tables together.
+    """Return the union of two tables.
 
     Parameters
     ----------
     first, second : Table
         The tables, of one neighbouring relation.
     names : tuple of str
-        What they are called: two different names.
+        Their names, which differ.
 
     Returns
     -------
     Table
         Their union. Of the columns, it has those of which the same is known in both.
     Column
-        The public column that tells which table a row is of.
+        The public column that names each row's table.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
     )
     memory = min(first.memory, second.memory)
     both = Table(None, schema, (*first.conditions, *second.conditions), memory=memory)
-    return both._joining((first, second), which), which  # noqa: SLF001 - of our own kind
+    return both._union_of((first, second), which), which  # noqa: SLF001 - of our own kind
 
 
 def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:
@@ -380,8 +380,8 @@ def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, 
     return bound
 
 
-def _computed(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the value of a statistic, zeros where it fails: whether it does may depend on the rows."""
+def _statistic_value(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the value of a statistic; zeros if it raises, since whether it does may depend on the rows."""
     try:
         with np.errstate(all="ignore"):
             value = query.of.value(data, *rng)  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Kept measurements: taken from the ledger in place of measuring, and left there for others, by descriptions.
+"""Kept measurements: stored in the ledger, and reused from there, by their descriptions.
 
 Two measurements of one description are of the same number: everything that the exact value follows from is in it,
 and all of that is public. The noise is no part of it. Where something cannot be written down there is no
@@ -48,35 +48,35 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account, JointAccount
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.query import Price
-    from dfprivacy._measure.steps import Asked
+    from dfprivacy._measure.steps import RowJob
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["Kept", "Origins", "Taken", "describe", "larger", "placed"]
+__all__ = ["NoisyResult", "Origins", "ResultCache", "describe", "larger", "placed"]
 
-_FEW = 3  # conditions, of which any order is tried
-_LONG = 1024  # characters, beyond which a digest stands for a value
-_HOUSE = "dfprivacy"
+_CONDITIONS_MAX = 3  # conditions, of which any order is tried
+_LENGTH_MAX = 1024  # characters, beyond which a digest stands for a value
+_PACKAGE = "dfprivacy"
 _version = cache(version)  # which reads the metadata anew each time: a tenth of what a question of few rows takes
-_NO_PLUGINS = frozenset({_HOUSE, "builtins", "abc", "typing"})
-_WORKED_OUT = {  # attributes of the house's own classes that follow from others, or that no number follows from
+_NO_PLUGINS = frozenset({_PACKAGE, "builtins", "abc", "typing"})
+_DERIVED_ATTRIBUTES = {  # attributes of bundled classes that follow from others, or that change no number
     "dfprivacy.schema:Column": frozenset({"find", "beyond"}),
     "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
     "dfprivacy.features.composed:OneHot": frozenset(
-        {"groups", "columns", "shape", "weights", "_codes", "_of", "_place"}
+        {"groups", "columns", "shape", "weights", "_codes", "_summed", "_index_of_code"}
     ),
 }
 
 
-_OF_OTHERS = frozenset({"inner", "portable", "stacked", "threaded"})  # what features made of others have of these
+_COMPOSED_ATTRIBUTES = frozenset({"inner", "portable", "stacked", "threaded"})  # the same, of composed features
 
 
 class _UndescribedError(Exception):
-    """Something cannot be written down."""
+    """A value has no description."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """The answer to a measurement: noisy whole numbers, the record of their noise, and an id."""
+class NoisyResult:
+    """Result of a measurement: noisy whole numbers, the record of their noise, and an id."""
 
     steps: NDArray[np.int64]
     record: MeasurementRecord
@@ -84,19 +84,19 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Part:
+class CachedPart:
     """A kept measurement, or a part of one.
 
     Attributes
     ----------
     kept : KeptMeasurement
-        What was measured.
+        The kept measurement.
     description : str
         Its description.
     dimension : int
         The number of its coordinates.
     places : ndarray of int
-        Which of them, as they are kept.
+        Their positions in it.
     """
 
     kept: KeptMeasurement
@@ -105,8 +105,8 @@ class Part:
     places: NDArray[np.intp]
 
 
-class Kept:
-    """The measurements that an account keeps, as one call sees them.
+class ResultCache:
+    """Cache of the measurements that an account keeps, for one call.
 
     A mechanism that measures the same twice wants two draws of noise: in one call no kept measurement is taken
     twice, and none that the call has made itself, for those are kept when it ends.
@@ -114,7 +114,7 @@ class Kept:
     Parameters
     ----------
     account : Account or JointAccount
-        Whose measurements they are.
+        The account that keeps them.
     origins : mapping of str to str
         Distribution and version of each package with plugins.
     call : str
@@ -132,15 +132,15 @@ class Kept:
         self._origins = Origins(origins)
         self._fresh = fresh
         self._texts: dict[tuple[bytes, object], str | None] = {}
-        self._taken: dict[int, NDArray[np.intp]] = {}
+        self._used_places: dict[int, NDArray[np.intp]] = {}
 
-    def recall(self, asked: Sequence[Asked], *, dry: bool) -> None:
-        """Answer what the ledger keeps and is at least as accurate, at no charge and without a look at the rows.
+    def recall(self, asked: Sequence[RowJob], *, dry: bool) -> None:
+        """Answer requests from kept measurements that are at least as accurate, at no charge.
 
         Parameters
         ----------
-        asked : sequence of Asked
-            What the groups of a call ask. Each measurement that may be kept is described.
+        asked : sequence of RowJob
+            The requests of the groups. Each measurement that may be kept gets its description.
         dry : bool
             Whether this is a plan, which takes no values, and leaves none.
         """
@@ -149,26 +149,26 @@ class Kept:
         wanted = []
         for each in asked:
             if each.price is not None and each.losses:
-                each.text = describe(self._described(each.price.query), each.table, self._origins)
+                each.text = describe(self._describe_once(each.price.query), each.table, self._origins)
                 if each.text is not None and not self._fresh:
-                    wanted.append((each, each.price, self._parts(each.price, each.text, each.table)))
+                    wanted.append((each, each.price, self._candidates(each.price, each.text, each.table)))
         if not wanted:
             return
         keys = [digest(description) for *_, parts in wanted for description, *_ in parts]
         known = self._account.measurements(keys, private=noises.sampler().private)
         for each, price, parts in wanted:
-            if (found := self._best(price, parts, known)) is not None:
-                each.told = self._recalled(price, found, dry=dry)
+            if (found := self._most_accurate(price, parts, known)) is not None:
+                each.told = self._reuse(price, found, dry=dry)
 
-    def _described(self, query: Query) -> str | None:
-        """Describe what all groups measure once."""
+    def _describe_once(self, query: Query) -> str | None:
+        """Describe a query, once for all groups."""
         about = query.key, query.reveal
         if about not in self._texts:
             self._texts[about] = describe_query(query, self._origins)
         return self._texts[about]
 
-    def _parts(self, price: Price, text: str, table: Table) -> list[tuple[str, int, NDArray[np.intp]]]:
-        """Describe what holds a measurement: itself and, but for noise of the cube, others of which it is a part.
+    def _candidates(self, price: Price, text: str, table: Table) -> list[tuple[str, int, NDArray[np.intp]]]:
+        """Return descriptions of the measurements that contain a query: itself and larger ones.
 
         Each with the number of its coordinates, and the places there of what is asked, as they are kept.
         """
@@ -180,53 +180,53 @@ class Kept:
             return parts
         for features, rows, places in larger(query.of, table):
             whole = Query.read(features)
-            described = describe(self._described(whole), rows, self._origins)
+            described = describe(self._describe_once(whole), rows, self._origins)
             parts += [] if described is None else [(described, whole.dimension, whole.places[places])]
         return parts
 
-    def _best(
+    def _most_accurate(
         self,
         price: Price,
         parts: Sequence[tuple[str, int, NDArray[np.intp]]],
         known: Mapping[tuple[str, str], Sequence[KeptMeasurement]],
-    ) -> Part | None:
-        """Choose the most accurate, and of these the newest, if it is at least as accurate as what is wanted.
+    ) -> CachedPart | None:
+        """Return the most accurate kept measurement, the newest of several, if it is as accurate as the price.
 
         No coordinate of it was taken yet. Its steps are no coarser either: who counts on noise as good as
         continuous gets such. Scales and grids are public, so the choice tells of nothing else.
         """
         wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
         good = [
-            Part(kept, description, dimension, places)
+            CachedPart(kept, description, dimension, places)
             for description, dimension, places in parts
             for kept in known.get((digest(description), price.noise), ())
             if kept.grid >= wanted.grid and kept.spread <= wanted.spread
-            if not np.isin(places, self._taken.get(kept.id, ())).any()
+            if not np.isin(places, self._used_places.get(kept.id, ())).any()
         ]
         return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
 
-    def _recalled(self, price: Price, part: Part, *, dry: bool) -> Taken:
-        """Take the values of a measurement that is kept: in this call none of these coordinates again."""
+    def _reuse(self, price: Price, part: CachedPart, *, dry: bool) -> NoisyResult:
+        """Return the values of a kept measurement, and mark these coordinates as used in this call."""
         of = part.kept
-        self._taken[of.id] = np.union1d(self._taken.get(of.id, part.places), part.places)
+        self._used_places[of.id] = np.union1d(self._used_places.get(of.id, part.places), part.places)
         record = replace(price.record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
         every = np.zeros(part.dimension, dtype=np.int64) if dry else self._account.steps(of)
         if every.shape != (part.dimension,):
             raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
-        return Taken(every[part.places], record, _identity(of.call, part.description, every, part.places))
+        return NoisyResult(every[part.places], record, _unique_id(of.call, part.description, every, part.places))
 
-    def leave(self, asked: Asked, price: Price, steps: NDArray[np.int64]) -> Taken:
-        """Leave what was measured for others, when the call ends; but not what would fill the ledger."""
+    def store(self, asked: RowJob, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
+        """Queue a new measurement for the ledger, unless it is too large, and return it with its id."""
         places = price.query.places
         ordered = steps[np.argsort(places)]
         if asked.text is not None and ordered.size <= MOST:
             private = noises.sampler().private
             self.new.append(Measurement(asked.text, price.noise, price.scale, price.grid.k, private, ordered))
-        return Taken(steps, price.record, _identity(self._call, asked.text, ordered, places))
+        return NoisyResult(steps, price.record, _unique_id(self._call, asked.text, ordered, places))
 
 
 class Origins(dict[str, str]):
-    """Distribution and version of each package, dfprivacy among them, for the descriptions of one call.
+    """Distribution and version of each package, for the descriptions of one call.
 
     Parameters
     ----------
@@ -235,11 +235,11 @@ class Origins(dict[str, str]):
     """
 
     def __init__(self, origins: Mapping[str, str]) -> None:
-        super().__init__({_HOUSE: f"{_HOUSE} {_version(_HOUSE)}", **origins})
+        super().__init__({_PACKAGE: f"{_PACKAGE} {_version(_PACKAGE)}", **origins})
         self._texts: dict[int, tuple[object, str]] = {}
 
     def kind(self, kind: type) -> str:
-        """Name an installed class and its distribution; an error for any other, or one with hidden attributes."""
+        """Describe an installed class by its name and distribution; raise an error for any other class."""
         origin = self.get(kind.__module__.partition(".")[0])
         named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
         if origin is None or named is not kind or any(vars(each).get("__slots__") for each in kind.__mro__):
@@ -247,14 +247,14 @@ class Origins(dict[str, str]):
         return f"{kind.__module__}:{kind.__qualname__}, {origin}"
 
     def once(self, value: object, write: Callable[[], object]) -> str:
-        """Write what the groups of a call have in common, by its identity."""
+        """Describe a value that the groups of a call share, once."""
         if id(value) not in self._texts:
             self._texts[id(value)] = value, json.dumps(write())  # which keeps the identity taken
         return self._texts[id(value)][1]
 
 
 def describe(what: str | Query | None, table: Table, known: Origins) -> str | None:
-    """Describe what is measured, and of which rows.
+    """Describe a measurement: its query and its rows.
 
     Parameters
     ----------
@@ -273,13 +273,13 @@ def describe(what: str | Query | None, table: Table, known: Origins) -> str | No
     """
     what = what if what is None or isinstance(what, str) else describe_query(what, known)
     try:
-        return None if what is None else f'{what[:-1]}, "rows": {json.dumps(_rows(table, known))}}}'
+        return None if what is None else f'{what[:-1]}, "rows": {json.dumps(_describe_rows(table, known))}}}'
     except (_UndescribedError, RecursionError):
         return None
 
 
 def describe_query(query: Query, known: Origins) -> str | None:
-    """Describe what is measured alone; None if it cannot be written down."""
+    """Describe a query without its rows; None if it has no description."""
     claims: dict[str, Any] = {
         "what": query.of,
         "columns": query.columns,
@@ -288,13 +288,13 @@ def describe_query(query: Query, known: Origins) -> str | None:
     }
     claims |= {"weights": query.of.weights} | ({} if query.reveal is None else {"reveal": query.reveal})
     try:
-        return json.dumps({name: _plain(value, known) for name, value in claims.items()})
+        return json.dumps({name: _encode(value, known) for name, value in claims.items()})
     except (_UndescribedError, RecursionError):
         return None
 
 
 def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
-    """Return the features, and the rows, of whose sums those that are asked are a part.
+    """Return larger features, or tables, whose sums contain the sums of these features.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, T
                 inner.by, groups=inner.groups, of=OneHot(features.by, groups=features.groups, of=inner.of)
             )
             yield turned, table, np.moveaxis(places.reshape(turned.shape), 1, 0).ravel()
-    for condition in table.conditions if len(table.conditions) <= _FEW else ():
+    for condition in table.conditions if len(table.conditions) <= _CONDITIONS_MAX else ():
         if (
             isinstance(condition, IsIn)
             and len(condition.categories) == 1
@@ -335,13 +335,13 @@ def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, T
                 yield larger_still, rows, at[own]
 
 
-def _rows(table: Table, known: Origins) -> object:
-    """Describe which rows of which tables."""
+def _describe_rows(table: Table, known: Origins) -> object:
+    """Describe the rows of a table, or of the tables of a union."""
     if table.parts:
-        return [[_plain(part.mark, known), _rows(part, known)] for part in table.parts]
+        return [[_encode(part.mark, known), _describe_rows(part, known)] for part in table.parts]
     if any(condition.describe() is None for condition in table.conditions):
         raise _UndescribedError
-    where = {known.once(each, lambda each=each: _plain(each, known)) for each in table.conditions}  # type: ignore[misc]
+    where = {known.once(each, lambda each=each: _encode(each, known)) for each in table.conditions}  # type: ignore[misc]
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
     facts = {
         f.name: value
@@ -349,24 +349,24 @@ def _rows(table: Table, known: Origins) -> object:
         if f.compare and f.name not in {"names", "columns"}
         if (value := getattr(table.schema, f.name)) is not None or f.name == "size"
     }
-    chosen = [_plain(column, known) for column in table.known]
-    return {"where": sorted(where), "table": _plain(facts, known), **({"chosen": chosen} if chosen else {})}
+    chosen = [_encode(column, known) for column in table.known]
+    return {"where": sorted(where), "table": _encode(facts, known), **({"chosen": chosen} if chosen else {})}
 
 
-def _plain(value: Any, known: Origins) -> Any:
-    """Write a value as JSON, with its type where that matters, or its digest where that is long."""
+def _encode(value: Any, known: Origins) -> Any:
+    """Return a value as JSON with its type; a long value as its digest."""
     kind = type(value)
     if value is None or kind in {bool, int, float}:
         return value
     if kind is str:
-        return value if len(value) <= _LONG else {"sha256": _digest(value.encode())}
+        return value if len(value) <= _LENGTH_MAX else {"sha256": _digest(value.encode())}
     name = kind.__name__
     if kind in {tuple, list}:
-        written: Any = {name: [_plain(item, known) for item in value]}
+        written: Any = {name: [_encode(item, known) for item in value]}
     elif kind in {set, frozenset}:
-        written = {"set": sorted(json.dumps(_plain(item, known)) for item in value)}
+        written = {"set": sorted(json.dumps(_encode(item, known)) for item in value)}
     elif kind is dict:
-        written = {"dict": [[_plain(each, known) for each in pair] for pair in value.items()]}
+        written = {"dict": [[_encode(each, known) for each in pair] for pair in value.items()]}
     elif kind in {Fraction, Decimal}:
         written = {name: str(value)}
     elif kind is np.ndarray and value.dtype.kind in "biufSU":
@@ -377,23 +377,23 @@ def _plain(value: Any, known: Origins) -> Any:
     elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
         written = {value.dtype.str: repr(value.item())}
     else:
-        return _object(value, known)
+        return _encode_object(value, known)
     text = json.dumps(written)
-    return written if len(text) <= _LONG else {"sha256": _digest(text.encode())}
+    return written if len(text) <= _LENGTH_MAX else {"sha256": _digest(text.encode())}
 
 
-def _object(value: Any, known: Origins) -> dict[str, Any]:
-    """Write an object of an installed class, by its attributes and those of a plugin's classes that are no code."""
+def _encode_object(value: Any, known: Origins) -> dict[str, Any]:
+    """Describe an object of an installed class by its attributes, and by the class attributes of plugins."""
     kind = type(value)
     name = known.kind(kind)
     if not hasattr(value, "__dict__"):
         raise _UndescribedError
     bases = [each for each in reversed(kind.__mro__) if each.__module__.partition(".")[0] not in _NO_PLUGINS]
     had = {of: each for base in bases for of, each in vars(base).items() if not _is_code(of, each)} | vars(value)
-    later = _WORKED_OUT.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
-    later = later | _OF_OTHERS if isinstance(value, Composed) else later
+    later = _DERIVED_ATTRIBUTES.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
+    later = later | _COMPOSED_ATTRIBUTES if isinstance(value, Composed) else later
     attributes = {
-        of: _plain(had[of], known)
+        of: _encode(had[of], known)
         for of in sorted(had)
         if of not in later and of != FROZEN and not isinstance(getattr(kind, of, None), cached_property)
     }
@@ -410,8 +410,8 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
-    """Return what tells a measurement from all others, wherever it is read; empty on a sample, and of a plan."""
+def _unique_id(call: str, text: str | None, kept: NDArray[np.int64], places: NDArray[np.intp]) -> str:
+    """Return a unique id of a measurement; empty for samples and plans."""
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
@@ -419,7 +419,7 @@ def _identity(call: str, text: str | None, kept: NDArray[np.int64], places: NDAr
 
 
 def placed(identity: str, places: NDArray[np.intp]) -> str:
-    """Return the id of some values of a measurement: after an @ are their places, if they are not the first."""
+    """Return the id of some values of a measurement: an @ and their places follow, if they are not the first."""
     if np.array_equal(places, np.arange(places.size)):
         return identity
     return f"{identity}@{','.join(map(str, places.tolist()))}"

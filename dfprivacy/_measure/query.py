@@ -1,4 +1,4 @@
-"""Queries of a table, the copies of them that see rows, and their price: from public numbers alone."""
+"""Queries of a table, their copies, which alone see rows, and their price, from public numbers only."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ class Query:
     Attributes
     ----------
     of : RowFeatures or Statistic
-        The features, as the house takes them, or the statistic.
+        The features, as `enforced` returns them, or the statistic.
     columns : tuple of Column
-        What it looks at. Of a statistic of sums, what it names beside those of its features.
+        The columns that it reads; for a statistic of sums, those beside the features' columns.
     features : RowFeatures or None
-        Those whose sums a statistic is of.
+        The features of a statistic of sums.
     shape : tuple of int
         Of its value.
     reveal : Reveal or None
-        Which of the noisy sums are shown, if not all.
+        The rule by which noisy sums are revealed, if not all are.
     """
 
     of: RowFeatures | Statistic
@@ -92,14 +92,14 @@ class Query:
 
     @classmethod
     def read(cls, of: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Ask features or a statistic what they look at."""
+        """Read the columns and the shape of features or a statistic."""
         of = enforced(of) if isinstance(of, RowFeatures) else of
         features = enforced(of.features) if isinstance(of, OfSums) else None
         return cls(of, tuple(of.columns), features, tuple(of.shape), reveal)
 
     @cached_property
     def key(self) -> bytes:
-        """Return a hash that identifies the query within a call; the rule of what is shown is not part of it."""
+        """Bytes that identify the query within a call; the rule of revealing is not part of it."""
         of = self.of, self.columns, self.shape
         try:
             return pickle.dumps(of)  # by names, where these are all that it takes, for it is sooner done
@@ -108,21 +108,21 @@ class Query:
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """The places of its coordinates as they are kept."""
+        """Positions of its coordinates in a kept measurement."""
         order = _canonical_order(self.of)
         return np.arange(self.dimension) if order is None else np.argsort(order)
 
     def copy(self) -> Query:
-        """Copy what is to see rows; see `copied`. A rule sees none."""
+        """Return a query with a copy of its features or statistic, which alone see rows; see `copied`."""
         return replace(_read_back(self, pickled(replace(self, reveal=None))), reveal=self.reveal)
 
     @property
     def looks_at(self) -> tuple[Column, ...]:
-        """All columns that it may read."""
+        """All columns that the query may read."""
         return (*self.columns, *(self.features.columns if self.features else ()))
 
     def summed(self, k: int) -> tuple[RowFeatures, int] | None:
-        """Return the features whose sums are read, and the exponent of their grid; None of whole columns."""
+        """Return the features that are summed, and the exponent of their grid; None if whole columns are read."""
         if isinstance(self.of, RowFeatures):
             return self.of, k
         if self.features is None:
@@ -131,12 +131,12 @@ class Query:
 
     @property
     def parts(self) -> Iterator[RowFeatures | Statistic]:
-        """The features of each row, without conditions and categories; of a statistic, it and its features."""
+        """Simple features that it is composed of; for a statistic, the statistic too."""
         if isinstance(self.of, RowFeatures):
-            yield from _parts(self.of)
+            yield from _simple_parts(self.of)
         else:
             yield self.of
-            yield from () if self.features is None else _parts(self.features)
+            yield from () if self.features is None else _simple_parts(self.features)
 
     @property
     def dimension(self) -> int:
@@ -144,19 +144,19 @@ class Query:
         return math.prod(self.shape)
 
 
-def _parts(features: RowFeatures) -> Iterator[RowFeatures]:
+def _simple_parts(features: RowFeatures) -> Iterator[RowFeatures]:
     match features:
         case Given() | OneHot():
-            yield from () if features.of is None else _parts(features.of)
+            yield from () if features.of is None else _simple_parts(features.of)
         case Stack():
             for each in features.features:
-                yield from _parts(each)
+                yield from _simple_parts(each)
         case _:
             yield features
 
 
 def _canonical_order(features: object) -> NDArray[np.intp] | None:
-    """Find the order in which coordinates are kept; None where they are as they come.
+    """Return the order in which coordinates are kept; None if it is their own order.
 
     It does not depend on that of a `OneHot`'s groups: ``values[order]`` are in canonical order.
     """
@@ -181,7 +181,7 @@ def _canonical_order(features: object) -> NDArray[np.intp] | None:
 
 
 def copied(original: T) -> T:
-    """Copy what is to see rows, so that nothing it keeps of them is found by whoever asked.
+    """Copy an object that will see rows, so that the caller cannot find what it stores of them.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _read_back(original: T, written: bytes) -> T:
     try:
         return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
     except Exception as error:
-        raise _uncopied(original, error) from error
+        raise _copy_error(original, error) from error
 
 
 def pickled(original: object) -> bytes:
@@ -215,10 +215,10 @@ def pickled(original: object) -> bytes:
     try:
         return cloudpickle.dumps(original)  # type: ignore[no-any-return]
     except Exception as error:
-        raise _uncopied(original, error) from error
+        raise _copy_error(original, error) from error
 
 
-def _uncopied(original: object, error: Exception) -> PluginError:
+def _copy_error(original: object, error: Exception) -> PluginError:
     return PluginError(
         f"{type(original).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
         "Let it hold columns, numbers and functions only.",
@@ -240,14 +240,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class JointShare:
-    """A part of mu squared of what was paid for a joint measurement, and the exponent of the grid for it."""
+    """One sum's share of the mu squared of a joint measurement, and the exponent of its grid."""
 
     loss: Gaussian
     part: Fraction
     k: int
 
     def scale(self, squared: int) -> float:
-        """Scale of the noise that a squared sensitivity needs, at least that of the loss."""
+        """Return the scale of the noise for a squared sensitivity, at least that of the loss."""
         need = squared / (self.part * self.loss.squared_sensitivity)
         return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
 
@@ -279,7 +279,7 @@ class Decision:
     query: Query
 
     def at(self, scale: float) -> MeasurementRecord:
-        """Describe it in words, with noise of a scale in steps."""
+        """Return the record of the decision, with noise of a scale in steps."""
         return MeasurementRecord(
             what=self.what,
             kind=self.kind,
@@ -292,7 +292,7 @@ class Decision:
 
 
 def sensitivity_of(table: Table, query: Query, norm: float) -> float:
-    """Sensitivity of what is private, before rounding."""
+    """Return the sensitivity of the private part of a query, before rounding."""
     sensitivity = table.sensitivity(query.of, norm)
     if not sensitivity > 0:
         raise PluginError(
@@ -305,7 +305,7 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
 def price_of(
     table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole_units: bool = False
 ) -> Price:
-    """Price a measurement with noise of a kind, Laplace noise on whole units if asked and where there are any."""
+    """Return the price of a measurement with one kind of noise; Laplace noise may be on whole units."""
     grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
     if whole_units and noise == "laplace":
         grid = unit_grid(table, query, grid)
@@ -323,7 +323,7 @@ def price_of(
 def priced(
     query: Query, noise: str, grid: Grid, scale: float, cost: tuple[Fraction, Fraction], *losses: PrivacyLoss
 ) -> Price:
-    """Describe in words what a measurement costs."""
+    """Return the price of a measurement with its record in words."""
     measurand = query.of
     epsilon, delta = map(float, cost)
     what = f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe()
@@ -341,7 +341,7 @@ def priced(
 
 
 def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
-    """Find the grid, and the sensitivity on it."""
+    """Return the grid of a measurement, and the sensitivity on it."""
     sensitivity = sensitivity_of(table, query, norm)
     if sensitivity == math.inf:
         raise ArgumentError(
@@ -364,7 +364,7 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
 
 
 def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
-    """Return the grid of the unit of what is summed, and the L1 sensitivity there; the fine one if that is coarser.
+    """Return the grid of the features' unit with its L1 sensitivity; the fine grid if that is coarser.
 
     Vectors of whole units are whole units apart, so their distance is the whole number below its bound, and
     nothing is rounded; docs/explanation/exact-arithmetic.md.
@@ -377,7 +377,7 @@ def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
 
 
 def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
-    """Sensitivity in steps of 2 to the minus k, rounding included."""
+    """Return the sensitivity in steps of 2 to the minus k, rounding included."""
     if isinstance(query.of, RowFeatures):
         # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
         # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
@@ -386,14 +386,14 @@ def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float
         moved, error, rows = query.of.support, Fraction(0), table.rows_each
     else:
         moved, rows = query.dimension, 1
-        error = 2 * _at_least_nothing(query.of, "error") + _rounded(table, query.of, query.features)
+        error = 2 * _nonnegative(query.of, "error") + _rounding_error(table, query.of, query.features)
     many = rows * (1.0 if norm == math.inf else moved ** (1 / norm))
     # One step more covers the rounding of the sensitivity itself.
     return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
 
 
-def _rounded(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-    """How far the rounding of its sums can move a statistic apart on two tables; see `OfSums`."""
+def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
+    """Return how far the rounding of sums can change a statistic's distance on two tables; see `OfSums`."""
     if features is None:
         return Fraction(0)
     size = table.schema.size
@@ -404,7 +404,7 @@ def _rounded(table: Table, statistic: Statistic, features: RowFeatures | None) -
         return Fraction(0)
     # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
     each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
-    return 2 * rows * each * _at_least_nothing(statistic, "lipschitz")
+    return 2 * rows * each * _nonnegative(statistic, "lipschitz")
 
 
 def check_delta(delta: Fraction) -> None:
@@ -415,8 +415,8 @@ def check_delta(delta: Fraction) -> None:
         )
 
 
-def _at_least_nothing(statistic: Statistic, name: str) -> Fraction:
-    """Read what a statistic says beside its sensitivity: below 0, it would take away from the noise."""
+def _nonnegative(statistic: Statistic, name: str) -> Fraction:
+    """Return a statistic's attribute, which must not be negative, as that would reduce the noise."""
     claimed = float(getattr(statistic, name))
     if not 0 <= claimed < math.inf:
         raise PluginError(

@@ -1,4 +1,4 @@
-"""The budget of a call, and its steps: what its groups ask at once is looked up, paid, read and drawn together.
+"""Budget of a call, and its requests: those of all groups are looked up, paid, read and drawn together.
 
 Each group of a call runs until it asks something of the rows. Then all that the groups ask is one step: one look at
 the ledger, one charge, one pass of the rows, one draw of noise. A table alone is one group. What the groups measure
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from dfprivacy._measure.kept import Taken
+from dfprivacy._measure.kept import NoisyResult
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
@@ -29,7 +29,7 @@ from dfprivacy._privacy.losses import Approximate, Cube, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Moments, OneHot, Outer, RowFeatures
 from dfprivacy.features.base import integers
-from dfprivacy.features.composed import Apart
+from dfprivacy.features.composed import PerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._measure.kept import Kept
+    from dfprivacy._measure.kept import ResultCache
     from dfprivacy._measure.query import Price
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features.base import Integers
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["Asked", "CallBudget", "Paying", "Steps", "clamped", "shown"]
+__all__ = ["CallBudget", "CallState", "GroupRunner", "RowJob", "clamped", "shown"]
 
 T = TypeVar("T")
-_ALL, _NOTHING = Fraction(1), Fraction(0)
+_WHOLE, _NOTHING = Fraction(1), Fraction(0)
 _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates fit the memory
 
 
@@ -60,7 +60,7 @@ class CallBudget(Protocol):
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up on the account."""
+        """Whether the account adds epsilons up (basic composition)."""
         ...
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
@@ -69,29 +69,29 @@ class CallBudget(Protocol):
 
 
 @dataclass(eq=False, kw_only=True)
-class Asked:
-    """A request of a curator to its rows.
+class RowJob:
+    """A request of a curator for a result from its rows.
 
     Attributes
     ----------
     table : Table
         The rows.
     losses, reserve : sequence of PrivacyLoss
-        What it costs, and what must fit into the budget afterwards.
+        Its price, and the losses that must fit into the budget afterwards.
     query : Query, optional
-        What is read of them.
+        The query that reads them.
     k : int
         Its exact value is in steps of 2 to the minus k.
     price : Price, optional
-        The noise that a value gets; then the answer is a `Taken`.
+        The noise that is added; the result is a `NoisyResult` then.
     answer : callable
-        What the curator gets where there is none: of the exact value if there is one.
+        Function that computes the result without a price: of the exact value if there is one.
     blank : object
-        What a plan gets in place of that.
+        The result in a plan.
     text : str, optional
         The description under which a measurement is kept.
     told : object
-        The answer.
+        The result.
     """
 
     table: Table
@@ -106,17 +106,17 @@ class Asked:
     told: Any = None
 
 
-class Steps:
-    """The requests of the groups of one call, step by step.
+class GroupRunner:
+    """Runs the groups of one call side by side, and answers their requests together.
 
     Parameters
     ----------
     budget : CallBudget
         The budget of the call.
-    kept : Kept, optional
-        What the ledger keeps.
+    kept : ResultCache, optional
+        The measurements that the ledger keeps.
     whole : Table, optional
-        The table of which the groups are; default: there is one group.
+        The table that the groups divide; default: there is one group.
     dry : bool
         Whether nothing private is read, and nothing paid: for plans.
     """
@@ -124,19 +124,19 @@ class Steps:
     def __init__(
         self,
         budget: CallBudget,
-        kept: Kept | None = None,
+        kept: ResultCache | None = None,
         whole: Table | None = None,
         *,
         dry: bool = False,
     ) -> None:
         self._budget, self._kept, self._whole, self._dry = budget, kept, whole, dry
         self._running: list[greenlet] = []
-        self._worked_out: dict[Hashable, Any] = {}
+        self._shared_values: dict[Hashable, Any] = {}
         self.spared = Fraction(0)
-        """The epsilon of what the ledger keeps, and need not be paid."""
+        """Epsilon saved by measurements that the ledger keeps."""
 
     def run(self, groups: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the groups, each until it asks something, and answer what they ask at once.
+        """Run the groups, each up to its next request, and answer these requests together.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Steps:
             told: list[Any] = [each.switch() for each in self._running]
             while asking := [at for at, each in enumerate(self._running) if not each.dead]:
                 try:
-                    answers = self._answers([told[at] for at in asking])
+                    answers = self._answer_all([told[at] for at in asking])
                 except BaseException as error:
                     self._running[asking[0]].throw(error)
                     raise
@@ -169,28 +169,28 @@ class Steps:
                     each.throw()
         return told
 
-    def ask(self, asked: Asked) -> Any:
-        """Answer what one group asks: at once, or with what the others ask."""
+    def ask(self, asked: RowJob) -> Any:
+        """Answer the request of one group: at once, or together with those of other groups."""
         here = getcurrent()
         if here in self._running and here.parent is not None:
             return here.parent.switch(asked)
-        return self._answers([asked])[0]
+        return self._answer_all([asked])[0]
 
-    def once(self, about: Hashable, work_out: Callable[[], T]) -> T:
-        """Work out what is public and the same for all groups of the call, when the first one needs it."""
+    def once(self, about: Hashable, compute: Callable[[], T]) -> T:
+        """Compute a public value once for all groups of the call, when the first group needs it."""
         if self._whole is None:
-            return work_out()
-        if about not in self._worked_out:
-            self._worked_out[about] = work_out()
-        return cast("T", self._worked_out[about])
+            return compute()
+        if about not in self._shared_values:
+            self._shared_values[about] = compute()
+        return cast("T", self._shared_values[about])
 
     def read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Ask what is to be measured what it looks at; what is priced is a copy, and that is what sees rows."""
+        """Read the claims of features or a statistic, and return a query with a copy, which alone sees rows."""
         query = Query.read(measurand, reveal)
         return self.once(("read", query.key, reveal), query.copy)
 
-    def _answers(self, asked: Sequence[Asked]) -> list[Any]:
-        """Look up, pay, read and draw; the order of these is what privacy rests on."""
+    def _answer_all(self, asked: Sequence[RowJob]) -> list[Any]:
+        """Look up, pay, read and draw, in this order, on which privacy rests."""
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
             raise PluginError("Two groups asked the same curator.", "Let each group ask its own.")
         if self._kept is not None:
@@ -205,28 +205,28 @@ class Steps:
                 left.append(each)
         if not self._dry:
             self._pay(left)
-        values = self._exact(left)
+        values = self._exact_values(left)
         priced = [(each.price, value) for each, value in zip(left, values, strict=True) if each.price is not None]
         noisy = _with_noise(priced)
         for each, value in zip(left, values, strict=True):
             if each.price is None:
                 each.told = each.answer() if value is None else each.answer(value)
             elif self._kept is None:
-                each.told = Taken(next(noisy), each.price.record, "")
+                each.told = NoisyResult(next(noisy), each.price.record, "")
             else:
-                each.told = self._kept.leave(each, each.price, next(noisy))
+                each.told = self._kept.store(each, each.price, next(noisy))
         return [each.told for each in asked]
 
-    def _pay(self, asked: Sequence[Asked]) -> None:
-        """Charge each loss that any group has in a place among its own, once."""
+    def _pay(self, asked: Sequence[RowJob]) -> None:
+        """Charge the losses at each position once for all groups that have them."""
         losses: list[PrivacyLoss] = []
         for of_groups in zip_longest(*(each.losses for each in asked)):
-            losses += {_priced(loss): loss for loss in of_groups if loss is not None}.values()
+            losses += {_price_key(loss): loss for loss in of_groups if loss is not None}.values()
         if losses:
             self._budget.pay(losses, next(each.reserve for each in asked if each.losses))
 
-    def _exact(self, asked: Sequence[Asked]) -> list[Integers | None]:
-        """Read exact values: what groups sum in one pass, anything else of each by itself."""
+    def _exact_values(self, asked: Sequence[RowJob]) -> list[Integers | None]:
+        """Read exact values: sums of all groups in one pass, other statistics group by group."""
         summed = [None if each.query is None else each.query.summed(each.k) for each in asked]
         several = [(each.table, *what) for each, what in zip(asked, summed, strict=True) if what is not None]
         totals = iter(self._totals(several))
@@ -238,7 +238,7 @@ class Steps:
 
     def _totals(self, several: Sequence[tuple[Table, RowFeatures, int]]) -> list[Integers]:
         whole = self._whole
-        if whole is None or len(several) < 2 or sum(of.summands for _, of, _ in several) > _TOGETHER:  # noqa: PLR2004
+        if whole is None or len(several) < 2 or sum(of.n_sums for _, of, _ in several) > _TOGETHER:  # noqa: PLR2004
             return [table.summed(of, k) for table, of, k in several]
         by = several[0][0].by
         _, first, k = several[0]
@@ -246,16 +246,16 @@ class Steps:
             product: RowFeatures = OneHot(*by, of=first)
             every, width = whole.summed(product, k), first.dimension
             return [every[table.place * width : (table.place + 1) * width] for table, _, _ in several]
-        apart = Apart(by, {table.place: (of, k) for table, of, k in several})
+        apart = PerGroup(by, {table.place: (of, k) for table, of, k in several})
         every, sums, start = whole.summed(apart, 0), {}, 0
-        for place, (of, _) in apart.each.items():
+        for place, (of, _) in apart.parts.items():
             sums[place] = every[start : start + of.dimension]
             start += of.dimension
         return [sums[table.place] for table, _, _ in several]
 
 
 def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDArray[np.int64]]:
-    """Add noise: what has the same law in one draw, for a call of the sampler takes longer than a number does."""
+    """Add noise; values with noise of the same law get it in one call of the sampler, which is faster."""
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for at, (price, _) in enumerate(asked):
         own = at if price.noise == "cube" else None  # all coordinates of which are one draw
@@ -265,15 +265,15 @@ def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDAr
         price, sampler = asked[places[0]][0], noises.sampler()
         sums = np.stack([clamped(cast("Integers", asked[at][1])) for at in places])
         if price.query.reveal is not None:
-            drawn = sampler.revealed(sums, price.scale, _chooser(price))
+            drawn = sampler.revealed(sums, price.scale, _reveal_rule(price))
         else:
             drawn = getattr(sampler, price.noise)(sums.ravel(), price.scale).reshape(sums.shape)
         noisy |= dict(zip(places, drawn, strict=True))
     return iter([noisy[at] for at in range(len(asked))])
 
 
-def _chooser(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
-    """Return the rule that chooses among noisy sums in steps, of which it sees those that are shown."""
+def _reveal_rule(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
+    """Return the rule by which noisy sums in steps are revealed; it sees those that are revealed already."""
     query = price.query
     weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
     reveal = query.reveal
@@ -284,7 +284,7 @@ def _chooser(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
         chosen = np.asarray(reveal.next(shown(steps, price.grid.k) / weights, price.record.scale / weights))
         if chosen.shape != steps.shape or chosen.dtype != np.bool_:
             raise PluginError(
-                f"{type(reveal).__name__}.next() must say of each number whether it is shown.",
+                f"{type(reveal).__name__}.next() must return for each number whether it is shown.",
                 "Return an array of bool of the shape of its first argument.",
             )
         return chosen
@@ -293,7 +293,7 @@ def _chooser(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
 
 
 def clamped(values: Integers) -> NDArray[np.int64]:
-    """Keep values where 64 bits leave room for the noise. Clamping moves no two values further apart."""
+    """Clip values so that 64 bits leave room for the noise. Clipping moves no two values further apart."""
     try:
         fit = np.array(values, dtype=np.int64)
     except OverflowError:
@@ -302,71 +302,71 @@ def clamped(values: Integers) -> NDArray[np.int64]:
 
 
 def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-    """Return noisy sums in the units of what was summed, nan where they are hidden."""
+    """Convert noisy sums from steps to the units of the features; hidden ones to NaN."""
     values = np.ldexp(steps.astype(np.float64), -k)
     values[steps == noises.HIDDEN] = np.nan
     return values
 
 
-def _priced(loss: PrivacyLoss) -> Hashable:
-    """Return a key that losses of equal price share: for noise of the cube the epsilon, whatever its grid."""
+def _price_key(loss: PrivacyLoss) -> Hashable:
+    """Return a key that is the same for losses of equal price: for noise of the cube the epsilon."""
     return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
 
 
 @dataclass
-class Paying:
-    """The state of a call, and the rest of its price."""
+class CallState:
+    """State of a call: its measurements, and the rest of its budget."""
 
     _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
     _table: Table
     _budget: CallBudget
-    _kept: Kept | None = None
-    _steps: Steps | None = None  # default: those of this table alone
+    _kept: ResultCache | None = None
+    _steps: GroupRunner | None = None  # default: those of this table alone
     measured: list[MeasurementRecord] = field(default_factory=list, init=False)
     looked: bool = field(default=False, init=False)
     numbers: set[Column] = field(default_factory=set, init=False)
     scaled: bool = field(default=False, init=False)
-    _left: Fraction = field(default=_ALL, init=False)
+    _left: Fraction = field(default=_WHOLE, init=False)
     _gaussian_only: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._in_step = self._steps or Steps(self._budget, self._kept, dry=self._dry)
+        self._runner = self._steps or GroupRunner(self._budget, self._kept, dry=self._dry)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("A curator is of one call, and is never copied.")
+        raise TypeError("A curator belongs to one call, and is never copied.")
 
     def close(self) -> None:
-        """Refuse any further measurement: the call has its answer."""
+        """Refuse any further measurement, as the call has ended."""
         self._left = _NOTHING
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the whole call."""
+        """Epsilon of the whole call."""
         return float(self._budget.epsilon)
 
     @property
     def delta(self) -> float:
-        """The delta of the whole call."""
+        """Delta of the whole call."""
         return float(self._budget.delta)
 
     @property
     def neighbors(self) -> Literal["replace_one", "add_remove"]:
-        """The neighbouring relation."""
+        """Neighbouring relation of the table."""
         return self._table.schema.neighbors
 
     def _refuse_several(self, what: str) -> None:
-        """Refuse what is proved for one row of a table where a person may have several."""
+        """Refuse a measurement that is proved for one row a person, if a person may have several."""
         unit = self._table.schema.unit
         if unit is not None:
             raise ArgumentError(
-                f"{what}, and the privacy of that is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{what}, and its privacy is proved for one row, not for up to {unit.max_rows} rows of one "
                 f"{unit.column!r}.",
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
 
     def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Record the columns whose numbers are measured, and whether the noise is scaled to their bounds."""
-        query = self._in_step.read(measurand, reveal)
+        """Return a query; record the columns of numbers that it measures, and whether bounds set the noise."""
+        query = self._runner.read(measurand, reveal)
         for part in query.parts:
             self.numbers |= {column for column in part.columns if column.bounds is not None}
             self.scaled |= isinstance(part, Moments | Outer)
@@ -381,16 +381,16 @@ class Paying:
         query: Query | None = None,
         k: int = 0,
     ) -> T:
-        """Pay, and only then read and draw."""
+        """Pay the losses, then read the rows and draw the result."""
         reserve = self._reserve(losses[-1]) if losses else ()
-        asked = Asked(table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank)
-        answer: T = self._in_step.ask(asked)
+        job = RowJob(table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank)
+        answer: T = self._runner.ask(job)
         self.measured.append(record)
         return answer
 
     def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
-        """Take a part of the call's epsilon and delta."""
-        everything = share is None and self._left is _ALL  # arithmetic of fractions takes longer than the rest
+        """Reserve a share of the call's epsilon and delta, and return both."""
+        everything = share is None and self._left is _WHOLE  # arithmetic of fractions takes longer than the rest
         part = self._left if share is None else exact(share)
         if not (everything or 0 < part <= self._left):
             raise PluginError(
@@ -409,7 +409,7 @@ class Paying:
         return self._budget.epsilon * part, self._budget.delta * part
 
     def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
-        """Return what the call may lose after a loss, at its worst; docs/explanation/accounting.md proves it."""
+        """Return the largest losses that the call can have after this one; see docs/explanation/accounting.md."""
         if not self._left:
             return []
         epsilon, delta = self._budget.epsilon * self._left, self._budget.delta * self._left

@@ -1,4 +1,4 @@
-"""The verbs that add noise to values: sums of features, one by one or jointly, and values of statistics."""
+"""Noisy measurements: sums of features, one by one or jointly, and values of statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._measure.kept import Taken, placed
+from dfprivacy._measure.kept import NoisyResult, placed
 from dfprivacy._measure.query import (
     FINE,
     L2,
@@ -26,7 +26,7 @@ from dfprivacy._measure.query import (
     sensitivity_of,
     steps_of,
 )
-from dfprivacy._measure.steps import Asked, Paying, shown
+from dfprivacy._measure.steps import CallState, RowJob, shown
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.calibrate import SUM_MAX, exact_exponent
 from dfprivacy._privacy.filters import exact
@@ -50,15 +50,15 @@ __all__ = ["Sums"]
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 
 
-class Sums(Paying):
-    """Measure noisy values, or take those that were measured before."""
+class Sums(CallState):
+    """Noisy measurements, or kept ones that are reused."""
 
     @property
     def size(self) -> int | None:
         """Number of rows, None where it is private."""
         if not self._table.conditions:
             return self._table.schema.size
-        return int(self.sum(Count()).values[0]) if self._table.agreed(()) else None
+        return int(self.sum(Count()).values[0]) if self._table.is_public(()) else None
 
     def sum(
         self,
@@ -70,7 +70,7 @@ class Sums(Paying):
         grid: Literal["fine", "unit"] = "fine",
         reveal: Reveal | None = None,
     ) -> NoisyValue:
-        """Measure the sum of row features over the rows, or take what was measured before.
+        """Measure the sum of row features over the rows, or reuse a kept measurement.
 
         Parameters
         ----------
@@ -120,11 +120,11 @@ class Sums(Paying):
         if grid not in {"fine", "unit"}:
             raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
         if reveal is not None and noise != "laplace":
-            raise PluginError("Sums with Laplace noise are shown in part.", "Leave out reveal=.")
+            raise PluginError("reveal= needs Laplace noise.", "Leave out reveal=.")
         return self._noisy(features, noise, share, then, whole_units=grid == "unit", reveal=reveal)
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
-        """Pay for several sums with Gaussian noise as for one, and measure them one after another.
+        """Pay for several sums with Gaussian noise at once, and measure them one after another.
 
         Parameters
         ----------
@@ -157,14 +157,14 @@ class Sums(Paying):
 
         def once(features: RowFeatures, share: JointShare | None) -> Callable[[RowFeatures], NoisyValue]:
             unused = [features]
-            return lambda chosen: self._joined(unused, share, chosen)
+            return lambda chosen: self._joint_part(unused, share, chosen)
 
         self._table.present()  # a copy without rows must not pay
         planned = tuple((enforced(features), part) for features, part in planned)
         parts = [exact(part) for _, part in planned]
         if not parts or min(parts) <= 0 or sum(parts) > 1:
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
-        private = [not self._table.agreed(features.columns) for features, _ in planned]
+        private = [not self._table.is_public(features.columns) for features, _ in planned]
         if len(set(private)) > 1:
             raise PluginError("A joint measurement is of private columns.", "A public sum is free: use sum.")
         if not all(private):
@@ -177,7 +177,7 @@ class Sums(Paying):
         squared = math.ceil(min(needs) / _ROOM)
         scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
         loss = Gaussian(squared, scale, dimension, epsilon, delta)
-        self._in_step.ask(Asked(table=self._table, losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
+        self._runner.ask(RowJob(table=self._table, losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
         return [
             once(features, JointShare(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
@@ -239,10 +239,10 @@ class Sums(Paying):
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
         self._table.present()  # a copy without rows must not pay
         query = self._read(measurand, reveal)
-        if self._table.agreed(query.looks_at):
+        if self._table.is_public(query.looks_at):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._in_step.ask(Asked(table=self._table, query=query, k=k))
+            steps = self._runner.ask(RowJob(table=self._table, query=query, k=k))
             return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
         self._table.refuse_large(query)
         cost = self._share(share, gaussian=noise == "gaussian")
@@ -252,14 +252,14 @@ class Sums(Paying):
         whole_units &= (
             self._budget.basic_composition
         )  # elsewhere noise on units may be charged more; losses.Laplace
-        price = self._in_step.once(
+        price = self._runner.once(
             ("price", query.key, reveal, noise, whole_units, *cost),
             lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
-        return self._drawn(price)
+        return self._measure_at(price)
 
-    def _joined(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
-        if not unused or not self._within(features, unused.pop(), share):
+    def _joint_part(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
+        if not unused or not self._fits_plan(features, unused.pop(), share):
             raise PluginError(
                 f"{features.describe()} was asked for twice, or has a larger radius or dimension than was planned.",
                 "Plan one part for each, with the largest.",
@@ -269,35 +269,35 @@ class Sums(Paying):
         query = self._read(features)
         grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
         cost = share.loss.epsilon, share.loss.delta
-        return self._drawn(priced(query, "gaussian", grid, share.scale(grid.squared), cost))
+        return self._measure_at(priced(query, "gaussian", grid, share.scale(grid.squared), cost))
 
-    def _within(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
-        """Return whether a share covers features; none covers those over public columns."""
+    def _fits_plan(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
+        """Return whether features fit into their planned share; without a share, whether they are public."""
         if share is None:
-            return self._table.agreed(features.columns)
+            return self._table.is_public(features.columns)
         features = enforced(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _drawn(self, price: Price) -> NoisyValue:
-        """Take what is kept, or pay and draw. What was paid jointly is neither kept nor taken."""
+    def _measure_at(self, price: Price) -> NoisyValue:
+        """Return a kept measurement, or pay and draw one. Joint measurements are not kept."""
         query, losses = price.query, price.losses
-        taken: Taken = self._in_step.ask(
-            Asked(
+        taken: NoisyResult = self._runner.ask(
+            RowJob(
                 table=self._table,
                 losses=losses,
                 reserve=self._reserve(losses[-1]) if losses else (),
                 query=query,
                 k=price.grid.k,
                 price=price,
-                blank=Taken(np.zeros(query.dimension, dtype=np.int64), price.record, ""),
+                blank=NoisyResult(np.zeros(query.dimension, dtype=np.int64), price.record, ""),
             )
         )
         self.measured.append(taken.record)
-        return _released(query, taken.record, taken.steps, taken.id)
+        return _noisy_value(query, taken.record, taken.steps, taken.id)
 
 
-def _released(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
-    """Return the values of a measurement in their units."""
+def _noisy_value(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
+    """Convert the steps of a measurement to a `NoisyValue`."""
     edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
     if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
         _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -record.grid))
@@ -320,11 +320,11 @@ def _measurement(
     weights = weights if weights.shape == query.shape else np.broadcast_to(weights, query.shape)
     scale = noise.scale if noise else 0.0
     noisy = NoisyValue(values.reshape(query.shape) / weights, scale / weights, noise, id=identity)
-    return _taken_apart(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
+    return _split_into_parts(noisy, query.of) if isinstance(query.of, RowFeatures) else noisy
 
 
-def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
-    """Split a measurement into its parts, if it is of a stack, or of one by category."""
+def _split_into_parts(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
+    """Split a measurement into its parts, if its features are a stack."""
     if not (stacked := features.stacked):
         return noisy
     parts, end = [], 0
@@ -333,12 +333,12 @@ def _taken_apart(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
         shape = (*noisy.values.shape[:-1], *part.shape)
         values, scales = (each[..., start:end].reshape(shape) for each in (noisy.values, noisy.scales))
         name = noisy.id and _id_of_part(noisy, place, start, end)
-        parts.append(_taken_apart(NoisyValue(values, scales, noisy.noise, id=name), part))
+        parts.append(_split_into_parts(NoisyValue(values, scales, noisy.noise, id=name), part))
     return replace(noisy, parts=tuple(parts))
 
 
 def _id_of_part(noisy: NoisyValue, part: int, start: int, end: int) -> str:
-    """Return the id of a part, some columns of the values: in a part the places are counted within it."""
+    """Return the id of a part of the values; positions count within the part."""
     whole, _, written = noisy.id.partition("@")
     if not written:
         return f"{whole}.{part}"

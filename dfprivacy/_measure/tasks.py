@@ -1,4 +1,4 @@
-"""Work on rows where they are, here or in another process: integers come back, and nothing else."""
+"""Tasks on rows, in this process or another one: only their results come back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
-__all__ = ["Selected", "SumTask", "Task", "side_by_side"]
+__all__ = ["Selected", "SumTask", "Task", "in_threads"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -37,7 +37,7 @@ _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 @dataclass(frozen=True)
 class Task(Generic[T]):
-    """Work on rows where they are: the columns, the conditions, and a function of the rows."""
+    """A task on rows: the columns, the conditions, and a function of the selected rows."""
 
     reads: tuple[Read, ...]
     conditions: tuple[Condition, ...]
@@ -46,17 +46,17 @@ class Task(Generic[T]):
 
     @property
     def needed(self) -> list[Read]:
-        """Columns that are read, those of conditions included, but none that the mark stands for."""
+        """Columns that are read, those of conditions included, without the one that `mark` sets."""
         marked = self.mark[0].name if self.mark else None
         own = [read for read in self.reads if read.name != marked]
         return [*dict.fromkeys([*own, *(read for condition in self.conditions for read in condition.reads)])]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
-        """Read the rows, counted, and use them."""
+        """Read and count the rows, and apply the function to them."""
         return self.use(self._selected(rows, count))
 
     def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
-        """Rows in batches, with a mask of those that the view selects."""
+        """Iterate over rows in batches, with a mask of those that the view selects."""
         for batch, mask in batches(rows, self.needed, self.conditions):
             count(batch.size)
             if self.mark:
@@ -65,7 +65,7 @@ class Task(Generic[T]):
 
 
 class _OneThreadBlas:
-    """BLAS on one thread while any loop runs: many small products are slower on more, and fight over cores."""
+    """Limits BLAS to one thread while tasks run: many small products are slower on more threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -75,7 +75,7 @@ class _OneThreadBlas:
         self._limit: Any = None
 
     def __enter__(self) -> int:
-        """Return the number of threads that BLAS was allowed."""
+        """Limit BLAS to one thread, and return how many threads it had before."""
         with self._lock:
             if not self._inside:
                 self._threads = max([1, *(library["num_threads"] for library in self._controller.info())])
@@ -91,12 +91,12 @@ class _OneThreadBlas:
 
 
 @cache
-def _blas() -> _OneThreadBlas:
+def _one_thread_blas() -> _OneThreadBlas:
     return _OneThreadBlas()
 
 
-def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """Work through some items, as many at a time as BLAS may use threads.
+def in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Apply a function to items in as many threads as BLAS may use.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         with np.errstate(all="ignore"):  # each thread has a state of its own
             return work(item)
 
-    with _blas() as threads:
+    with _one_thread_blas() as threads:
         if threads == 1:
             yield from map(work, items)
             return
@@ -137,17 +137,17 @@ class SumTask:
     k: int
 
     def __call__(self, read: Selected) -> Integers:
-        """Read the rows, and add them up."""
-        summands = self.features.summands
+        """Return the sum over the rows."""
+        n_sums = self.features.n_sums
         total: list[int] = []  # of what may not fit into 64 bits
-        pending = np.zeros(summands, dtype=np.int64)
+        pending = np.zeros(n_sums, dtype=np.int64)
 
         def flush() -> None:
-            total[:] = map(operator.add, total or [0] * summands, pending.tolist())
+            total[:] = map(operator.add, total or [0] * n_sums, pending.tolist())
             pending[:] = 0
 
-        many = side_by_side if self.features.threaded else map
-        for count, of_batch in enumerate(many(self._of_batch, read), start=1):
+        many = in_threads if self.features.threaded else map
+        for count, of_batch in enumerate(many(self._batch_sums, read), start=1):
             pending += of_batch
             if count % _FLUSH == 0:
                 flush()
@@ -156,6 +156,6 @@ class SumTask:
         flush()
         return total
 
-    def _of_batch(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
-        """Return the sums of a batch."""
+    def _batch_sums(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
+        """Return the sums over a batch."""
         return self.features.total(*selected, self.k).astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""The hooks of dfprivacy: what a plugin can do.
+"""The hooks of dfprivacy, which plugins implement.
 
 A plugin is a module (or any object) with functions of these names, marked with `hookimpl`. A distribution names its
 plugins as entry points of the group ``dfprivacy``; one that is not installed is given to `dfprivacy.register`.
@@ -33,7 +33,7 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer mechanisms, each of which becomes a method of every view.
+    """Register mechanisms, each of which becomes a method of every view.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
 
 @hookspec
 def dfprivacy_released(release: Release, account: str) -> None:
-    """Hear of a new release, for a log or a dashboard.
+    """Receive each new release, for a log or a dashboard.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def dfprivacy_released(release: Release, account: str) -> None:
 
 @hookspec
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Any]) -> Sequence[Any] | None:
-    """Describe how a mechanism is to be called when it is audited.
+    """Return the calls with which a mechanism is audited.
 
     Parameters
     ----------

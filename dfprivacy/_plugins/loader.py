@@ -1,4 +1,4 @@
-"""The loader of plugins, which survives other people's broken ones.
+"""The loader of plugins, which leaves out broken ones.
 
 Plugins are found at the first use of a view, never by ``import dfprivacy``. One whose distribution lists its
 methods, as entry points of the group ``dfprivacy.methods``, is loaded when one of these is asked. Each is loaded on
@@ -107,7 +107,7 @@ class Plugin:
     problem: str = ""
 
     def __str__(self) -> str:
-        """Name the plugin as the sentences about it do."""
+        """Return the plugin's name and version for messages."""
         return f"{self.name!r} ({self.origin})"
 
     @property
@@ -118,7 +118,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A plugin with what is used of it: its mechanisms by name, and the manager of its hooks.
+    """A loaded plugin: its mechanisms by name, and the manager of its hooks.
 
     One that waits has `load`, and the names of the methods for which it waits.
     """
@@ -147,12 +147,12 @@ class Registry:
 
     @cached_property
     def mechanisms(self) -> Mapping[str, Mechanism]:
-        """The methods of every view by name."""
+        """Mechanisms by the names of their methods."""
         return MappingProxyType({name: m for each in self.loaded for name, m in each.mechanisms.items()})
 
     @cached_property
     def methods(self) -> frozenset[str]:
-        """The names of all methods that plugins add, those for the owner alone included."""
+        """Names of all methods that plugins add, including those for the owner alone."""
         return frozenset({*self.mechanisms, *(each.own.name for each in self.mechanisms.values() if each.own)})
 
     @cached_property
@@ -162,7 +162,7 @@ class Registry:
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
-        """Distributions and versions of each package with plugins that were loaded: of a namespace, all in it."""
+        """Distributions and versions of each package with loaded plugins; all of a namespace package."""
         known: dict[str, set[str]] = {}
         for each in self.plugins:
             if each.distribution and each.status == "loaded":
@@ -171,7 +171,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems, as text."""
+        """Problems of plugins as text."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 
@@ -209,7 +209,7 @@ class Registry:
         return "<Registry: {} plugins, {} mechanisms, {} problems>".format(*counts)
 
     def owner(self, method: str) -> Plugin | None:
-        """Return the plugin that a method of this name comes from; None if there is none."""
+        """Return the plugin of a method; None if there is no such method."""
         return next((each.plugin for each in self.loaded if method in {*each.mechanisms, *each.waits}), None)
 
 
@@ -218,7 +218,7 @@ _registry: Registry | None = None
 
 
 def registry(method: str | None = None) -> Registry:
-    """Return what the plugins offer, loaded at first use.
+    """Return the registry of plugins, which are loaded at first use.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def registry(method: str | None = None) -> Registry:
     global _registry  # noqa: PLW0603 - the one state of this module
     with _lock:
         if _registry is None:
-            _registry = _found()
+            _registry = _find_plugins()
             for problem in _registry.problems:
                 warnings.warn(problem, PluginWarning, stacklevel=2)
         for at, each in enumerate(_registry.loaded):
@@ -268,7 +268,7 @@ def _with(now: Registry, at: int, loaded: Loaded) -> Registry:
 
 
 def register(plugin: object, name: str | None = None) -> None:
-    """Use a plugin that is not installed, such as one that is being written in a notebook.
+    """Register a plugin that is not installed, such as one in a notebook.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def register(plugin: object, name: str | None = None) -> None:
 
 
 def register_mechanism(mechanism: Mechanism) -> Mechanism:
-    """Use a mechanism at once: it becomes a method of every view.
+    """Register a mechanism at once: it becomes a method of every view.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def register_mechanism(mechanism: Mechanism) -> Mechanism:
 
 
 def unregister(name: str) -> None:
-    """Forget a plugin that was registered in this process.
+    """Remove a plugin that was registered in this process.
 
     Parameters
     ----------
@@ -378,8 +378,8 @@ def _without(now: Registry, name: str) -> Registry:
     return replace(now, loaded=tuple(kept))
 
 
-def _found() -> Registry:
-    """Find every entry point, the bundled ones first, then by distribution."""
+def _find_plugins() -> Registry:
+    """Return the registry of all entry points, the bundled ones first, then by distribution."""
     allowed, blocked = _names("DFPRIVACY_PLUGINS"), _names("DFPRIVACY_BLOCK") or ()
     entry_points, notes = _entry_points()
     names = {about.name for about, *_ in entry_points}
@@ -413,16 +413,16 @@ def _names(variable: str) -> tuple[str, ...] | None:
 def _unknown(variable: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for name in names:
         if name not in known:
-            yield f"{variable} names {name!r}, which is not installed. {_near(name, known)}"
+            yield f"{variable} names {name!r}, which is not installed. {_suggest(name, known)}"
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known := sorted(known), n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
 
 
 def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[str]]], list[str]]:
-    """Find the entry points, in loading order, with their methods, and say which distributions cannot be read.
+    """Return the entry points in loading order, with their methods, and notes on unreadable distributions.
 
     One distribution at a time: `importlib.metadata.entry_points` fails for all if one file is malformed.
     """
@@ -432,14 +432,14 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[
         try:
             points, methods = (distribution.entry_points.select(group=group) for group in (GROUP, METHODS))
         except Exception as error:  # noqa: BLE001
-            unread = " ".join(_called(distribution))
+            unread = " ".join(_name_and_version(distribution))
             notes.append(
                 f"The entry points of {unread} cannot be read ({_error_text(error)}). If it has plugins, they are "
                 "left out. Reinstall it."
             )
             continue
         if points:
-            name, version = _called(distribution)
+            name, version = _name_and_version(distribution)
             key = re.sub(r"[-_.]+", "-", name).lower()
             listed = {p.value: frozenset(m.name for m in methods if m.value == p.value) for p in points}
             offers = [(Plugin(p.name, name, version, p.value), p.load, listed[p.value]) for p in points]
@@ -448,8 +448,8 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[
     return [offer for _, offers in sorted(distributions.items()) for offer in offers], notes
 
 
-def _called(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Name and version, as far as an interrupted installation has left them."""
+def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
+    """Return name and version of a distribution, as far as an interrupted installation has left them."""
     try:
         about = dict(distribution.metadata.items())  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001
@@ -476,7 +476,7 @@ def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded
             about, "failed", f"Plugin {about} is left out: loading it failed with {_error_text(error)}."
         )
     seconds = time.perf_counter() - start
-    problems = list(_misspelt(about, manager))
+    problems = list(_unknown_hooks(about, manager))
     kept: dict[str, Mechanism] = {}
     for item in offered:
         refusal = _refusal(about, item, kept, others)
@@ -493,28 +493,28 @@ def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded
 
 
 def _manager(plugin: object) -> pluggy.PluginManager:
-    """Make a manager for one plugin, which is then alone in every call."""
+    """Return a hook manager for one plugin only."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
     return manager
 
 
-def _misspelt(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
-    """Return which functions are marked as hooks and are none."""
+def _unknown_hooks(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
+    """Return the names of functions that are marked as hooks but are none."""
     hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
     ((_, plugin),) = manager.list_name_plugin()
     callers = manager.get_hookcallers(plugin) or ()
     if not callers:
-        yield f"Plugin {about} does nothing: no function of it is marked with @hookimpl. {_near('', hooks)}"
+        yield f"Plugin {about} does nothing: no function of it is marked with @hookimpl. {_suggest('', hooks)}"
     for caller in callers:
         if not caller.has_spec() and not all(hook.optionalhook for hook in caller.get_hookimpls()):
             unknown = f"Plugin {about} implements a hook {caller.name!r}, which does not exist."
-            yield f"{unknown} {_near(caller.name, hooks)}"
+            yield f"{unknown} {_suggest(caller.name, hooks)}"
 
 
 def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Registry) -> str:
-    """Return why something that was registered cannot be used; nothing if it can."""
+    """Return why a registered object cannot be used; empty if it can."""
     if not isinstance(item, Mechanism):
         return (
             f"Plugin {about} registered an object of type {type(item).__name__}, which is no mechanism and is left "
@@ -534,15 +534,15 @@ def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Re
 
 
 def _origin(about: Plugin, mechanism: Mechanism) -> str:
-    """Distribution and version, by which the ledger knows an answer again; in a notebook the function stands in."""
+    """Return distribution and version of a mechanism; a digest of its function in a notebook."""
     if about.distribution:
         return about.origin
     halves = [mechanism.function, *([mechanism.conclusion] if mechanism.conclusion else [])]
-    return f"{about.origin}, source {hashlib.sha256(b''.join(map(_substance, halves))).hexdigest()[:8]}"
+    return f"{about.origin}, source {hashlib.sha256(b''.join(map(_function_content, halves))).hexdigest()[:8]}"
 
 
-def _substance(function: Any) -> bytes:
-    """Return what a function of a notebook computes with: its source, defaults, and what it names outside itself.
+def _function_content(function: Any) -> bytes:
+    """Return a notebook function's source, defaults and the values of names outside it.
 
     What cannot be written down is never the same again.
     """

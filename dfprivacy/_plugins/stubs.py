@@ -1,4 +1,4 @@
-"""The methods of plugins as text for type checkers and editors, which do not see what is found at run time."""
+"""Stubs of the plugins' methods for type checkers and editors, which cannot see them at run time."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _parameter(parameter: inspect.Parameter, imports: dict[str, str]) -> str:
 
 
 def _default(value: object) -> str:
-    """Write a default; what is no literal is left to the function."""
+    """Write a default; ``...`` if it is not a literal."""
     try:
         ast.literal_eval(repr(value))
     except (ValueError, SyntaxError):
@@ -106,7 +106,7 @@ def _default(value: object) -> str:
 
 
 def _annotation(hint: Any, imports: dict[str, str]) -> str:
-    """Write a type in full, and note what is to be imported; `Any` for what another file could not name."""
+    """Write an annotation and collect its imports; `Any` if another file could not name it."""
     inner = get_args(hint)
     match get_origin(hint):
         case typing.Annotated:

@@ -1,4 +1,4 @@
-"""Calibration: scales of discrete noise and the grids that it is on, from public numbers alone.
+"""Calibration: scales of discrete noise, and its grids, from public numbers only.
 
 Values become whole steps of a public grid, so that sums are exact and noise is discrete.
 
@@ -58,7 +58,7 @@ _NOISE_MIN = 2**15  # grid steps: below, discrete and continuous noise differ by
 
 
 def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float) -> int:
-    """Exponent k of the grid, whose step is 2^-k.
+    """Return the exponent k of the grid, whose step is 2^-k.
 
     The finest grid on which sums are exact, whatever the features' units. All arguments are public.
 
@@ -107,7 +107,7 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
             f"and noise {noise:g}.",
             "All four must be finite and above 0.",
         )
-    k = min(exact_exponent(radius, batch_rows), _finest(SUM_MAX, radius, rows_max))
+    k = min(exact_exponent(radius, batch_rows), _largest_exponent(SUM_MAX, radius, rows_max))
     upper, lower = Fraction(noise).as_integer_ratio()
     if upper << max(k, 0) < _NOISE_MIN * lower << max(-k, 0):
         raise ArgumentError(
@@ -119,7 +119,7 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
 
 
 def exact_exponent(radius: float, batch_rows: int) -> int:
-    """Exponent k of the finest grid, of steps 2^-k, on which the sum of a batch of rows is exact in float64.
+    """Return the exponent k of the finest grid on which the sum of a batch of rows is exact in float64.
 
     Parameters
     ----------
@@ -138,11 +138,11 @@ def exact_exponent(radius: float, batch_rows: int) -> int:
     >>> exact_exponent(1.0, 2**14)
     39
     """
-    return _finest(_FLOAT_EXACT, radius, batch_rows)
+    return _largest_exponent(_FLOAT_EXACT, radius, batch_rows)
 
 
 def cube_exponent(dimension: int, noise: float) -> int:
-    """Exponent k of the finest grid, of steps 2^-k, on which noise of the cube fits into 64 bits.
+    """Return the exponent k of the finest grid on which noise of the cube fits into 64 bits.
 
     Parameters
     ----------
@@ -166,11 +166,11 @@ def cube_exponent(dimension: int, noise: float) -> int:
     >>> cube_exponent(1, 1.0)
     55
     """
-    return _finest(SUM_MAX, noise, 64 * (dimension + 1))
+    return _largest_exponent(SUM_MAX, noise, 64 * (dimension + 1))
 
 
-def _finest(most: int, number: float, times: int) -> int:
-    """Largest k with ``times * number * 2**k <= most``, in whole numbers: fractions would take longer."""
+def _largest_exponent(most: int, number: float, times: int) -> int:
+    """Return the largest k with ``times * number * 2**k <= most``, by integer arithmetic."""
     upper, lower = number.as_integer_ratio()
     upper, lower = times * upper, most * lower
     k = lower.bit_length() - upper.bit_length()
@@ -178,7 +178,7 @@ def _finest(most: int, number: float, times: int) -> int:
 
 
 def discovery_threshold(scale: float, delta: Fraction) -> int:
-    r"""Count that a key must reach, noise included, so that one held by a single row is rarely shown.
+    r"""Return the noisy count that a key must reach, so that a key of a single row is rarely shown.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Count that a key of a known domain must reach, noise included, so that few are shown that no row holds.
+    r"""Return the noisy count that a key of a known domain must reach, so that few empty keys are shown.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 
@@ -232,7 +232,7 @@ def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> i
 
 
 def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction) -> tuple[float, int]:
-    r"""Noise and threshold under which the keys of rows that hold several each can be shown.
+    r"""Return scale and threshold of Gaussian noise for showing keys, if a row has several keys.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction)
 
 
 def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
-    """Scale of discrete Laplace noise, in grid steps.
+    """Return the scale of discrete Laplace noise, in grid steps.
 
     Parameters
     ----------
@@ -310,12 +310,12 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
         scale = above(sensitivity / epsilon)
     except OverflowError:
         scale = inf
-    return _usable(scale)
+    return _checked_scale(scale)
 
 
 @lru_cache(maxsize=256)
 def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, delta: Fraction) -> float:
-    """Scale of discrete Gaussian noise, in grid steps.
+    """Return the scale of discrete Gaussian noise, in grid steps.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
             "Give a squared sensitivity and a dimension of at least 1, an epsilon above 0 and at most "
             f"{EPSILON_MAX}, and a delta above 0 and below 1.",
         )
-    first = _corrected(squared_sensitivity, mu_budget(below(epsilon), below(delta)))
+    first = _discrete_scale(squared_sensitivity, mu_budget(below(epsilon), below(delta)))
     # Less delta means more noise, so what rounding costs at the first scale covers its cost at the second.
     lost = rounding_delta(dimension, first, epsilon) if first >= SCALE_MIN else delta
     if 2 * lost > delta:
@@ -363,19 +363,19 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
             f"Gaussian noise of {first:.3g} grid steps is too coarse for delta {float(delta):g}.",
             "Measure on a finer grid, or use Laplace noise.",
         )
-    scale = _corrected(squared_sensitivity, mu_budget(below(epsilon), below(delta - lost)))
+    scale = _discrete_scale(squared_sensitivity, mu_budget(below(epsilon), below(delta - lost)))
     margin = 2.0**-36
     while gaussian_delta(squared_sensitivity, scale * (1 + margin), dimension, epsilon) > delta:
         margin *= 2
-    return _usable(scale * (1 + margin))
+    return _checked_scale(scale * (1 + margin))
 
 
-def _corrected(squared_sensitivity: int, mu: float) -> float:
-    """Scale of discrete Gaussian noise that dominates continuous noise with parameter `mu`."""
+def _discrete_scale(squared_sensitivity: int, mu: float) -> float:
+    """Return the scale of discrete Gaussian noise that is as private as continuous noise with `mu`."""
     return sqrt(squared_sensitivity / Fraction(mu) ** 2 + Fraction(1, 11))
 
 
-def _usable(scale: float) -> float:
+def _checked_scale(scale: float) -> float:
     if not (isfinite(scale) and scale > 0):
         raise ArgumentError(
             "No noise scale is large enough for so small a privacy loss.",

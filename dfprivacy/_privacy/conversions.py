@@ -1,4 +1,4 @@
-"""Formulas between privacy parameters: pure floats in, safely rounded floats out.
+"""Conversions between privacy parameters, in floats that are rounded to the safe side.
 
 Standard library only. A number that limits what may be spent is rounded down, a number that is charged is
 rounded up, by more than the floating-point error of its formula. Symbols are the papers': `mu` of Gaussian
@@ -75,8 +75,8 @@ def above(x: Fraction) -> float:
     return -below(-x)
 
 
-def _last(holds: Callable[[float], bool], low: float, high: float, *, ratio: bool = False) -> tuple[float, float]:
-    """Halve an interval, of which the lower end holds, until its ends are neighbouring floats."""
+def _bisect(holds: Callable[[float], bool], low: float, high: float, *, ratio: bool = False) -> tuple[float, float]:
+    """Return the neighbouring floats between which `holds` turns false, by bisection."""
     while low < (middle := sqrt(low * high) if ratio else (low + high) / 2) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
@@ -88,7 +88,7 @@ def _last(holds: Callable[[float], bool], low: float, high: float, *, ratio: boo
 
 
 def delta_gauss(epsilon: float, mu: float) -> float:
-    r"""Delta at `epsilon` of a `mu`-Gaussian-DP mechanism, rounded up.
+    r"""Return the delta at `epsilon` of a `mu`-Gaussian-DP mechanism, rounded up.
 
     Notes
     -----
@@ -107,16 +107,16 @@ def delta_gauss(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=256)
 def mu_budget(epsilon: float, delta: float) -> float:
-    """Largest `mu` (rounded down) whose `mu`-Gaussian DP implies (`epsilon`, `delta`)-DP."""
+    """Return the largest `mu` (rounded down) whose `mu`-Gaussian DP implies (`epsilon`, `delta`)-DP."""
     low = epsilon / 40  # delta_gauss is below `SMALLEST` there
     high = 2 * low
     while delta_gauss(epsilon, high) <= delta:
         low, high = high, 2 * high
-    return _last(lambda mu: delta_gauss(epsilon, mu) <= delta, low, high, ratio=True)[0]
+    return _bisect(lambda mu: delta_gauss(epsilon, mu) <= delta, low, high, ratio=True)[0]
 
 
 def gaussian_unit_scale(epsilon: float, delta: float) -> float:
-    """Smallest standard deviation (rounded up) of Gaussian noise on a statistic of L2 sensitivity one."""
+    """Return the least standard deviation (rounded up) of Gaussian noise on a statistic of L2 sensitivity one."""
     return nextafter(1 / mu_budget(epsilon, delta), inf)
 
 
@@ -126,31 +126,31 @@ def gaussian_unit_scale(epsilon: float, delta: float) -> float:
 
 
 def _best_order(rho: float, epsilon: float) -> float:
-    """Order at which `rho`-zCDP gives its smallest delta at `epsilon`: the root of a rising derivative."""
+    """Return the order at which `rho`-zCDP has its smallest delta at `epsilon`, a derivative's root."""
     most = max(4.0, (epsilon + 1) / rho + 10)
-    return _last(lambda a: (2 * a - 1) * rho - epsilon + log1p(-1 / a) <= 0, 1 + 1e-12, most)[1]
+    return _bisect(lambda a: (2 * a - 1) * rho - epsilon + log1p(-1 / a) <= 0, 1 + 1e-12, most)[1]
 
 
 def log_delta_zcdp(rho: float, epsilon: float) -> float:
-    """Logarithm of the delta at `epsilon` of a `rho`-zCDP mechanism [3]_ (any order would be valid)."""
+    """Return the log of delta at `epsilon` of a `rho`-zCDP mechanism [3]_ (any order would be valid)."""
     a = _best_order(rho, epsilon)
     return (a - 1) * (a * rho - epsilon) - log(a - 1) + a * log1p(-1 / a)
 
 
 @lru_cache(maxsize=256)
 def rho_budget(epsilon: float, delta: float) -> float:
-    """Largest `rho` (rounded down) whose `rho`-zCDP implies (`epsilon`, `delta`)-DP."""
-    return _last(lambda rho: log_delta_zcdp(rho, epsilon) + 1e-10 <= log(delta), 0.0, epsilon + 1)[0]
+    """Return the largest `rho` (rounded down) whose `rho`-zCDP implies (`epsilon`, `delta`)-DP."""
+    return _bisect(lambda rho: log_delta_zcdp(rho, epsilon) + 1e-10 <= log(delta), 0.0, epsilon + 1)[0]
 
 
 @lru_cache(maxsize=256)
 def alpha_star(epsilon: float, delta: float) -> float:
-    """Rényi order at which Gaussian noise makes most of (`epsilon`, `delta`): as much as under zCDP."""
+    """Return the Rényi order that is best for Gaussian noise at (`epsilon`, `delta`): as good as zCDP."""
     return _best_order(rho_budget(epsilon, delta), epsilon)
 
 
 def renyi_budget(epsilon: float, delta: float, alpha: float) -> float:
-    """Largest `R` (rounded down) whose (`alpha`, `R`)-Rényi DP implies (`epsilon`, `delta`)-DP [3]_."""
+    """Return the largest `R` (rounded down) whose (`alpha`, `R`)-Rényi DP implies (`epsilon`, `delta`)-DP [3]_."""
     return (epsilon + (log(delta) + log(alpha - 1) - alpha * log1p(-1 / alpha)) / (alpha - 1)) * _DOWN
 
 
@@ -159,19 +159,19 @@ def renyi_budget(epsilon: float, delta: float, alpha: float) -> float:
 # ---------------------------------------------------------------------------------------------------------
 
 
-def _mu(lower_tail: float) -> float:
-    """-2 times the normal quantile of `lower_tail`, rounded up; infinite in the far tail."""
+def _mu_of_tail(lower_tail: float) -> float:
+    """Return -2 times the normal quantile of `lower_tail`, rounded up; infinite in the far tail."""
     return -2 * _NORMAL.inv_cdf(lower_tail * (1 - _ROUNDING)) * _UP if lower_tail > 1e-300 else inf  # noqa: PLR2004 - above underflow
 
 
 def laplace_mu(epsilon: float) -> float:
-    """`mu` of continuous Laplace noise of scale 1/`epsilon` on sensitivity one: smaller than `pure_mu`."""
-    return _mu(exp(-epsilon / 2) / 2)
+    """Return the `mu` of continuous Laplace noise of scale 1/`epsilon`, sensitivity one: less than `pure_mu`."""
+    return _mu_of_tail(exp(-epsilon / 2) / 2)
 
 
 def pure_mu(epsilon: float) -> float:
-    """`mu` of any `epsilon`-DP mechanism: that of randomised response, which is the worst of them."""
-    return _mu(exp(-epsilon) / (1 + exp(-epsilon)))
+    """Return the `mu` of any `epsilon`-DP mechanism: that of randomised response, the least private one."""
+    return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 
 def _renyi(epsilon: float, alpha: float, log_factor: float) -> float:
@@ -185,13 +185,13 @@ def _renyi(epsilon: float, alpha: float, log_factor: float) -> float:
 
 
 def laplace_renyi(epsilon: float, alpha: float) -> float:
-    """Rényi divergence of order `alpha` of continuous Laplace noise of scale 1/`epsilon` [4]_."""
+    """Return the Rényi divergence of order `alpha` of continuous Laplace noise of scale 1/`epsilon` [4]_."""
     a = alpha
     return _renyi(epsilon, a, log((a + (a - 1) * exp(-(2 * a - 1) * epsilon)) / (2 * a - 1)))
 
 
 def pure_renyi(epsilon: float, alpha: float) -> float:
-    """Largest Rényi divergence of order `alpha` of any `epsilon`-DP mechanism: randomised response."""
+    """Return the largest Rényi divergence of order `alpha` of any `epsilon`-DP mechanism: randomised response."""
     return _renyi(epsilon, alpha, log1p(exp(-(2 * alpha - 1) * epsilon)) - log1p(exp(-epsilon)))
 
 
@@ -201,7 +201,7 @@ def pure_renyi(epsilon: float, alpha: float) -> float:
 
 
 def rounding_delta(dimension: int, scale: float, epsilon: Fraction) -> Fraction:
-    r"""Delta that discrete Gaussian noise may lose at `epsilon` against rounded continuous noise.
+    r"""Return the delta by which discrete Gaussian noise may exceed rounded continuous noise at `epsilon`.
 
     Notes
     -----
@@ -215,7 +215,7 @@ def rounding_delta(dimension: int, scale: float, epsilon: Fraction) -> Fraction:
 
 
 def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsilon: Fraction) -> Fraction:
-    """Delta at `epsilon` of discrete Gaussian noise, rounded up.
+    """Return the delta at `epsilon` of discrete Gaussian noise, rounded up.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
 
 
 def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
-    r"""Return the largest epsilon on a sample that costs no more than another one on the table.
+    r"""Return the largest epsilon on a secret sample that costs at most `epsilon` on the table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Exact draws, made of uniform whole numbers and discrete Laplace noise: coins, noise of the cube, sparse noise.
+r"""Exact draws from uniform integers and discrete Laplace noise: coins, cube noise, sparse noise.
 
 **Coins.** A coin is heads if a uniform number U between 0 and 1 is below exp(-x). Of U, 32 binary digits are
 drawn; where these and float64 arithmetic decide, they decide as any number of digits and exact arithmetic would.
@@ -58,7 +58,7 @@ _Bounds: TypeAlias = tuple[Decimal, Decimal]
 
 
 def heads(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
-    """Throw a coin for each gap: heads with probability exp(-gap / scale).
+    """Draw a Bernoulli variable for each gap: true with probability exp(-gap / scale).
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def compared(
     scale: float,
     more: Callable[[int], int] = secrets.randbits,
 ) -> NDArray[np.bool_]:
-    """Return whether numbers are below exp(-gap / scale), given their first 32 binary digits.
+    """Return whether uniform numbers are below exp(-gap / scale), given their first 32 binary digits.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def compared(
 
 
 def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
-    """Return whether a number is below exp(-x), with as many digits as that takes."""
+    """Return whether a uniform number is below exp(-x), drawing as many digits as needed."""
     bits = _BITS
     while x:
         if digits and x >= bits:  # it is 2^-bits at least, and exp(-x) is less
@@ -127,7 +127,7 @@ def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
 
 
 def _exponential(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Bound exp(-x) from both sides, for x from 0 to `bits`, by less than 2^-bits of it.
+    """Return bounds of exp(-x), for x from 0 to `bits`, with relative width below 2^-bits.
 
     Decimal rounds quotients and exponentials correctly. With p digits, x is off by x 10^(1-p) at most, which moves
     exp(-x) by a part of less than 2x 10^(1-p), and it is rounded by a part of 10^(1-p).
@@ -175,7 +175,7 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
 def zeros_that_reach(
     occupied: Iterable[int], size: int, scale: float, threshold: int, sampler: Sampler
 ) -> dict[int, int]:
-    """Add discrete Laplace noise to the zeros of a vector, and give those that reach a threshold.
+    """Draw discrete Laplace noise for the zeros of a vector, and return the values that reach a threshold.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def zeros_that_reach(
 
 
 def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
-    """Draw how many of independent discrete Laplace variables reach a threshold, exactly.
+    """Draw the number of independent discrete Laplace variables that reach a threshold, exactly.
 
     Parameters
     ----------
@@ -264,10 +264,10 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
 
 
 def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Iterator[tuple[Fraction, Fraction]]:
-    """Return bounds of the probabilities of at most 0, 1, 2, ... that reach the threshold."""
-    down, up = _contexts(digits)
-    n, (odds, log) = Decimal(trials), _of_one(scale, threshold, digits)
-    least = _lower(down, down.exp(down.multiply(n, log[0])))
+    """Return bounds of the probabilities that at most 0, 1, 2, ... variables reach the threshold."""
+    down, up = _rounding_contexts(digits)
+    n, (odds, log) = Decimal(trials), _odds_bounds(scale, threshold, digits)
+    least = _step_down(down, down.exp(down.multiply(n, log[0])))
     most = up.next_plus(up.exp(up.multiply(n, log[1])))
     sums = [least, most]
     for k in range(trials + 1):
@@ -279,15 +279,15 @@ def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Ite
 
 
 @lru_cache(maxsize=64)  # by public numbers alone: how many zeros there are is private, and comes in afterwards
-def _of_one(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds]:
-    """Return bounds of p / (1 - p) and of ln(1 - p)."""
-    down, up = _contexts(digits)
+def _odds_bounds(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds]:
+    """Return bounds of p / (1 - p) and of ln(1 - p), p being one variable's probability."""
+    down, up = _rounding_contexts(digits)
     b = Fraction(scale)
 
     def power(steps: int) -> _Bounds:
-        """Bounds of q to a power."""
+        """Return bounds of a power of q."""
         x = Decimal(-steps * b.denominator), Decimal(b.numerator)
-        return _lower(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
+        return _step_down(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
 
     q, tail = power(1), power(threshold)
     p = down.divide(tail[0], up.add(_ONE, q[1])), up.divide(tail[1], down.add(_ONE, q[0]))
@@ -296,11 +296,11 @@ def _of_one(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds
     return odds, (down.next_minus(down.ln(rest[0])), up.next_plus(up.ln(rest[1])))
 
 
-def _contexts(digits: int) -> tuple[Context, Context]:
-    """Return arithmetic that rounds down, and up."""
+def _rounding_contexts(digits: int) -> tuple[Context, Context]:
+    """Return decimal contexts that round down, and up."""
     return Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
 
 
-def _lower(down: Context, rounded: Decimal) -> Decimal:
-    """Return a number below what was rounded, and not below 0."""
+def _step_down(down: Context, rounded: Decimal) -> Decimal:
+    """Return a number below a rounded one, but at least 0."""
     return max(down.next_minus(rounded), Decimal(0))

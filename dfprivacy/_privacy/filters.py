@@ -1,4 +1,4 @@
-"""The filters that add privacy losses up.
+"""Privacy filters, which add up privacy losses.
 
 A *filter* allows releases while a running sum stays under a cap that was fixed before the first release. All
 filters here stay valid when the analyst chooses every question, and what to spend on it, after seeing all
@@ -69,7 +69,7 @@ Accounting = Literal["basic", "rdp", "gdp", "portfolio"]
 
 
 def exact(x: object, what: str = "A number") -> Fraction:
-    """Read a number as the exact fraction that is charged and that sets the noise.
+    """Return a number as the exact fraction that is charged and that sets the noise.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def exact(x: object, what: str = "A number") -> Fraction:
 
 
 def _read(number: int | Fraction | Decimal | str, what: str) -> Fraction:
-    """Make a fraction of what is exact, unless its digits alone would take long."""
+    """Return an exact number as a fraction; refuse one with too many digits."""
     power = 0
     if isinstance(number, str):
         digits = len(number)
@@ -147,7 +147,7 @@ def _decimal(x: Fraction, digits: int, rounding: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Charges of an account so far: one running sum for each cap, in the accountant's order.
+    """Charges of an account so far: a running sum for each cap, in the accountant's order.
 
     Attributes
     ----------
@@ -163,13 +163,13 @@ class Spent:
 
     @classmethod
     def from_list(cls, counts: list[str | None]) -> Self:
-        """Read back what `to_list` wrote."""
+        """Construct from the result of `to_list`."""
         return cls(tuple(None if count is None else int(count) for count in counts))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter of an account.
+    """One privacy filter of an account.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Filter:
         return cls(name, delta, tuple(floor(cap / UNIT) for cap in caps), alpha)
 
     def charge(self, loss: PrivacyLoss) -> tuple[Fraction | None, ...]:
-        """Return what a release adds to each sum; None if no finite charge will do."""
+        """Return the charge of a release for each sum; None if no finite charge suffices."""
         match self.name:
             case "basic":
                 return loss.epsilon, loss.delta
@@ -236,7 +236,7 @@ _SHARES: dict[str, dict[str, Fraction]] = {
 
 @dataclass(frozen=True, slots=True)
 class Accountant:
-    """The terms of an account: its filters and their caps, which never change once it is open.
+    """Terms of an account: its filters and their caps, which never change.
 
     Make one with `Accountant.open`. It holds no running total: that is a `Spent`, kept by the ledger.
 
@@ -320,11 +320,11 @@ class Accountant:
 
     @property
     def nothing(self) -> Spent:
-        """The total of an account that has released nothing."""
+        """Charges of an account that has released nothing."""
         return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
 
     def after(self, spent: Spent, loss: PrivacyLoss) -> Spent:
-        """Total once `loss` is charged, to every filter and to the pool, broken or not."""
+        """Return the charges after `loss`, in every filter and in the pool, exhausted or not."""
         charges = [charge for member in self.members for charge in member.charge(loss)]
         charges.append(self._pooled(loss))
         return Spent(
@@ -347,10 +347,10 @@ class Accountant:
 
     def holds(self, spent: Spent) -> bool:
         """Return whether at least one filter is within its caps."""
-        return any(used <= 1 for used in self._used(spent))
+        return any(used <= 1 for used in self._used_parts(spent))
 
-    def _used(self, spent: Spent) -> list[Fraction | float]:
-        """How much each filter has used of the cap it has used most of; more than 1 when it is broken."""
+    def _used_parts(self, spent: Spent) -> list[Fraction | float]:
+        """Return the largest used part of a cap for each filter; above 1 if the filter is exhausted."""
         counts = list(spent.counts)
         pool = (counts.pop(), floor(self.pool / UNIT))
         used: list[Fraction | float] = []
@@ -362,11 +362,11 @@ class Accountant:
         return used
 
     def fraction_used(self, spent: Spent) -> float:
-        """Part of the budget that is used, from 0 to 1, by the filter that has most left."""
-        return min(1.0, *map(float, self._used(spent)))
+        """Return the used part of the budget, from 0 to 1, in the filter that has most left."""
+        return min(1.0, *map(float, self._used_parts(spent)))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Delta of a Gaussian release of `epsilon` when the caller names none.
+        """Return the default delta of a Gaussian release of `epsilon`.
 
         In proportion, out of the first filter's share: so the basic filter runs out of delta no sooner than
         of epsilon. 0 if the account has no delta.
@@ -379,7 +379,7 @@ class Accountant:
         kind: Literal["laplace", "pure", "gaussian", "approximate"] = "laplace",
         delta: Fraction | None = None,
     ) -> Fraction:
-        """Largest epsilon one more release can ask for.
+        """Return the largest epsilon of one more release.
 
         Parameters
         ----------
@@ -399,10 +399,10 @@ class Accountant:
         """
 
         def admitted(epsilon: Fraction) -> bool:
-            loss = self._example(kind, epsilon, delta)
+            loss = self._example_loss(kind, epsilon, delta)
             return loss is not None and self.holds(self.after(spent, loss))
 
-        rest = self._rest(spent)
+        rest = self._basic_remaining(spent)
         best = rest if rest > 0 and admitted(rest) else Fraction(0)
         low, high = best, max(best * (1 + Fraction(1, 2**20)), self.epsilon / 10**9)
         while admitted(high) and high < EPSILON_MAX:
@@ -416,15 +416,15 @@ class Accountant:
         # Gaussian noise a relative 2^-32 more.
         return max(best, _decimal(low - max(Fraction(1, 2**32), low / 2**24), 8, ROUND_DOWN))
 
-    def _rest(self, spent: Spent) -> Fraction:
-        """Epsilon that the basic filter has left, if any; 0 without such a filter."""
+    def _basic_remaining(self, spent: Spent) -> Fraction:
+        """Return the epsilon that is left in the basic filter; 0 without such a filter."""
         count = spent.counts[0]
         if self.members[0].name != "basic" or count is None:
             return Fraction(0)
         return (self.members[0].caps[0] - count) * UNIT
 
-    def _example(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
-        """Return a release of `epsilon` on a very fine grid, if there is one."""
+    def _example_loss(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
+        """Return the loss of a release of `epsilon` on a very fine grid; None if there is none."""
         steps = 2**40
         if kind == "laplace":
             return Laplace(steps, laplace_scale(steps, epsilon), epsilon)
@@ -471,7 +471,7 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Read back what `to_dict` wrote: the caps of the opening, not computed anew."""
+        """Construct from the result of `to_dict`, with the caps of the opening."""
         members = tuple(
             Filter(
                 name=member["name"],

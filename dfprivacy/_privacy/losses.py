@@ -1,4 +1,4 @@
-"""Privacy losses: what one measurement costs, described by its request alone and never by data.
+"""Privacy losses: the cost of one measurement, determined by its request and never by data.
 
 Every loss can be charged in each currency that a filter adds up: epsilon and delta, mu squared of Gaussian DP, and
 the Rényi divergence of one order. Charges are rounded up.
@@ -35,7 +35,7 @@ __all__ = ["Approximate", "BoundedRange", "Cube", "Gaussian", "Laplace", "Privac
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """One measurement, described by its request alone."""
+    """Privacy loss of one measurement, determined by its request."""
 
     kind: ClassVar[str]
 
@@ -47,7 +47,7 @@ class _Loss:
 
 @dataclass(frozen=True, slots=True)
 class Pure(_Loss):
-    """Any `epsilon`-DP release: randomised response, sparse vector, permute-and-flip.
+    """Loss of any `epsilon`-DP release: randomised response, sparse vector, permute-and-flip.
 
     Notes
     -----
@@ -62,21 +62,21 @@ class Pure(_Loss):
 
     @property
     def delta(self) -> Fraction:
-        """No failure probability."""
+        """Delta, which is 0."""
         return Fraction(0)
 
     def mu_squared(self) -> Fraction | None:
-        """Charge under Gaussian DP; None if no finite one will do."""
+        """Return the charge under Gaussian DP; None if no finite charge suffices."""
         return _squared(pure_mu(above(self.epsilon)))
 
     def renyi(self, alpha: float) -> Fraction | None:
-        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        """Return the charge under Rényi DP of order `alpha`; None if no finite charge suffices."""
         return _finite(pure_renyi(above(self.epsilon), alpha))
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(Pure):
-    """A release whose losses lie in some interval of length `epsilon`: the exponential mechanism.
+    """Loss of a release with losses in an interval of length `epsilon`: the exponential mechanism.
 
     Also the report-noisy-max with Gumbel noise. At most `epsilon`-DP, and about as private in the long run as
     an epsilon/2-DP release.
@@ -90,11 +90,11 @@ class BoundedRange(Pure):
     kind = "bounded range"
 
     def mu_squared(self) -> Fraction | None:
-        """Charge under Gaussian DP; None if no finite one will do."""
+        """Return the charge under Gaussian DP; None if no finite charge suffices."""
         return _squared(pure_mu(above(self.epsilon / 2)))
 
     def renyi(self, alpha: float) -> Fraction | None:
-        """Charge under Rényi DP of order `alpha`."""
+        """Return the charge under Rényi DP of order `alpha`."""
         concentrated = Fraction(alpha) * self.epsilon**2 / 8
         pure = _finite(pure_renyi(above(self.epsilon), alpha))
         return concentrated if pure is None else min(concentrated, pure)
@@ -102,7 +102,7 @@ class BoundedRange(Pure):
 
 @dataclass(frozen=True, slots=True)
 class Cube(Pure):
-    """Noise of the cube on a vector of integers: P(x) proportional to exp(-max abs(x_i) / b).
+    """Loss of noise of the cube on a vector of integers: P(x) proportional to exp(-max abs(x_i) / b).
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Cube(Pure):
 
 @dataclass(frozen=True, slots=True)
 class Laplace(_Loss):
-    """Independent discrete Laplace noise on a vector of integers.
+    """Loss of independent discrete Laplace noise on a vector of integers.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class Laplace(_Loss):
 
     @property
     def delta(self) -> Fraction:
-        """No failure probability."""
+        """Delta, which is 0."""
         return Fraction(0)
 
     @property
@@ -163,15 +163,15 @@ class Laplace(_Loss):
 
     @property
     def _continuous(self) -> float:
-        """Privacy of the continuous noise whose trade-off curve lies below this one's."""
+        """Epsilon of continuous noise that is at most as private as this discrete noise."""
         return above(self._ratio + 1 / (4 * Fraction(self.scale) ** 2))
 
     def mu_squared(self) -> Fraction | None:
-        """Charge under Gaussian DP; None if no finite one will do."""
+        """Return the charge under Gaussian DP; None if no finite charge suffices."""
         return _squared(laplace_mu(self._continuous) if self.scale >= SCALE_MIN else pure_mu(above(self._ratio)))
 
     def renyi(self, alpha: float) -> Fraction | None:
-        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        """Return the charge under Rényi DP of order `alpha`; None if no finite charge suffices."""
         if self.scale >= SCALE_MIN:
             return _finite(laplace_renyi(self._continuous, alpha))
         return _finite(pure_renyi(above(self._ratio), alpha))
@@ -179,7 +179,7 @@ class Laplace(_Loss):
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(_Loss):
-    """Independent discrete Gaussian noise on a vector of integers.
+    """Loss of independent discrete Gaussian noise on a vector of integers.
 
     Parameters
     ----------
@@ -226,17 +226,17 @@ class Gaussian(_Loss):
             )
 
     def mu_squared(self) -> Fraction:
-        """Charge under Gaussian DP."""
+        """Return the charge under Gaussian DP."""
         return self.squared_sensitivity / (Fraction(self.scale) ** 2 - Fraction(1, 11))
 
     def renyi(self, alpha: float) -> Fraction:
-        """Charge under Rényi DP of order `alpha`."""
+        """Return the charge under Rényi DP of order `alpha`."""
         return Fraction(alpha) * self.squared_sensitivity / (2 * Fraction(self.scale) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Approximate(_Loss):
-    """Any other (`epsilon`, `delta`)-DP release.
+    """Loss of any other (`epsilon`, `delta`)-DP release.
 
     Notes
     -----
@@ -253,11 +253,11 @@ class Approximate(_Loss):
         _check_delta(self.delta)
 
     def mu_squared(self) -> Fraction | None:
-        """Charge under Gaussian DP; None if no finite one will do."""
+        """Return the charge under Gaussian DP; None if no finite charge suffices."""
         return Pure(self.epsilon).mu_squared()
 
     def renyi(self, alpha: float) -> Fraction | None:
-        """Charge under Rényi DP of order `alpha`; None if no finite one will do."""
+        """Return the charge under Rényi DP of order `alpha`; None if no finite charge suffices."""
         return Pure(self.epsilon).renyi(alpha)
 
 
@@ -268,7 +268,7 @@ _READERS: dict[Any, Callable[[Any], object]] = {"Fraction": Fraction, "float": f
 
 
 def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
-    """Read back what ``to_dict`` of a privacy loss wrote.
+    """Construct a privacy loss from the result of its ``to_dict``.
 
     Raises
     ------

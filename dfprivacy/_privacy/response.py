@@ -1,4 +1,4 @@
-r"""Randomised response on a circle of places: its exact weights.
+r"""Randomised response among places on a circle, with exact integer weights.
 
 A place on the arc around the true one is p to q times as likely as any other, for whole numbers
 :math:`p/q \le e^\varepsilon`, so the chance of any message changes by at most that when its row does, exactly [1]_.
@@ -33,7 +33,7 @@ _DIGITS = 80
 
 @dataclass(frozen=True)
 class Arc:
-    """The law of a randomised place, given the true one.
+    """Probability law of a randomised place on a circle, given the true place.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Arc:
 
     @classmethod
     def within(cls, epsilon: Fraction, *, places: int, reach: int = 0) -> Arc:
-        """Find the weights closest to a ratio of e^epsilon, and never beyond.
+        """Construct with the weights whose ratio is the closest to e^epsilon, and never above.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Arc:
 
     @property
     def epsilon(self) -> Fraction:
-        """The privacy of one message: the logarithm of the ratio of the weights, rounded up in a far digit."""
+        """Epsilon of one message: the logarithm of the ratio of the weights, rounded up."""
         exactly = Context(prec=_DIGITS + 20)
         more, less = max(self.inside, self.outside), min(self.inside, self.outside)
         ratio = exactly.subtract(exactly.ln(Decimal(more)), exactly.ln(Decimal(less)))
@@ -106,7 +106,7 @@ class Arc:
 
     @property
     def length(self) -> int:
-        """Number of places on the arc."""
+        """Number of places within `reach` of the true one."""
         return 2 * self.reach + 1
 
     @property
@@ -116,12 +116,12 @@ class Arc:
 
     @property
     def resultant(self) -> float:
-        """Mean cosine of the angle between message and truth: 1 if they are the same, 0 if nothing is said."""
+        """Mean cosine of the angle between message and truth: 1 if they agree, 0 if they are independent."""
         excess = (self.inside - self.outside) / self.weight
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def moved(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the messages for true places, each with a number drawn uniformly from 0 to `weight` - 1."""
+        """Return the messages for true places, given uniform numbers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)
@@ -130,13 +130,13 @@ class Arc:
 
 
 def check(labels: NDArray[np.int64], arc: Arc) -> None:
-    """Refuse what no sampler may be given; the message names no value."""
+    """Refuse arguments that no sampler accepts; the message quotes no value."""
     if labels.dtype != np.int64 or (labels.size and (labels.min() < 0 or labels.max() >= arc.places)):
         raise ArgumentError("Messages are drawn for places from 0 to N - 1 only.", "Clip them first.")
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:
-    """Find a number just below e^epsilon."""
+    """Return a number just below e^epsilon."""
     floor = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     below = floor.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     if below > 100:  # noqa: PLR2004 - more than any weights can be apart

@@ -1,4 +1,4 @@
-"""Noise on the integer grid, and the messages of the local model.
+"""Samplers of noise on the integer grid, and of messages for local privacy.
 
 A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
 Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, or noise of the
@@ -65,7 +65,7 @@ _PIECE = 4096  # draws of a thread, which take a hundred times as long as starti
 
 
 class Sampler(Protocol):
-    """Something that adds noise to integer vectors."""
+    """Interface of samplers, which add noise to integer vectors."""
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class Sampler(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether its noise protects anybody."""
+        """Whether its noise gives privacy: not that of a seed."""
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Laplace noise: P(x) proportional to exp(-abs(x) / scale)."""
@@ -82,7 +82,7 @@ class Sampler(Protocol):
         """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Add independent discrete Laplace noise, and show what is chosen step by step; see `revealed`."""
+        """Add independent discrete Laplace noise, and reveal chosen values step by step; see `revealed`."""
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw a message for each label independently, each place with the weight that the arc gives it."""
@@ -116,17 +116,17 @@ class Sampler(Protocol):
         """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
 
     def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Do the same with Gaussian noise, all in steps."""
+        """As `discover`, with Gaussian noise, all in steps."""
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
-        """Do it with Laplace noise for all of `size` keys, numbered from 0; those not named have a count of 0."""
+        """As `discover`, for all of `size` keys, numbered from 0; keys that are not in `counts` count 0."""
 
     def generator(self) -> np.random.Generator:
-        """Make a generator for chance that is no noise, such as which rearrangements a test draws."""
+        """Return a generator for randomness other than noise, such as the rearrangements of a test."""
 
 
 def check(values: NDArray[np.int64], scale: float) -> None:
-    """Refuse what no sampler may be given.
+    """Refuse values and scales that no sampler accepts.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def check(values: NDArray[np.int64], scale: float) -> None:
 def revealed(
     shape: tuple[int, ...], choose: Choose, noisy: Callable[[NDArray[np.bool_]], NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Show noisy numbers step by step, where what was shown before decides what is shown next.
+    """Reveal noisy numbers step by step; the numbers revealed so far decide which come next.
 
     Parameters
     ----------
@@ -176,10 +176,10 @@ def revealed(
 
 
 class FromLaplace:
-    """Noise made of a sampler's Laplace noise; see `Sampler`."""
+    """Noise derived from a sampler's Laplace noise; see `Sampler`."""
 
     def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Draw all, and show what is chosen."""
+        """Draw all noise, and reveal the chosen values."""
         noisy = self.laplace(values, scale)
         return revealed(values.shape, choose, lambda more: noisy[more])
 
@@ -209,15 +209,15 @@ class FromLaplace:
 
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
-        return _reached(counts, self.laplace(_numbers(counts), scale), threshold)
+        return _keys_reaching(counts, self.laplace(_numbers(counts), scale), threshold)
 
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Add Gaussian noise to the counts of keys, and give those that reach a threshold, in their order."""
-        return _reached(counts, self.gaussian(_numbers(counts), scale), threshold)
+        """Add Gaussian noise to the counts of keys, and return those that reach a threshold, in their order."""
+        return _keys_reaching(counts, self.gaussian(_numbers(counts), scale), threshold)
 
     def sparse(self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
-        """Add Laplace noise to the counts of all keys, zeros too, and give those that reach a threshold."""
-        own = _reached(counts, self.laplace(_numbers(counts), scale), threshold)
+        """Add Laplace noise to the counts of all keys, zeros too, and return those that reach a threshold."""
+        own = _keys_reaching(counts, self.laplace(_numbers(counts), scale), threshold)
         return dict(sorted({**own, **zeros_that_reach(counts, size, scale, threshold, self)}.items()))
 
 
@@ -225,7 +225,7 @@ def _numbers(counts: Mapping[K, int]) -> NDArray[np.int64]:
     return np.array([*counts.values()], dtype=np.int64)
 
 
-def _reached(counts: Mapping[K, int], noisy: NDArray[np.int64], threshold: int) -> dict[K, int]:
+def _keys_reaching(counts: Mapping[K, int], noisy: NDArray[np.int64], threshold: int) -> dict[K, int]:
     """Return the noisy counts that reach a threshold, with their keys."""
     return {key: count for key, count in zip(counts, noisy.tolist(), strict=True) if count >= threshold}
 
@@ -253,7 +253,7 @@ class OpenDPSampler(FromLaplace):
         return _noisy("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Draw what is chosen: as the noise is independent, the law is that of drawing all."""
+        """Draw noise for the chosen values only: as it is independent, their law is the same."""
         return revealed(values.shape, choose, lambda more: self.laplace(values[more], scale))
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -294,7 +294,7 @@ class OpenDPSampler(FromLaplace):
         return secrets.randbelow(n)
 
     def generator(self) -> np.random.Generator:
-        """Make a generator whose seed nobody knows."""
+        """Return a generator with a secret seed."""
         return np.random.default_rng(secrets.randbits(256))
 
 
@@ -353,7 +353,7 @@ def _cores() -> int:
 
 @lru_cache(maxsize=64)
 def _measurement(kind: str, scale: float, thread: int = 0) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: ARG001
-    """Construct OpenDP's mechanism, which takes as long as drawing twenty values; for each thread its own."""
+    """Construct OpenDP's mechanism, one for each thread, as that takes as long as twenty draws."""
     from opendp import domains, measurements, metrics, mod
 
     mod.enable_features("contrib")
@@ -377,7 +377,7 @@ def sampler() -> Sampler:
 
 @contextmanager
 def use(replacement: Sampler) -> Iterator[Sampler]:
-    """Put another sampler in force, in this context only. For `dfprivacy.testing` and the audit alone."""
+    """Use another sampler in this context only, for `dfprivacy.testing` and the audit."""
     token = _SAMPLER.set(replacement)
     try:
         yield replacement

@@ -1,4 +1,4 @@
-"""Rows, as the rest of the house may see them.
+"""Access to rows for the rest of the package.
 
 `frames` adapts dataframe libraries, one module each: the only code that knows them. `declare` reads what the caller
 says of a table into a schema. `batch` cleans rows in batches, and selects those that a view's conditions want.

@@ -1,4 +1,4 @@
-"""Rows as mechanisms may use them: cleaned, in batches, and only those a view's conditions select."""
+"""Rows as mechanisms may use them: cleaned, in batches, and selected by a view's conditions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Batch:
     _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
-        """Return some rows, in this order, read-only: nobody can change what others see of them."""
+        """Return some rows, in this order, as read-only arrays."""
 
         def seen(array: NDArray[Any]) -> NDArray[Any]:
             part = array[rows]
@@ -67,12 +67,12 @@ class Batch:
         return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing), each(self._side))
 
     def mark(self, column: Column, code: int) -> None:
-        """Set one category for all rows of a column."""
+        """Set one category in all rows of a column."""
         self._encoded[column] = np.full(self.size, code, dtype=np.intp)
         self._missing[column] = np.zeros(self.size, dtype=np.bool_)
 
     def values(self, column: Column) -> NDArray[np.float64]:
-        """Numbers of a column within its bounds, shape (size,). Not to be written to."""
+        """Return the numbers of a column within its bounds, shape (size,). Not to be written to."""
         values = self._cleaned.get(column)
         if values is None:
             values = self._cleaned[column] = column.clean(self.raw[number(column)])  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ class Batch:
     def standardized(
         self, column: Column, unit: float = 1.0, *, out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Numbers of a column mapped from its bounds to [-1, 1], times a power of two, shape (size,)."""
+        """Return a column's numbers mapped from its bounds to [-1, 1], times a power of two, shape (size,)."""
         half = column.half
         y = np.subtract(self.values(column), column.mid, out=out)
         if math.isfinite(half / unit) and half / unit >= _NORMAL:
@@ -92,7 +92,7 @@ class Batch:
         return y
 
     def beyond(self, column: Column) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return in which rows the number of a column lies below its bounds, and in which above.
+        """Return masks of the rows in which a column's number lies below its bounds, and above.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class Batch:
         return above.astype(np.int8) - below.astype(np.int8)
 
     def codes(self, column: Column) -> Codes:
-        """Category codes of a column, ``len(categories)`` for none of them, shape (size,)."""
+        """Return the category codes of a column, ``len(categories)`` for other values, shape (size,)."""
         codes = self._encoded.get(column)
         if codes is None:
             codes = self._encoded[column] = column.encode(self.raw[category(column)])
         return codes
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
-        """Return in which rows the value of a column is missing, whatever it counts as.
+        """Return a mask of the rows in which a column's value is missing, even if it has a fill value.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Batch:
 
 
 def number(column: Column) -> Read:
-    """Ask for a column as numbers.
+    """Return the `Read` of a column as numbers.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def number(column: Column) -> Read:
 
 
 def category(column: Column) -> Read:
-    """Ask for a column as category codes.
+    """Return the `Read` of a column as category codes.
 
     Parameters
     ----------
@@ -178,18 +178,18 @@ def category(column: Column) -> Read:
 
 
 def described(column: Column) -> Read:
-    """Ask for a column as numbers if it has bounds, else as category codes."""
+    """Return the `Read` of a column: as numbers if it has bounds, else as category codes."""
     return number(column) if column.bounds is not None else category(column)
 
 
 def batches(
     rows: Rows, reads: Iterable[Read], conditions: tuple[Condition, ...]
 ) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-    """Rows in batches of at most `BATCH_ROWS`, with a mask of the rows that all conditions select.
+    """Iterate over rows in batches of at most `BATCH_ROWS`, with a mask of the selected rows.
 
     The mask is None where every row counts.
     """
-    _keep_freed_memory()
+    _reuse_freed_memory()
     needed = dict.fromkeys([*reads, *(read for c in conditions for read in c.reads)])
     for size, raw in rows.batches(tuple(needed), BATCH_ROWS):
         batch = Batch(size, raw)
@@ -200,8 +200,8 @@ def batches(
 
 
 @cache
-def _keep_freed_memory() -> None:
-    """Keep the arrays of a batch in the memory of those of the batch before.
+def _reuse_freed_memory() -> None:
+    """Let the arrays of a batch reuse the memory of the batch before.
 
     The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
     two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see
@@ -213,7 +213,7 @@ def _keep_freed_memory() -> None:
 def gathered(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
 ) -> Batch | None:
-    """All rows that are selected in some batches, as one batch; None if they are more than `most`."""
+    """Return the selected rows of some batches as one batch; None if they are more than `most`."""
     numbers = [c for c in columns if c.bounds is not None]
     labels = [c for c in columns if c.categories is not None]
     looks: tuple[tuple[Any, Sequence[Column], Any], ...] = (
@@ -237,7 +237,7 @@ def gathered(
 
 
 def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
-    """Apply a plugin's function to the rows of a batch; where it fails, to each row alone.
+    """Apply a plugin's function to the rows of a batch; if it fails, to each row alone.
 
     Whether it fails may depend on a row and must not be seen, and no row may decide what others count.
 
@@ -268,6 +268,6 @@ def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[n
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:
-    """How `gathered` looks at columns: as numbers where there are bounds, as codes where there are categories."""
+    """Return the reads of columns for `gathered`: numbers if they have bounds, codes if they have categories."""
     numbers = (number(c) for c in columns if c.bounds is not None)
     return (*numbers, *(category(c) for c in columns if c.categories is not None))

@@ -1,4 +1,4 @@
-"""Conditions by which a view selects rows, each a fact of one row."""
+"""Conditions by which a view selects rows; each depends on one row only."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ Row: TypeAlias = Mapping[str, "float | Category | None"]
 
 
 @dataclass(frozen=True)
-class _OfOne:
-    """A condition on one column."""
+class _ColumnCondition:
+    """Base class of conditions on one column."""
 
     column: Column
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns it looks at."""
+        """Columns that it reads."""
         return (self.column,)
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at the column."""
+        """How its column is read."""
         return (described(self.column),)
 
     @property
     def public(self) -> bool:
-        """Whether it looks at public columns only."""
+        """Whether it reads public columns only."""
         return self.column.public
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the condition as plain JSON values."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -56,52 +56,52 @@ class _OfOne:
 
 
 @dataclass(frozen=True)
-class Between(_OfOne):
-    """The rows whose number lies in an interval, ends included; a missing number lies in none."""
+class Between(_ColumnCondition):
+    """Selects rows with a number in an interval, ends included; a missing number lies in none."""
 
     low: float
     high: float
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at the column."""
+        """How its column is read."""
         return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows it selects."""
+        """Return a mask of the rows that it selects."""
         values = batch.values(self.column)
         return (values >= self.low) & (values <= self.high) & ~batch.missing(self.column)
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the condition as plain JSON values."""
         return {self.column.name: {"between": [self.low, self.high]}}
 
 
 @dataclass(frozen=True)
-class IsIn(_OfOne):
-    """The rows whose category is one of some."""
+class IsIn(_ColumnCondition):
+    """Selects rows with one of some categories."""
 
     categories: tuple[Category, ...]
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at the column."""
+        """How its column is read."""
         return (category(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows it selects."""
+        """Return a mask of the rows that it selects."""
         wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
         wanted[self.column.codes(self.categories)] = True
         return wanted[batch.codes(self.column)]
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the condition as plain JSON values."""
         return {self.column.name: {"in": list(self.categories)}}
 
 
 @dataclass(frozen=True)
 class Satisfies:
-    """The rows for which a Python function of one row is true.
+    """Selects rows for which a Python function of one row is true.
 
     The function is called with one row at a time, so that what it says of a row cannot depend on the others. What
     is missing is None. A row for which it fails is not selected: whether it fails may depend on the row, and must
@@ -114,11 +114,11 @@ class Satisfies:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How it looks at them."""
+        """How its columns are read."""
         return tuple(described(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows it selects."""
+        """Return a mask of the rows that it selects."""
         columns: dict[str, list[Any]] = {}
         for column in self.columns:
             if column.bounds is not None:
@@ -139,14 +139,14 @@ class Satisfies:
             return False
 
     def describe(self) -> None:
-        """Return nothing: a function cannot be written down."""
+        """Return None: a function cannot be described."""
 
     def __str__(self) -> str:
         return "a Python function holds"
 
 
 def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
-    """Describe which rows are enough, by conditions that all must hold: what an engine may use to read less.
+    """Return conditions by which an engine may read fewer rows.
 
     Every row that is selected is kept, however its value is written and however it is rounded.
     """
@@ -177,18 +177,18 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True)
-class Is(_OfOne):
-    """The rows whose value is there, or missing; see `Batch.missing`."""
+class Is(_ColumnCondition):
+    """Selects rows whose value is present, or missing; see `Batch.missing`."""
 
     wanted: Presence
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows it selects."""
+        """Return a mask of the rows that it selects."""
         gone = batch.missing(self.column)
         return gone if self.wanted is Presence.MISSING else ~gone
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the condition as plain JSON values."""
         return {self.column.name: {"is": self.wanted.value}}
 
 
@@ -196,7 +196,7 @@ Condition: TypeAlias = Between | IsIn | Is | Satisfies
 
 
 def of_private(condition: Condition) -> Condition:
-    """Return the same condition where neighbouring tables agree on no column."""
+    """Return the same condition with its column declared private."""
     if isinstance(condition, Satisfies):
         return condition
     return replace(condition, column=replace(condition.column, public=False))

@@ -45,7 +45,7 @@ def read_schema(
     unit: Unit | None = None,
     size: int | None = None,
 ) -> Schema:
-    """Check what the user says of a table against its column names, and the type of the column that names people.
+    """Read a schema from declarations, checked against the column names and the type of the people's column.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _counted(frame: Frame) -> int:
 
 
 def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
-    """Check what the user says of people who may have several rows.
+    """Check the declaration of people who may have several rows.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
         )
     if unit is None:
         if max_rows is not None:
-            raise SchemaError("max_rows= is without a unit.", "Say whose rows they are: unit='patient_id'.")
+            raise SchemaError("max_rows= needs unit=.", "Name the people's column: unit='patient_id'.")
         return None
     if not isinstance(unit, str):
         raise SchemaError(f"unit= names a column by a string, not by {type(unit).__name__}.", "Pass its name.")
@@ -148,7 +148,7 @@ def declared(
     categories: Mapping[str, Sequence[Category]] | None,
     missing: Mapping[str, Any] | None,
 ) -> Schema:
-    """Declare more about some columns of a schema; what is public and the number of rows stay.
+    """Declare more about some columns of a schema; public columns and the number of rows stay.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def declared(
     for argument, names in declarations.items():
         if schema.unit is not None and schema.unit.column in names:
             raise SchemaError(
-                f"{argument} names {schema.unit.column!r}, which says whose a row is and is in no question.",
+                f"{argument} names {schema.unit.column!r}, which identifies people and is in no question.",
                 f"Leave it out of {argument}=.",
             )
         _known(schema.names, argument, names)
@@ -188,7 +188,7 @@ def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
 
 
 def _column(before: Column, bounds: object, categories: object, missing: object) -> Column:
-    """Return a column with what is declared of it; bounds that are not mentioned stay as they were."""
+    """Return a column with new declarations; bounds that are not mentioned stay."""
     name = before.name
     domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
     find, limits, beyond = before.find, before.bounds, before.beyond

@@ -1,4 +1,4 @@
-r"""Known domains of keys, however large: how many keys there are, and where among them each one stands.
+r"""Known domains of keys, however large: the number of keys, and the position of each.
 
 A domain is a list of values, a range of whole numbers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
 list is ever held in memory. A value is in a domain as it would be among as many categories.
@@ -42,23 +42,23 @@ _HOW = r"For example r'\d{5}', or '[A-Z][0-9]{2}': characters, sets of them, and
 
 
 class Domain(ABC):
-    """All keys that there can be, in an order of their own."""
+    """Ordered set of all possible keys."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
 
     @abstractmethod
     def key(self, place: int) -> Category:
-        """Return the key at a place, from 0 on."""
+        """Return the key at a position, counted from 0."""
 
     @abstractmethod
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds; None if it is no key of the domain."""
+        """Return the position of a value in the domain; None if it is no key."""
 
     def placed(self, counts: Mapping[Key, int]) -> Counter[int]:
-        """Count rows by the place of what they hold; what is no key of the domain counts nowhere."""
+        """Convert counts by value to counts by position; values outside the domain are dropped."""
         by_place: Counter[int] = Counter()
         for (key,), count in counts.items():
             if (place := self.place(key)) is not None:
@@ -66,7 +66,7 @@ class Domain(ABC):
         return by_place
 
     def keyed(self, counts: Mapping[int, int]) -> dict[Key, int]:
-        """Return the keys at some places."""
+        """Convert counts by position to counts by key."""
         return {(self.key(place),): count for place, count in counts.items()}
 
 
@@ -78,15 +78,15 @@ class Listed(Domain):
 
     @property
     def size(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return len(self.keys)
 
     def key(self, place: int) -> Category:
-        """Return the key at a place, from 0 on."""
+        """Return the key at a position, counted from 0."""
         return self.keys[place]
 
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds; None if it is no key of the domain."""
+        """Return the position of a value in the domain; None if it is no key."""
         return codes_of(self.keys).code(key, None)
 
 
@@ -98,16 +98,16 @@ class Numbers(Domain):
 
     @cached_property
     def size(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         count, rest = divmod(self.numbers.stop - self.numbers.start, self.numbers.step)
         return max(0, count + (rest != 0))  # `len` ends at 2^63
 
     def key(self, place: int) -> Category:
-        """Return the key at a place, from 0 on."""
+        """Return the key at a position, counted from 0."""
         return self.numbers[place]
 
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds, or of a text that reads as a number."""
+        """Return the position of a value, also of a text that reads as a number; None if it is no key."""
         number = read_number(key) if isinstance(key, str) else float(key)
         if not number.is_integer() or int(number) not in self.numbers:
             return None
@@ -116,17 +116,17 @@ class Numbers(Domain):
 
 @dataclass(frozen=True)
 class Texts(Domain):
-    """All texts with one of some characters at each place."""
+    """All texts whose characters at each position are from a given alphabet."""
 
     alphabets: tuple[str, ...]
 
     @cached_property
     def size(self) -> int:
-        """How many keys there are."""
+        """Number of keys."""
         return math.prod(map(len, self.alphabets))
 
     def key(self, place: int) -> Category:
-        """Return the key at a place, from 0 on."""
+        """Return the key at a position, counted from 0."""
         signs = []
         for alphabet in reversed(self.alphabets):
             place, at = divmod(place, len(alphabet))
@@ -134,7 +134,7 @@ class Texts(Domain):
         return "".join(reversed(signs))
 
     def place(self, key: Category) -> int | None:
-        """Find the place of a value that some row holds, or of a number that one text alone is written as.
+        """Return the position of a value, also of a number with a single way of writing; None if it is no key.
 
         A whole number is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
         """
@@ -146,7 +146,7 @@ class Texts(Domain):
         return places.pop() if len(places) == 1 else None
 
     def _written(self, number: float) -> Iterator[str]:
-        """Write a number in the usual ways."""
+        """Return the usual ways to write a number."""
         if not math.isfinite(number):
             return
         number += 0.0  # there is no -0
@@ -216,7 +216,7 @@ def domain_of(declared: object) -> Domain:
 
 
 def _alphabets(pattern: str) -> tuple[str, ...]:
-    """Read a pattern: the characters of each place, in their order."""
+    """Return the characters of each position of a pattern, in order."""
     alphabets: list[str] = []
     end = 0
     while end < len(pattern):
@@ -236,7 +236,7 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
 
 
 def _members(member: re.Match[str], pattern: str, at: int) -> str:
-    """Return the characters that one character of a pattern stands for, or two with a dash between."""
+    """Return the characters of one member of a pattern: a character, or a range with a dash."""
     ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"

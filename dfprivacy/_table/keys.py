@@ -1,4 +1,4 @@
-"""Values that nobody declared, as keys: how many rows hold each."""
+"""Undeclared values as keys: counts of the rows that have each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Codes, Column
 
-__all__ = ["LENGTH_MAX", "Key", "held", "key_read", "ordered", "surveyed"]
+__all__ = ["LENGTH_MAX", "Key", "count_keys", "count_values", "key_read", "ordered"]
 
 Key: TypeAlias = tuple[Category, ...]
 
@@ -32,14 +32,14 @@ _WHOLE_MAX = 2**53  # float64 holds every integer up to here
 
 
 def key_read(column: Column) -> Read:
-    """Ask for a column as category codes if it has categories, else for whatever its values are."""
+    """Return the `Read` of a column for keys: category codes if it has categories, else its values."""
     return category(column) if column.categories is not None else Read(column.name, ...)
 
 
-def held(
+def count_keys(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], *, as_written: bool = False
 ) -> Counter[Key]:
-    """How many selected rows hold each key; a row of which a value can be no key holds none.
+    """Count the selected rows of each key; a row with a value that cannot be in a key has none.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ def held(
     return totals
 
 
-def surveyed(
+def count_values(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], edges: NDArray[np.float64]
 ) -> Counter[Key]:
-    """How many selected rows hold each value of each column, and each kind of value.
+    """Count the selected rows of each value, and each type of value, of each column.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def surveyed(
 
 
 def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
-    """Put keys in an order of their own, that of the rows and batches left behind: numbers before texts."""
+    """Sort keys, so that their order does not depend on rows and batches: numbers before texts."""
     kinds: defaultdict[tuple[bool, ...], list[Key]] = defaultdict(list)
     for key in counts:
         kinds[tuple([isinstance(part, str) for part in key])].append(key)
@@ -117,7 +117,7 @@ def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
 
 
 def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
-    """Return places among some values, each there once; -1 for what can be no part of a key."""
+    """Return distinct values, and each row's index among them; -1 for values that cannot be in a key."""
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
@@ -136,7 +136,7 @@ def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[C
 
 
 def _key(value: object, *, as_written: bool) -> Category | None:
-    """Return the key that a value is, of exactly Python's types; None if it can be none, or is too long a text."""
+    """Return a value as part of a key, in Python's own types; None if it cannot be one, or is too long."""
     text = plain_text(value)
     number = plain_number(value) if text is None else math.nan if as_written else numeral(text)
     if math.isfinite(number):

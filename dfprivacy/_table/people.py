@@ -1,4 +1,4 @@
-"""One person, many rows: which of them count, chosen for each person alone and before anything else is read.
+"""People with several rows: a limited number of each person's rows is chosen, before anything else is read.
 
 A person's rows are chosen by a keyed hash of who it is, of what is known of each row, and of how many equal ones
 the person has. So which count depends neither on anybody else's rows nor on the order of rows, is the same for
@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.frames import Dictionary, Over, Read, cut
+from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,12 +41,12 @@ _HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in 
 
 
 def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Sort columns by name and by what is declared of them: hashes of rows must not depend on who asks."""
+    """Sort columns by name and declarations, so that hashes of rows do not depend on the question."""
     return tuple(sorted(columns, key=lambda column: (column.name, plain_json(column.describe()))))
 
 
-class BoundedFrame(Over):
-    """A frame of which at most k rows of each person count; the others are in no batch.
+class BoundedFrame(DerivedFrame):
+    """A frame with at most k rows of each person; the others are in no batch.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class BoundedFrame(Over):
         self._chosen_by = unit, key, in_order(columns)
 
     def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
-        """Return the same frame where something else is known of a row."""
+        """Return the same frame with other columns for the choice of rows."""
         other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
         if other._chosen_by == self._chosen_by:
             return self
@@ -80,13 +80,13 @@ class BoundedFrame(Over):
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows that count, in batches of at most `size`; of each part of the people, as codes into their names."""
-        held: Callable[[BoundedRows], Rows] = partial(_Held, reads=reads)
+        """Iterate over the chosen rows in batches of at most `size`; people are codes into their names."""
+        held: Callable[[BoundedRows], Rows] = partial(_RowsInMemory, reads=reads)
         for part in self.each(reads, held if self.elsewhere else lambda rows: rows):
             yield from part.batches(reads, size)
 
     def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
-        """Do some work, which reads these columns, with all rows of some people at a time, wherever they are."""
+        """Apply a function to all rows of some people at a time, here or on a cluster."""
 
         def every(rows: BoundedRows, _: Callable[[int], None]) -> T:
             return work(rows)
@@ -96,7 +96,7 @@ class BoundedFrame(Over):
         elif self.settled:
             yield work(self._settled)
         else:
-            held = _Work(tuple(reads), self._chosen_by, every)
+            held = _PeopleTask(tuple(reads), self._chosen_by, every)
             for part in self._parts:
                 yield held(part, lambda _: None)
 
@@ -109,9 +109,9 @@ class BoundedFrame(Over):
         portable: bool,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Do some work with the rows that count where they are, as `ClusterFrame.fold` does with all."""
+        """Apply a function to the chosen rows on a cluster, as `ClusterFrame.fold` does to all rows."""
         (frame,) = self._parts
-        held = _Work(tuple(reads), self._chosen_by, work)
+        held = _PeopleTask(tuple(reads), self._chosen_by, work)
         folded: list[T] = frame.fold(held.every, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
         return folded
 
@@ -125,7 +125,7 @@ class BoundedFrame(Over):
 
 
 class BoundedRows:
-    """All rows of some people, of which at most k of each count.
+    """All rows of some people, of which at most k of each are chosen.
 
     Parameters
     ----------
@@ -143,14 +143,14 @@ class BoundedRows:
         self._who = Read(unit.column, "people")
 
     def knowing(self, columns: tuple[Column, ...]) -> BoundedRows:
-        """Return the same where something else is known of a row."""
+        """Return the same rows with other columns for the choice."""
         other = BoundedRows(self._rows, self._unit, self._key, columns)
         other.__dict__.update({name: value for name, value in self.__dict__.items() if name == "everybody"})
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows that count, in order, in batches of at most `size`; whose they are, as codes into all names."""
-        start, counts, everybody = 0, self._counts, self.everybody
+        """Iterate over the chosen rows, in order, in batches of at most `size`; people are codes into all names."""
+        start, counts, everybody = 0, self._chosen_mask, self.everybody
         for rows, raw in self._rows.batches([read for read in reads if read != self._who], size):
             kept: Any = np.flatnonzero(counts[start : start + rows])
             if len(kept):
@@ -165,14 +165,14 @@ class BoundedRows:
 
     @cached_property
     def everybody(self) -> Dictionary:
-        """The person of each row, also of those that do not count: codes into all names."""
+        """Person of each row, also of rows that are not chosen: codes into all names."""
         from dfprivacy._table.frames.columns import together  # which imports Arrow
 
         return together([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
 
     @cached_property
-    def _counts(self) -> NDArray[np.bool_]:
-        """Return which rows count."""
+    def _chosen_mask(self) -> NDArray[np.bool_]:
+        """Mask of the chosen rows."""
         whose, names = self.everybody.codes, self.everybody.values
         counts = whose >= 0
         times = np.bincount(whose[counts], minlength=len(names))
@@ -182,18 +182,18 @@ class BoundedRows:
             place[many] = np.arange(len(many))
             rows = np.flatnonzero(place[whose] >= 0)
             of_many = place[whose[rows]]
-            hashes = self._mixed(rows, self.hashes(many, b"rows")[of_many])
+            hashes = self._row_hashes(rows, self.hashes(many, b"rows")[of_many])
             counts[rows] = chosen(of_many, hashes, self._unit.max_rows)
         return counts | (whose < 0) if self._unit.missing == "own" else counts
 
     def hashes(self, people: NDArray[np.integer], purpose: bytes) -> Hashes:
-        """Return a keyed hash of the name of each of some people."""
+        """Return a keyed hash of each person's name."""
         from dfprivacy._table.frames.columns import written
 
         return keyed(written(self.everybody.values, people), self._key, purpose)
 
-    def _mixed(self, rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
-        """Mix what is known of some rows, each value within its bounds or a category, into hashes of people."""
+    def _row_hashes(self, rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
+        """Return hashes of rows: of the person, and of the row's cleaned values."""
         reads = reads_of(self._known)
         if not reads:
             return hashes
@@ -216,8 +216,8 @@ class BoundedRows:
         return every
 
 
-class _Held:
-    """Rows of one pass, in memory."""
+class _RowsInMemory:
+    """Rows of one pass over a table, in memory."""
 
     def __init__(self, rows: Rows, reads: Sequence[Read]) -> None:
         self._parts = [*rows.batches(reads, _PART)]
@@ -229,8 +229,8 @@ class _Held:
 
 
 @dataclass(frozen=True)
-class _Work(Generic[T]):
-    """Some work with all rows of some people: their rows are taken into memory, and chosen."""
+class _PeopleTask(Generic[T]):
+    """Task with all rows of some people: rows are read into memory, and chosen."""
 
     reads: tuple[Read, ...]
     chosen_by: tuple[Unit, bytes, tuple[Column, ...]]
@@ -238,13 +238,13 @@ class _Work(Generic[T]):
 
     @property
     def every(self) -> list[Read]:
-        """The columns to read: those that are asked for, and those by which rows are chosen."""
+        """Columns to read: those of the task, and those by which rows are chosen."""
         unit, _, known = self.chosen_by
         return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
-        """Choose among the rows of a part, and work with those that count."""
-        return self.work(BoundedRows(_Held(rows, self.every), *self.chosen_by), count)
+        """Choose rows of a part, and apply the function to them."""
+        return self.work(BoundedRows(_RowsInMemory(rows, self.every), *self.chosen_by), count)
 
 
 def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
@@ -281,7 +281,7 @@ def mixed(states: Hashes, words: Hashes) -> Hashes:
 
 
 def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Choose at most so many rows of each person: those with the least hashes.
+    """Choose at most `most` rows of each person: those with the smallest hashes.
 
     Parameters
     ----------
@@ -302,14 +302,14 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
     new = np.append(True, ranked[1:] != ranked[:-1])
     equal = np.append(False, content[1:] == content[:-1]) & ~new
     twice = np.flatnonzero(np.isin(ranked, ranked[equal]))  # all rows of those who have equal ones
-    again = mixed(content[twice], _rank(~equal)[twice].astype(np.uint64))
+    again = mixed(content[twice], _position_in_run(~equal)[twice].astype(np.uint64))
     order[twice] = order[twice][np.lexsort((again, ranked[twice]))]
     counts = np.zeros(len(whose), dtype=np.bool_)
-    counts[order[_rank(new) < most]] = True
+    counts[order[_position_in_run(new) < most]] = True
     return counts
 
 
-def _rank(new: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the distance of each place from the last one, itself included, where something new begins."""
+def _position_in_run(new: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return how many positions each one is after the last beginning of a run, 0 for a beginning."""
     places = np.arange(len(new))
     return places - np.maximum.accumulate(np.where(new, places, 0))

@@ -1,4 +1,4 @@
-"""One row a person: a table made of the several rows of each, with bounds and categories that follow."""
+"""One row a person: a table of aggregates of each person's rows, with derived bounds and categories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from dfprivacy._table.batch import batches, gathered, reads_of
-from dfprivacy._table.frames import Dictionary, MadeUpFrame, Over, Read
+from dfprivacy._table.frames import DerivedFrame, Dictionary, MadeUpFrame, Read
 from dfprivacy._table.people import NOBODY, keyed
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
 
-__all__ = ["How", "OfPerson", "People", "PerFrame", "read_aggregates"]
+__all__ = ["How", "People", "PerFrame", "PersonColumn", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
@@ -34,8 +34,8 @@ _BITS = 61  # of a sum, so that int64 has room for the rounding of each row
 
 
 @dataclass(frozen=True)
-class OfPerson:
-    """One number or category of each person, from the person's rows that count and have a value.
+class PersonColumn:
+    """One number or category of each person, from the person's chosen rows with a value.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class OfPerson:
         return [self.name, self.how, of, self.column.describe()]
 
 
-def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[OfPerson, ...]:
-    """Read what is asked of each person's rows.
+def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[PersonColumn, ...]:
+    """Read the aggregates of `agg`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]
 
     Returns
     -------
-    tuple of OfPerson
+    tuple of PersonColumn
         What the new table has.
 
     Raises
@@ -88,7 +88,7 @@ def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]
     return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
-def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerson:
+def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> PersonColumn:
     if not isinstance(name, str) or name == unit.column:
         raise SchemaError(f"agg({name}=...): {unit.column!r} says whose a row is.", "Give it another name.")
     parts = wanted if isinstance(wanted, tuple) else (name, wanted) if name in schema.names else (None, wanted)
@@ -105,7 +105,7 @@ def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerso
     of = None if source is None else schema.described(source)
     if how == "count":
         everybody = Column(name, bounds=(0.0, float(unit.max_rows)), fill=0.0, filled=True)
-        return OfPerson(name, how, of, everybody)
+        return PersonColumn(name, how, of, everybody)
     if of is None:
         raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
     if of.bounds is None and how not in {"first", "last"}:
@@ -113,7 +113,7 @@ def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> OfPerso
             f"agg({name}=...): {source!r} has categories, of which there is no {how}.",
             f"Use 'first', 'last' or 'count', or declare bounds={{{source!r}: (low, high)}}.",
         )
-    return OfPerson(name, how, of, _derived(name, of, how, limits, unit.max_rows))
+    return PersonColumn(name, how, of, _derived(name, of, how, limits, unit.max_rows))
 
 
 def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Column:
@@ -126,7 +126,7 @@ def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Colu
     return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled, beyond=of.beyond)
 
 
-class PerFrame(Over):
+class PerFrame(DerivedFrame):
     """The people of a table, one row each.
 
     Parameters
@@ -154,12 +154,12 @@ class PerFrame(Over):
         return tuple(each.name for each in self._people.columns)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """People in batches of at most `size`."""
+        """Iterate over people in batches of at most `size`."""
         return self._made.batches(reads, size)
 
     @cached_property
     def _made(self) -> MadeUpFrame:
-        """Read the rows once."""
+        """Columns of the people, read once."""
         parts = [*self._rows.each(self._people.reads, self._people)]
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
@@ -175,7 +175,7 @@ class PerFrame(Over):
 
 @dataclass(frozen=True)
 class People:
-    """The work on the rows of some people: hashes that put them in order, and their columns.
+    """Task on the rows of some people: hashes by which they are sorted, and their columns.
 
     Attributes
     ----------
@@ -185,14 +185,14 @@ class People:
         Whose rows they are.
     key : bytes
         The account's, by which people are put in order.
-    columns : tuple of OfPerson
+    columns : tuple of PersonColumn
         What each has.
     """
 
     conditions: tuple[Condition, ...]
     unit: Unit
     key: bytes
-    columns: tuple[OfPerson, ...]
+    columns: tuple[PersonColumn, ...]
 
     @property
     def _of(self) -> tuple[Column, ...]:
@@ -200,7 +200,7 @@ class People:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The columns to read, those of conditions included."""
+        """Columns to read, those of conditions included."""
         selected = (read for condition in self.conditions for read in condition.reads)
         return tuple(dict.fromkeys([*reads_of(self._of), *selected]))
 
@@ -228,9 +228,9 @@ class People:
 
 
 def _folded(
-    aggregate: OfPerson, batch: Batch, whose: NDArray[np.intp], people: int, most: int
+    aggregate: PersonColumn, batch: Batch, whose: NDArray[np.intp], people: int, most: int
 ) -> NDArray[np.float64]:
-    """Make one column of the people, from all rows and whose each one is; categories as codes, NaN for nothing.
+    """Compute one column of the people from all rows; categories as codes, NaN for no value.
 
     A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
     as whole numbers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or

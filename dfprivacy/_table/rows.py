@@ -1,4 +1,4 @@
-"""The rows that are asked, as one sealed value.
+"""The rows of a question, as one immutable value.
 
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
-    from dfprivacy._table.per import OfPerson
+    from dfprivacy._table.per import PersonColumn
     from dfprivacy.schema import Column
 
 __all__ = ["MEMORY", "Rows"]
@@ -39,7 +39,7 @@ MEMORY = 2e9
 
 
 class Rows:
-    """Rows of a table, and all that chooses them.
+    """Rows of a table, with everything that selects them.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Rows:
     _frame: Frame | None  # what is read
     _source: Frame | weakref.ref[Frame] | None  # the whole table
     _of: Self | None  # what people or samples are made of
-    _made: tuple[OfPerson, ...]
+    _made: tuple[PersonColumn, ...]
 
     def __init__(
         self,
@@ -118,24 +118,24 @@ class Rows:
         return _restored, (type(self), {**self._state(), **_NO_ROWS})
 
     def _state(self) -> dict[str, Any]:
-        """Return all that it is, without what follows."""
+        """Return its state, without derived values."""
         kind = type(self)
         return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _with(self, **changes: Any) -> Self:
-        """Return another one: for verbs alone."""
+        """Return a changed copy, for its own methods only."""
         other = object.__new__(type(self))
         vars(other).update({**self._state(), **changes})
         return other
 
     @property
     def frame(self) -> Frame | None:
-        """The rows to choose from; None in a copy without any, and when no view holds them any more."""
-        return self._made_again() if self._frame is None else self._frame
+        """Frame of the rows; None in a copy without rows, and when no view holds them any more."""
+        return self._rebuilt_frame() if self._frame is None else self._frame
 
     @property
     def rows(self) -> Frame:
-        """The frame; `NotProtected` if this is a copy without one."""
+        """Frame of the rows; raises `NotProtected` in a copy without rows."""
         frame = self.frame
         if frame is None:
             raise NotProtected(
@@ -150,14 +150,14 @@ class Rows:
             part.rows.ready()
 
     def over(self, source: Frame | None) -> Self:
-        """Choose the same rows of the whole table where it is read anew."""
+        """Return the same rows of the whole table in another frame."""
         if isinstance(source, (BoundedFrame, PerFrame, SampledFrame)):
             raise TypeError(_MIXED)
         of = None if self._of is None else self._of.over(source)
-        return self._remade(_source=source if of is None else None, _of=of)
+        return self._with_new_frame(_source=source if of is None else None, _of=of)
 
     def weakly(self) -> Self:
-        """Return the same rows for as long as somebody else holds the table."""
+        """Return the same rows with a weak reference to the table."""
         source, of = self._source, self._of
         return self._with(
             _frame=None,
@@ -166,15 +166,15 @@ class Rows:
             parts=tuple(part.weakly() for part in self.parts),
         )
 
-    def _made_again(self) -> Frame | None:
-        """Make the frame of what it follows from."""
+    def _rebuilt_frame(self) -> Frame | None:
+        """Return the frame, rebuilt from the table."""
         if self._of is not None:
             return self._of._chosen(self.sample, self._made)  # noqa: SLF001 - of our own kind
         source = self._source() if isinstance(self._source, weakref.ref) else self._source
         unit = self.schema.unit
         return source if source is None or unit is None else BoundedFrame(source, unit, self._key, self.known)
 
-    def _chosen(self, sample: Sample | None, columns: tuple[OfPerson, ...]) -> Frame | None:
+    def _chosen(self, sample: Sample | None, columns: tuple[PersonColumn, ...]) -> Frame | None:
         frame, unit = self.frame, self.schema.unit
         if sample is not None:
             return None if frame is None else SampledFrame(frame, sample)
@@ -182,13 +182,13 @@ class Rows:
             return None
         return PerFrame(frame, People(self.conditions, unit, self._key, columns))
 
-    def _remade(self, **changes: Any) -> Self:
-        """Return another one, whose frame is made of what it follows from."""
+    def _with_new_frame(self, **changes: Any) -> Self:
+        """Return a changed copy, with its frame rebuilt."""
         other = self._with(**changes)
-        return other._with(_frame=other._made_again())  # noqa: SLF001 - of our own kind
+        return other._with(_frame=other._rebuilt_frame())  # noqa: SLF001 - of our own kind
 
     def where(self, *conditions: Condition) -> Self:
-        """Return the rows for which these conditions hold, too."""
+        """Return the rows for which these conditions hold as well."""
         return self._with(conditions=(*self.conditions, *conditions))
 
     def without(self, condition: Condition) -> Self:
@@ -196,26 +196,26 @@ class Rows:
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
     def select(self, names: Sequence[str]) -> Self:
-        """Return the same rows with these columns only; a person's rows are those that they were."""
+        """Return the same rows with these columns only; the choice of a person's rows stays."""
         return self._with(schema=self.schema.select(names))
 
     def declaring(self, columns: Mapping[str, Column]) -> Self:
-        """Return the table with other columns declared: by these a person's rows are chosen anew."""
+        """Return the table with other declarations, by which a person's rows are chosen anew."""
         selected = (column for each in self.conditions for column in each.columns)
         known = in_order({*columns.values(), *selected})
-        return self._knowing(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
+        return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
-    def _knowing(self, known: tuple[Column, ...]) -> Self:
-        """Return the same where other columns choose a person's rows, if any has several."""
+    def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:
+        """Return the same rows, chosen by other columns if a person may have several."""
         if not self.known:
             return self
         if isinstance(self._frame, BoundedFrame):
             return self._with(known=known, _frame=self._frame.knowing(known))
-        of = None if self._of is None else self._of._knowing(known)  # noqa: SLF001 - of our own kind
-        again = self._with if self._frame is None else self._remade
+        of = None if self._of is None else self._of._chosen_by_columns(known)  # noqa: SLF001 - of our own kind
+        again = self._with if self._frame is None else self._with_new_frame
         return again(known=known, _of=of)
 
-    def per_person(self, columns: tuple[OfPerson, ...]) -> Self:
+    def per_person(self, columns: tuple[PersonColumn, ...]) -> Self:
         """Return the table of the people among the view's rows, one row each.
 
         Their number is public where it was said, and the view has no condition.
@@ -236,10 +236,10 @@ class Rows:
             None if self.conditions else self.schema.people,
             derived=plain_json(derived),
         )
-        return self._remade(schema=schema, _source=None, _of=self, _made=columns, known=(), conditions=())
+        return self._with_new_frame(schema=schema, _source=None, _of=self, _made=columns, known=(), conditions=())
 
     def sampled(self, share: Fraction) -> Self:
-        """Return the table of which every question sees another secret sample: docs/explanation/sampling.md.
+        """Return a table of which each question sees a new secret sample; see docs/explanation/sampling.md.
 
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
@@ -259,24 +259,24 @@ class Rows:
             derived=plain_json({"sample": sample.describe(), "of": of}),
         )
         conditions = tuple(map(of_private, self.conditions))
-        return self._remade(schema=schema, _source=None, _of=self, sample=sample, conditions=conditions)
+        return self._with_new_frame(schema=schema, _source=None, _of=self, sample=sample, conditions=conditions)
 
     def drawn(self) -> Self:
-        """Draw the sample that one question sees; a table that is none is seen as it is."""
+        """Return the sample for one question; the table itself if it is not to be sampled."""
         frame = self.frame
         if not isinstance(frame, SampledFrame):
             return self
-        return self._with(_frame=frame.drawn(self._held, self.memory))
+        return self._with(_frame=frame.drawn(self._sample_columns, self.memory))
 
     @property
-    def _held(self) -> tuple[Read, ...]:
-        """Columns that may be read of a sample: all that are declared."""
+    def _sample_columns(self) -> tuple[Read, ...]:
+        """Columns that may be read of a sample: all declared ones."""
         selected = (column for condition in self.conditions for column in condition.columns)
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     @property
     def chosen(self) -> list[list[Any]]:
-        """The columns by which a person's rows are chosen, as plain JSON values."""
+        """Columns by which a person's rows are chosen, as plain JSON values."""
         return [[column.name, column.describe()] for column in self.known]
 
 

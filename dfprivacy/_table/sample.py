@@ -1,4 +1,4 @@
-"""A secret sample of a table's people, drawn for one question and forgotten with it.
+"""Secret samples of a table's people, drawn for one question each.
 
 Which people are in it is decided by the operating system's secure source alone, before any column is looked at, so
 whoever is not in it has no influence on the answer. docs/explanation/sampling.md proves what that is worth.
@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy._privacy.samplers import uniform
 from dfprivacy._table.batch import VALUE_BYTES
-from dfprivacy._table.frames import Dictionary, Over, Read, cut
+from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut
 from dfprivacy._table.people import NOBODY
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Sample:
 
     @property
     def sampling(self) -> str:
-        """Describe what sampling adds to errors: to a mean, sd times the root of 1/rows - 1/of."""
+        """Description of the sampling error: for a mean, sd times the root of 1/rows - 1/of."""
         if self.rows is None or self.of is None:
             add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
         else:
@@ -75,8 +75,8 @@ class Sample:
         return {"share": str(self.share), "whose": self.whose, "rows": self.rows, "of": self.of}
 
 
-class SampledFrame(Over):
-    """A table of which every question sees another sample; nobody sees the table.
+class SampledFrame(DerivedFrame):
+    """A table of which each question sees a new sample, and none sees the table.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class SampledFrame(Over):
         self.sample = sample
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Return nothing: there are no rows before a sample is drawn."""
+        """Return no rows: there are none before a sample is drawn."""
         raise NotImplementedError(reads, size)
 
     def drawn(self, reads: Sequence[Read], memory: float) -> DrawnFrame:
@@ -108,7 +108,7 @@ class SampledFrame(Over):
 
 
 class DrawnFrame(SampledFrame):
-    """A random sample in random order, drawn when a row is first read and kept as long as this object.
+    """A random sample in random order, drawn when rows are first read, and kept with this object.
 
     A table that gives the same rows in every pass is read again for columns that are not held yet. Another one is
     read once, with all columns that may be asked for.
@@ -125,19 +125,19 @@ class DrawnFrame(SampledFrame):
         self._held: dict[Read, Raw] = {}
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows that are drawn in batches of at most `size`."""
+        """Iterate over the drawn rows in batches of at most `size`."""
         missing = [read for read in dict.fromkeys(reads) if read not in self._held]
         if missing or self._places is None:
             self._hold(missing)
         yield from cut({read: self._held[read] for read in reads}, len(self._order), size)
 
     def _hold(self, missing: Sequence[Read]) -> None:
-        """Read columns of the rows that are drawn; the first time, draw them."""
+        """Read columns of the drawn rows; draw the rows first if needed."""
         first = self._places is None
         reads = tuple(missing) if self.frame.settled else self._reads
         if not {*missing} <= {*reads} or not (first or self.frame.settled):
             raise LookupError  # a second pass might give other rows
-        choose = self._chooser()
+        choose = self._row_selector()
         who = (Read(self.sample.whose, "people"),) if first and self.sample.whose else ()
         parts: dict[Read, list[Raw]] = {read: [] for read in reads}
         places: list[Places] = [np.zeros(0, dtype=np.int64)]
@@ -157,10 +157,10 @@ class DrawnFrame(SampledFrame):
         if first:
             self._places, self._total = np.concatenate(places), start
             self._order = shuffled(held)
-        self._held |= {read: _joined(column)[self._order] for read, column in parts.items()}
+        self._held |= {read: _concatenate(column)[self._order] for read, column in parts.items()}
 
-    def _chooser(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
-        """Return what says which rows of a part are drawn: where it begins, how many it has, and its columns."""
+    def _row_selector(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
+        """Return a function that selects the drawn rows of a part, from its start, size and columns."""
         places, sample = self._places, self.sample
         if places is None and sample.rows is not None and sample.of is not None:
             places = distinct(sample.of, sample.rows)
@@ -192,12 +192,12 @@ class DrawnFrame(SampledFrame):
 
 
 def coins(share: Fraction, count: int) -> NDArray[np.bool_]:
-    """Draw whether each of so many is in a sample: exactly with this probability, each by itself."""
+    """Draw whether each of `count` items is in a sample, independently and with exactly this probability."""
     return uniform(share.denominator, count) < share.numerator
 
 
 def distinct(below: int, count: int) -> Places:
-    """Draw different whole numbers from 0 to `below` - 1, rising; all sets of so many are equally likely.
+    """Draw `count` distinct whole numbers below `below`, sorted; all sets are equally likely.
 
     The first different ones of many draws are such a set, by symmetry, and so are those that are not in one.
     """
@@ -214,7 +214,7 @@ def distinct(below: int, count: int) -> Places:
 
 
 def shuffled(count: int) -> Places:
-    """Draw an order of so many; all are equally likely."""
+    """Draw a random permutation of `count` items."""
     while True:
         words = uniform(_WORD, count)
         order = np.argsort(words)
@@ -222,8 +222,8 @@ def shuffled(count: int) -> Places:
             return order
 
 
-def _joined(columns: Sequence[Raw]) -> Raw:
-    """Put parts of a raw column together; each may have a dictionary of its own."""
+def _concatenate(columns: Sequence[Raw]) -> Raw:
+    """Concatenate parts of a raw column; each may have its own dictionary."""
     if all(isinstance(column, np.ndarray) for column in columns):
         return np.concatenate([np.zeros(0, dtype=np.bool_), *columns])
     codes: list[NDArray[np.intp]] = []

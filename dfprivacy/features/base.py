@@ -1,4 +1,4 @@
-"""The base of row features, the sensitivities that follow from their radius, and checks of a plugin's own."""
+"""Base class of row features, their sensitivities, and checks of the features that plugins define."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = [
     "Integers",
     "Norm",
     "RowFeatures",
-    "Selective",
+    "SlowFeatures",
     "common_unit",
+    "concatenate",
     "enforced",
     "integers",
     "refuse_change",
     "root",
-    "together",
 ]
 
 Norm = float  # 1, 2 or infinity
@@ -51,20 +51,20 @@ UP = 1 + 2.0**-50
 """Above the rounding of eight operations, itself included: no rounding may lower a sensitivity."""
 FROZEN = "_frozen"
 """The attribute of an object that cannot be changed any more."""
-_HOUSE = "dfprivacy.features."
+_OWN = "dfprivacy.features."
 _NORMS = (1, 2, math.inf)
 _DERIVED = {
-    *("reads", "dimension", "summands", "support"),
+    *("reads", "dimension", "n_sums", "support"),
     *("portable", "threaded", "sensitivity", "steps", "total", "totals", "image", "stacked"),
 }
-_PIECE = 1 << 17  # numbers at a time, which fit the cache
-_SHORT = 16  # numbers of a row up to which its norm is added up column by column
+_CHUNK = 1 << 17  # numbers at a time, which fit the cache
+_SHORT_ROW = 16  # numbers of a row up to which its norm is added up column by column
 UNIT_SLACK = 2.0**-44  # of a coordinate: what is as near to a whole unit is one
-_FEW = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
+_BINCOUNT_FROM = 5  # places from which on np.bincount is faster than a product of matrices; both are exact
 
 
 def root(x: float | Fraction) -> float:
-    """Square root, rounded up: the least float whose square is at least x, or the next.
+    """Return the square root, rounded up: the least float whose square is at least x, or the next.
 
     Examples
     --------
@@ -80,8 +80,8 @@ def integers(values: Integers) -> list[int]:
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
-def together(parts: Sequence[Integers]) -> Integers:
-    """Put whole numbers one after the other."""
+def concatenate(parts: Sequence[Integers]) -> Integers:
+    """Concatenate sequences of whole numbers."""
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if arrays and len(arrays) == len(parts):
         return np.concatenate(arrays)
@@ -89,12 +89,12 @@ def together(parts: Sequence[Integers]) -> Integers:
 
 
 class Frozen(ABCMeta):
-    """Class of objects that are frozen, arrays included, when they are made, if their class is bundled."""
+    """Metaclass that makes objects of bundled classes immutable, arrays included, once they are constructed."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        """Make an object, and freeze it. Its arrays are copies, which are not shared with the caller."""
+        """Construct an object and freeze it. Its arrays are copies, which are not shared with the caller."""
         made = super().__call__(*args, **named)
-        if cls.__module__.startswith(_HOUSE):
+        if cls.__module__.startswith(_OWN):
             attributes = vars(made)
             for name, value in attributes.items():
                 if isinstance(value, np.ndarray) and value.flags.writeable:
@@ -105,17 +105,17 @@ class Frozen(ABCMeta):
 
 
 def refuse_change(self: object, name: str, value: object) -> None:
-    """Set an attribute of an object that is being made; of one that is made, raise a `PluginError`."""
+    """Set an attribute of an object under construction; raise a `PluginError` once the object is frozen."""
     if FROZEN in vars(self):
         raise PluginError(
-            f"{name!r} of a {type(self).__name__} is fixed: what is proved holds for what it was made of.",
-            "Make another one.",
+            f"{name!r} of a {type(self).__name__} cannot change: its sensitivity is proved for its first values.",
+            "Construct another object.",
         )
     object.__setattr__(self, name, value)
 
 
 class RowFeatures(metaclass=Frozen):
-    """A bounded map from one row to a vector; what a mechanism asks the sum of.
+    """A bounded map from one row to a vector; mechanisms measure noisy sums of these vectors.
 
     A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`. It is asked for all but
     `rows` once, before anything is charged; its rows are clipped to the radius that it said then, by a copy of it
@@ -151,9 +151,9 @@ class RowFeatures(metaclass=Frozen):
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
-    portable = False  # whether all processors give the same bits: by what IEEE 754 settles, arithmetic and roots
-    threaded = False  # whether a batch is so much work that several are worked through side by side
-    stacked: tuple[RowFeatures, ...] = ()  # whose sums lie one after the other along the last axis; see `Stack`
+    portable = False  # whether all processors give the same bits: IEEE 754 settles arithmetic and roots only
+    threaded = False  # whether batches are so much work that several threads share them
+    stacked: tuple[RowFeatures, ...] = ()  # parts with sums one after the other along the last axis; see `Stack`
     __setattr__ = refuse_change
 
     @cached_property
@@ -167,7 +167,7 @@ class RowFeatures(metaclass=Frozen):
         return math.prod(self.shape)
 
     @cached_property
-    def summands(self) -> int:
+    def n_sums(self) -> int:
         """Number of coordinates that are summed over rows; `image` maps their sums to the d released ones."""
         return self.dimension
 
@@ -191,37 +191,37 @@ class RowFeatures(metaclass=Frozen):
 
     @abstractmethod
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a row's vector in L1, L2 or infinity; a class without the last gives its L2 norm."""
+        """Largest norm of a row's vector in L1, L2 or L∞; a class that has no bound in L∞ returns that in L2."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two rows' vectors in such a norm, when the rows agree on the public columns."""
+        """Largest distance of two rows' vectors in L1, L2 or L∞, if the rows agree on the public columns."""
         return 2 * self.radius(norm)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Sensitivity of the sum: the radius for a row more or less, the diameter for a row that changes."""
+        """Sensitivity of the sum: the radius if a row is added or removed, the diameter if a row is replaced."""
         return self.radius(norm) if relation == "add_remove" else self.diameter(norm, public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        r"""Vectors of a batch in whole steps of :math:`2^{-k}`, each clipped to the radius on its own."""
+        r"""Vectors of a batch as whole multiples of :math:`2^{-k}`, each clipped to the radius on its own."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
         radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
-        height = max(1, _PIECE // self.dimension)
+        height = max(1, _CHUNK // self.dimension)
         for start in range(0, batch.size, height):
             _clip(rows[start : start + height], radius, k, unit)
         return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Exact sum of the rows of a batch that a mask selects, in whole steps, shape (summands,)."""
+        """Exact sum of the rows of a batch that a mask selects, in whole steps, shape (n_sums,)."""
         total: NDArray[np.float64] = self.totals(batch, None if mask is None else (~mask).astype(np.intp), 1, k)[0]
         return total
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands); of all without places."""
+        """Exact sums of the rows in each of `bins` groups, shape (bins, n_sums); `place` is each row's group."""
         # Whole numbers are added: their order cannot matter. Rows at other places count nowhere.
-        return _added(self.steps(batch, k), place, bins)
+        return _sum_by_group(self.steps(batch, k), place, bins)
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
-        r"""Released coordinates of the exact sums, in steps of :math:`2^{-k}`, rounded once and for all rows."""
+        r"""Released coordinates, computed from the exact sums and rounded to steps of :math:`2^{-k}` once."""
         return total
 
     def describe(self) -> str:
@@ -231,13 +231,13 @@ class RowFeatures(metaclass=Frozen):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if cls.__module__.startswith(_HOUSE):
+        if cls.__module__.startswith(_OWN):
             return
         above = [base for base in cls.__mro__ if base not in {RowFeatures, object}]
-        bundled = [base.__name__ for base in above if base.__module__.startswith(_HOUSE)]
+        bundled = [base.__name__ for base in above if base.__module__.startswith(_OWN)]
         if bundled:
             raise PluginError(
-                f"{cls.__name__} extends {bundled[0]}, whose numbers are proved for its own rows only.",
+                f"{cls.__name__} extends {bundled[0]}, whose sensitivity is proved for its own rows only.",
                 "Subclass RowFeatures, and write rows() and radius().",
             )
         # What privacy rests on is derived here from `rows` and `radius`, which are enforced.
@@ -247,20 +247,20 @@ class RowFeatures(metaclass=Frozen):
                 f"{cls.__name__} defines {derived!r}, itself or in a mix-in; RowFeatures computes it.",
                 "Write rows(), radius() and, if it is proved, diameter() only.",
             )
-        if not _about_its_rows(cls):
+        if not _diameter_fits_rows(cls):
             raise PluginError(
-                f"{cls.__name__} has a diameter() and rows() of two classes, and so nobody has proved the one for "
-                "the other.",
+                f"{cls.__name__} takes diameter() and rows() from two classes, so the diameter is not proved for "
+                "these rows.",
                 "Write both in the same class, or rows() and radius() only.",
             )
 
 
-def _added(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bins: int) -> NDArray[np.float64]:
-    """Add up the rows at each place below `bins`; all, if there are no places."""
+def _sum_by_group(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bins: int) -> NDArray[np.float64]:
+    """Sum the rows in each of `bins` groups; all rows if `place` is None."""
     if place is None:
         every: NDArray[np.float64] = steps.sum(axis=0, keepdims=True)
         return every
-    if bins < _FEW:
+    if bins < _BINCOUNT_FROM:
         hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
         return hot @ steps
     total = np.empty((bins, steps.shape[1]))
@@ -311,8 +311,8 @@ def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit:
 
 
 def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
-    """Return the L1 or L2 norm of each row; of few numbers column by column, which is many times faster."""
-    if rows.shape[1] > _SHORT:
+    """Return the L1 or L2 norm of each row; short rows are summed column by column, many times faster."""
+    if rows.shape[1] > _SHORT_ROW:
         long: NDArray[np.float64] = np.linalg.norm(rows, ord=norm, axis=1)
         return long
     total = np.zeros(len(rows))
@@ -321,28 +321,28 @@ def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
     return total if norm == 1 else np.sqrt(total)
 
 
-def _source(kind: type, name: str) -> type:
-    """Return the class that a class has a method from."""
+def _defining_class(kind: type, name: str) -> type:
+    """Return the class, itself or a base, that defines a class's method."""
     return next(each for each in kind.__mro__ if name in vars(each))
 
 
-def _about_its_rows(kind: type[RowFeatures]) -> bool:
-    """Return whether the diameter of a class is the derived one, or of the same hand as its rows."""
-    return _source(kind, "diameter") in {RowFeatures, _source(kind, "rows")}
+def _diameter_fits_rows(kind: type[RowFeatures]) -> bool:
+    """Return whether `diameter` is the default one, or defined in the same class as `rows`."""
+    return _defining_class(kind, "diameter") in {RowFeatures, _defining_class(kind, "rows")}
 
 
 def enforced(features: RowFeatures) -> RowFeatures:
-    """Take features into the house: its own as they are, anybody else's held to what they say now.
+    """Return features whose bounds hold: bundled ones as they are, those of plugins with their rows clipped.
 
     Parameters
     ----------
     features : RowFeatures
-        What a mechanism asks the sum of.
+        The features whose sum a mechanism asks for.
 
     Returns
     -------
     RowFeatures
-        Features whose radius, diameter and derived numbers hold whatever `rows` gives.
+        Features whose radius, diameter and derived numbers hold whatever `rows` returns.
 
     Raises
     ------
@@ -350,15 +350,15 @@ def enforced(features: RowFeatures) -> RowFeatures:
         If it is no feature, or what it says of itself cannot be used.
     """
     if not isinstance(features, RowFeatures):
-        raise PluginError(f"A {type(features).__name__} is no row feature.", "Pass one from dfprivacy.features.")
+        raise PluginError(f"{type(features).__name__} is not a row feature.", "Pass one from dfprivacy.features.")
     kind = type(features)
-    own = kind.__module__.startswith(_HOUSE) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
+    own = kind.__module__.startswith(_OWN) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
     return features if own else _Enforced(features)
 
 
 @final
 class _Enforced(RowFeatures):
-    """Somebody else's features: asked once, and clipped to what they said.
+    """Features of a plugin: their bounds are read once, and rows are clipped to them.
 
     Of them, `rows` is called afterwards, and `diameter` once for each norm and set of public columns, where they
     have one of their own: before anything is charged for what rests on it. It is twice the radius at most.
@@ -371,7 +371,7 @@ class _Enforced(RowFeatures):
         self.shape = tuple(map(int, features.shape))
         self.weights = np.array(np.broadcast_to(np.asarray(features.weights, dtype=np.float64), self.shape))
         self._radius: dict[float, float] = {norm: float(features.radius(norm)) for norm in (1, 2)}
-        self._radius[math.inf] = _at_infinity(features.radius, self._radius[2])
+        self._radius[math.inf] = _infinity_bound(features.radius, self._radius[2])
         if not all(0 < radius < math.inf for radius in self._radius.values()):
             raise PluginError(
                 f"The radius of {self._name} is {self._radius[1]!r} in L1, {self._radius[2]!r} in L2 and "
@@ -380,16 +380,16 @@ class _Enforced(RowFeatures):
             )
         self._unit = _power_of_two(features.unit, self._name)
         # What hangs on the object itself is proved of nothing.
-        own = type(features).diameter is not RowFeatures.diameter and _about_its_rows(type(features))
-        self._states = own and not vars(features).keys() & {"rows", "diameter"}
+        own = type(features).diameter is not RowFeatures.diameter and _diameter_fits_rows(type(features))
+        self._states_diameter = own and not vars(features).keys() & {"rows", "diameter"}
         self._diameter: dict[tuple[float, frozenset[str]], float] = {}
         with contextlib.suppress(Exception):  # what cannot be copied is refused before it sees rows
             features = copy.deepcopy(features)
-        self._rehearse(features)
+        self._try_made_up_row(features)
 
-    def _rehearse(self, features: RowFeatures) -> None:
-        """Show a row that is made up, where an error tells nothing: of rows, none is shown."""
-        row = Batch(1, {read: _typical(column) for read, column in zip(self.reads, self.columns, strict=True)})
+    def _try_made_up_row(self, features: RowFeatures) -> None:
+        """Call `rows` on a made-up row, where an error reveals nothing and can be shown."""
+        row = Batch(1, {read: _made_up(column) for read, column in zip(self.reads, self.columns, strict=True)})
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -401,7 +401,7 @@ class _Enforced(RowFeatures):
             ) from error
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Vectors of a batch, as they are; `steps` clips them, and a row without one counts as zeros."""
+        """Vectors of a batch, not yet clipped as `steps` does; zeros for a row without a vector."""
         return of_each(self._features.rows, batch, self.dimension)
 
     def radius(self, norm: Norm) -> float:
@@ -410,25 +410,25 @@ class _Enforced(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """Unit of which all rows are made whole multiples, if they claim to be."""
+        """Stated unit, to whose whole multiples all rows are cut; None if none is stated."""
         return self._unit
 
     @property
     def states_a_diameter(self) -> bool:
-        """Whether its author has proved a diameter, which the core cannot enforce."""
-        return self._states
+        """Whether the author states a proved diameter, which the core cannot enforce."""
+        return self._states_diameter
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors: what its author has proved, and twice the radius at most."""
+        """Largest distance of two vectors: the stated diameter, and twice the radius at most."""
         if (norm, public) not in self._diameter:
-            self._diameter[norm, public] = min(2 * self.radius(norm), self._stated(norm, public))
+            self._diameter[norm, public] = min(2 * self.radius(norm), self._stated_diameter(norm, public))
         return self._diameter[norm, public]
 
-    def _stated(self, norm: Norm, public: frozenset[str]) -> float:
-        if not self._states:
+    def _stated_diameter(self, norm: Norm, public: frozenset[str]) -> float:
+        if not self._states_diameter:
             return math.inf
         if norm == math.inf:
-            diameter = _at_infinity(lambda norm: self._features.diameter(norm, public), self.diameter(2, public))
+            diameter = _infinity_bound(lambda norm: self._features.diameter(norm, public), self.diameter(2, public))
         else:
             diameter = float(self._features.diameter(norm, public))
         still = all(column.name in public for column in self.columns)
@@ -447,8 +447,8 @@ class _Enforced(RowFeatures):
         return self._name
 
 
-def _typical(column: Column) -> Raw:
-    """Make up the value of a row: the middle of the bounds, or the first category."""
+def _made_up(column: Column) -> Raw:
+    """Return a made-up value of a column: the middle of the bounds, or the first category."""
     if column.bounds is not None:
         return np.array([column.mid])
     categories = column.categories or ()
@@ -456,7 +456,7 @@ def _typical(column: Column) -> Raw:
 
 
 def _power_of_two(unit: Any, name: str) -> float | None:
-    """Check a unit that somebody claims."""
+    """Return a stated unit; raise a `PluginError` unless it is None or a power of two."""
     if unit is None:
         return None
     if not isinstance(unit, int | float) or not 0 < unit < math.inf or math.frexp(unit)[0] != 1 / 2:
@@ -464,8 +464,8 @@ def _power_of_two(unit: Any, name: str) -> float | None:
     return float(unit)
 
 
-def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
-    """Ask for a bound in the norm of infinity; whoever does not know it, or says more, is held to that of L2."""
+def _infinity_bound(ask: Callable[[float], float], euclidean: float) -> float:
+    """Return the stated bound in L∞; the bound in L2 if none is stated, or a larger one."""
     with contextlib.suppress(Exception):  # a class that has never heard of this norm may say or raise anything
         diameter = float(ask(math.inf))
         if 0 < diameter <= euclidean:
@@ -473,14 +473,14 @@ def _at_infinity(ask: Callable[[float], float], euclidean: float) -> float:
     return euclidean
 
 
-class Selective(RowFeatures):
-    """Row features that take long: of the rows that count alone, and of so many at a time as fit the cache."""
+class SlowFeatures(RowFeatures):
+    """Row features that are slow: computed for the needed rows only, so many at a time as fit the cache."""
 
     threaded = True
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows at each place below `bins`, shape (bins, summands)."""
-        height, total = max(16, _PIECE // self.summands), np.zeros((bins, self.summands))
+        """Exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
+        height, total = max(16, _CHUNK // self.n_sums), np.zeros((bins, self.n_sums))
         for at in range(bins):
             rows = np.arange(batch.size) if place is None else np.flatnonzero(place == at)
             for start in range(0, len(rows), height):

@@ -79,41 +79,41 @@ class Bins(RowFeatures):
             raise ArgumentError("The edges of intervals must be finite and rise.", "Give two or more, each once.")
         if not widths or len(widths) != len(weights) or any(not 0 < w <= bins or bins % w for w in widths):
             raise ArgumentError(
-                f"widths={widths!r} and weights={weights!r} are not of {bins} intervals.",
-                "Give divisors of their number, and a weight for each.",
+                f"widths={widths!r} and weights={weights!r} do not fit {bins} intervals.",
+                f"Give divisors of {bins} as widths, and a weight for each.",
             )
         if any(weight != int(weight) or weight < 1 for weight in weights):
-            raise ArgumentError(f"weights={weights!r} are no whole numbers above 0.", "For example (2, 1).")
+            raise ArgumentError(f"weights={weights!r} are not whole numbers above 0.", "For example (2, 1).")
         self.widths = tuple(map(int, widths))
-        self.each = tuple(map(int, weights))
+        self.level_weights = tuple(map(int, weights))
         self.missing = missing
-        every = [np.full(bins // width, float(w)) for width, w in zip(self.widths, self.each, strict=True)]
-        self.weights = np.concatenate([*every, np.full(int(missing), float(sum(self.each)))])
+        every = [np.full(bins // width, float(w)) for width, w in zip(self.widths, self.level_weights, strict=True)]
+        self.weights = np.concatenate([*every, np.full(int(missing), float(sum(self.level_weights)))])
         self.shape = self.weights.shape
-        self.summands = bins + missing  # single intervals, and rows without a value
+        self.n_sums = bins + missing  # single intervals, and rows without a value
         self.support = 2 * len(self.widths)  # in which two rows differ: sums are rounded, where a step is over one
         with np.errstate(all="ignore"):
-            self._per = bins / (self.edges[-1] - self.edges[0])
-            off = self._per * abs(self.edges - np.linspace(self.edges[0], self.edges[-1], bins + 1))
-        self._even = bool(off.max() < 1 / 2)
+            self._bins_per_unit = bins / (self.edges[-1] - self.edges[0])
+            off = self._bins_per_unit * abs(self.edges - np.linspace(self.edges[0], self.edges[-1], bins + 1))
+        self._evenly_spaced = bool(off.max() < 1 / 2)
 
     @property
     def unit(self) -> float | None:
         """The unit of the weights."""
-        return common_unit(map(float, self.each))
+        return common_unit(map(float, self.level_weights))
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper edges of intervals; what lies beyond all is in the first or the last."""
+        """Lower and upper edges of the intervals; the first and the last extend to infinity."""
         return np.append(-np.inf, self.edges[1:-1]), np.append(self.edges[1:-1], np.inf)
 
     def places(self, batch: Batch) -> NDArray[np.intp]:
-        """Return the number of each row's interval, shape (batch.size,)."""
+        """Return the index of each row's interval, shape (batch.size,)."""
         places: NDArray[np.intp]
         x = batch.values(self.columns[0])
-        if self._even:  # the right one or a neighbour, whatever the rounding
+        if self._evenly_spaced:  # the right one or a neighbour, whatever the rounding
             near = x - self.edges[0]
-            near *= self._per
+            near *= self._bins_per_unit
             places = near.clip(0, self.bins - 1, out=near).astype(np.intp)
             lower, upper = self._ends
             above, below = x >= upper.take(places), x < lower.take(places)
@@ -132,53 +132,51 @@ class Bins(RowFeatures):
         return np.array([self.image(row, 0) for row in self.steps(batch, 0).astype(np.int64)], dtype=np.float64)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
-        """Return which interval each row is in, without weights and in whole rows."""
-        return np.eye(self.summands)[self.places(batch)]
+        """Return the one-hot vector of each row's interval, without weights and in whole rows."""
+        return np.eye(self.n_sums)[self.places(batch)]
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[Any]:  # noqa: ARG002
-        """Return how many rows at each place below `bins` are in each interval, shape (bins, summands)."""
-        both = self.places(batch) if place is None else place * self.summands + self.places(batch)
-        return np.bincount(both, minlength=bins * self.summands)[: bins * self.summands].reshape(
-            bins, self.summands
-        )
+        """Count the rows by interval in each of `bins` groups, shape (bins, n_sums)."""
+        both = self.places(batch) if place is None else place * self.n_sums + self.places(batch)
+        return np.bincount(both, minlength=bins * self.n_sums)[: bins * self.n_sums].reshape(bins, self.n_sums)
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Add up runs of intervals, and multiply by the weights, in steps of 2 to the minus `k`."""
-        rows = sum(self.each) * (float(total.sum()) if isinstance(total, np.ndarray) else math.inf)
+        """Return the weighted counts of runs of intervals, in steps of 2 to the minus `k`."""
+        rows = sum(self.level_weights) * (float(total.sum()) if isinstance(total, np.ndarray) else math.inf)
         small = 0 <= k < _BITS and rows < math.ldexp(0.5, _BITS - k)  # the error of the product is below 1 in 2
         counts = np.array(total, dtype=np.int64 if small else object)
         runs = [
             counts[: self.bins].reshape(-1, width).sum(axis=1) * times
-            for width, times in zip(self.widths, self.each, strict=True)
+            for width, times in zip(self.widths, self.level_weights, strict=True)
         ]
-        weighted = np.concatenate([*runs, counts[self.bins :] * sum(self.each)])
+        weighted = np.concatenate([*runs, counts[self.bins :] * sum(self.level_weights)])
         if small:
             return weighted << k
         return [each << k if k >= 0 else round(each / 2**-k) for each in weighted]
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        return self._length(self.each, 1, norm)
+        return self._norm_of(self.level_weights, 1, norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         if self.columns[0].name in public:
             return 0.0
-        moved = [w for width, w in zip(self.widths, self.each, strict=True) if width < self.bins]
-        apart = self._length(moved, 2, norm) if moved else 0.0
+        moved = [w for width, w in zip(self.widths, self.level_weights, strict=True) if width < self.bins]
+        apart = self._norm_of(moved, 2, norm) if moved else 0.0
         if not self.missing:
             return apart
-        weight = sum(self.each)  # from some interval to none
+        weight = sum(self.level_weights)  # from some interval to none
         if norm == math.inf:
             return max(apart, float(weight))
-        return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.each)))
+        return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.level_weights)))
 
-    def _length(self, weights: Sequence[int], times: int, norm: Norm) -> float:
-        """Norm of a vector with each weight so many times, or of a row without a value."""
+    def _norm_of(self, weights: Sequence[int], times: int, norm: Norm) -> float:
+        """Norm of a vector that has each weight `times` times, or of a row without a value if that is larger."""
         if norm == 1:
             return float(times * sum(weights))
         length = float(max(weights)) if norm == math.inf else root(times * sum(w * w for w in weights))
-        return max(length, float(sum(self.each))) if self.missing and times == 1 else length
+        return max(length, float(sum(self.level_weights))) if self.missing and times == 1 else length
 
     def describe(self) -> str:
         """Name the feature in words."""

@@ -1,4 +1,4 @@
-"""Features made of others: by category, of complete rows only, and several side by side."""
+"""Features composed of others: by category, of complete rows only, and several side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from dfprivacy._privacy.conversions import above
 from dfprivacy._table.batch import category, described
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, enforced, integers, root, together
+from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforced, integers, root
 from dfprivacy.features.moments import Count
 from dfprivacy.schema import Column
 
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Read
     from dfprivacy.features.base import Integers
 
-__all__ = ["Apart", "Composed", "Given", "OneHot", "Stack"]
+__all__ = ["Composed", "Given", "OneHot", "PerGroup", "Stack"]
 
 
 class Composed(RowFeatures):
-    """Features made of others, which see the rows.
+    """Features composed of other features, which read the rows.
 
     Attributes
     ----------
     inner : tuple of RowFeatures
-        The others. What else is said of the features follows from them.
+        The other features, from which the rest follows.
     """
 
     inner: tuple[RowFeatures, ...]
 
-    def _made_of(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
-        """Set what follows from the others, from columns of its own, and from so many more coordinates."""
+    def _compose(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
+        """Set the attributes that follow from the inner features, own columns and `more` coordinates."""
         self.inner, reads = tuple(inner), [*own]
-        self.summands = self.support = more
+        self.n_sums = self.support = more
         self.portable = True
         for each in self.inner:
             reads += each.reads
-            self.summands += each.summands
+            self.n_sums += each.n_sums
             self.support += each.support
             self.portable &= each.portable
             self.threaded |= each.threaded
@@ -56,7 +56,7 @@ class Composed(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """The unit of all the others, if each has one."""
+        """Common unit of the inner features; None if one of them has none."""
         return common_unit(each.unit for each in self.inner)
 
 
@@ -114,31 +114,31 @@ class OneHot(Composed):
         self.by = column
         self.groups = tuple(known[code] for code in codes)
         self.of = of = None if of is None else enforced(of)
-        self._of = Count() if of is None else of  # what is summed by category: rows, if nothing is given
-        self.columns = (column, *self._of.columns)
+        self._summed = Count() if of is None else of  # what is summed by category: rows, if nothing is given
+        self.columns = (column, *self._summed.columns)
         self.shape = (len(codes), *(of.shape if of else ()))
-        self.weights = self._of.weights
-        self._made_of([self._of], [category(column)])
-        self.summands *= len(codes)
-        self.stacked = self._of.stacked
+        self.weights = self._summed.weights
+        self._compose([self._summed], [category(column)])
+        self.n_sums *= len(codes)
+        self.stacked = self._summed.stacked
         self._codes = np.array(codes)
-        self._place = np.full(len(known) + 1, len(codes), dtype=np.intp)
-        self._place[self._codes] = np.arange(len(codes))
+        self._index_of_code = np.full(len(known) + 1, len(codes), dtype=np.intp)
+        self._index_of_code[self._codes] = np.arange(len(codes))
 
     def __mul__(self, of: RowFeatures) -> OneHot:
         if self.of is None:
             return OneHot(self.by, groups=self.groups, of=of)
         if isinstance(self.of, OneHot):
             return OneHot(self.by, groups=self.groups, of=self.of * of)
-        raise ArgumentError(f"{self.describe()} cannot be multiplied further.", "Only OneHot features multiply.")
+        raise ArgumentError(f"{self.describe()} has features already.", "Only OneHot() without of= multiplies.")
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._by_category(batch, self._of.rows(batch).reshape(batch.size, self._of.dimension))
+        return self._by_category(batch, self._summed.rows(batch).reshape(batch.size, self._summed.dimension))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        return self._by_category(batch, self._of.steps(batch, k))
+        return self._by_category(batch, self._summed.steps(batch, k))
 
     def _by_category(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
         hot = np.eye(len(self.groups) + 1)[self._places(batch), :-1]
@@ -148,36 +148,36 @@ class OneHot(Composed):
         return product
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums at each place below `bins`, shape (bins, summands), without the product."""
+        """Return the exact sums in each of `bins` groups, shape (bins, n_sums), without the product."""
         groups, own = len(self.groups), self._places(batch)
         if place is not None:
             own = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
-        return self._of.totals(batch, own, bins * groups, k).reshape(bins, self.summands)
+        return self._summed.totals(batch, own, bins * groups, k).reshape(bins, self.n_sums)
 
     def _places(self, batch: Batch) -> NDArray[np.intp]:
-        """Return the place of each row's category, their number for any other. Not to be written to."""
+        """Return the index of each row's category, their number for any other. Not to be written to."""
         codes = batch.codes(self.by)
-        return codes if self._in_order else self._place[codes]
+        return codes if self._in_order else self._index_of_code[codes]
 
     @cached_property
     def _in_order(self) -> bool:
         """Whether all categories are kept, in the order of their codes."""
-        return np.array_equal(self._place, np.arange(len(self._place)))
+        return np.array_equal(self._index_of_code, np.arange(len(self._index_of_code)))
 
     def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, category by category."""
         if self.of is None:
             return total
-        width = self.of.summands
-        return together([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
+        width = self.of.n_sums
+        return concatenate([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        return self._of.radius(norm)
+        return self._summed.radius(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
-        within = self._of.diameter(norm, public)
+        within = self._summed.diameter(norm, public)
         if self.by.name in public:
             return within
         radius = self.radius(norm)  # from a category to none, or to another
@@ -247,12 +247,12 @@ class Given(Composed):
         if tally is not None:
             self.shape = (of.dimension + 1,)
             self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
-        self._made_of([of], map(described, columns), more=int(tally is not None))
+        self._compose([of], map(described, columns), more=int(tally is not None))
         self.stacked = of.stacked if tally is None else ()
 
     @property
     def unit(self) -> float | None:
-        """The unit of what is summed, and of the tally."""
+        """Common unit of the inner features and the tally."""
         return common_unit((self.of.unit, *(self.tally or ())))
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
@@ -263,29 +263,29 @@ class Given(Composed):
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
-        return self._where(self.complete(batch), inner, self.tally)
+        return self._vectors(self.complete(batch), inner, self.tally)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        return self._where(self.complete(batch), self.of.steps(batch, k), self._tallied(k))
+        return self._vectors(self.complete(batch), self.of.steps(batch, k), self._tally_in_steps(k))
 
-    def _where(
+    def _vectors(
         self, complete: NDArray[np.bool_], inner: NDArray[np.float64], tally: tuple[float, float] | None
     ) -> NDArray[np.float64]:
         vectors = np.where(complete[:, None], inner, 0.0)
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
-    def _tallied(self, k: int) -> tuple[float, float] | None:
+    def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
         """Return the tally of a row in whole steps."""
-        return None if self.tally is None else (_steps(self.tally[0], k), _steps(self.tally[1], k))
+        return None if self.tally is None else (_in_steps(self.tally[0], k), _in_steps(self.tally[1], k))
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of the complete rows at each place below `bins`, shape (bins, summands)."""
+        """Return the exact sums of the complete rows in each of `bins` groups, shape (bins, n_sums)."""
         inside, complete = place, self.complete(batch)
         if not complete.all():  # most often nothing is missing, and no row need be picked
             inside = np.where(complete, 0 if place is None else place, bins)
         totals = self.of.totals(batch, inside, bins, k)
-        if (tally := self._tallied(k)) is None:
+        if (tally := self._tally_in_steps(k)) is None:
             return totals
         rows, left = (Count().totals(batch, each, bins, 0) for each in (place, inside))
         return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
@@ -299,7 +299,7 @@ class Given(Composed):
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
         radius = self.of.radius(norm)
-        return radius if self.tally is None else max(_both(radius, self.tally[0], norm), abs(self.tally[1]))
+        return radius if self.tally is None else max(_joint_norm(radius, self.tally[0], norm), abs(self.tally[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
@@ -307,20 +307,20 @@ class Given(Composed):
         if all(column.name in public for column in self.given):
             return within
         apart = 0.0 if self.tally is None else above(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
-        return max(within, _both(self.of.radius(norm), apart, norm))
+        return max(within, _joint_norm(self.of.radius(norm), apart, norm))
 
     def describe(self) -> str:
         """Name the feature in words."""
         return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
 
 
-def _steps(number: float, k: int) -> float:
+def _in_steps(number: float, k: int) -> float:
     """Round a number to whole steps of 2 to the minus `k`."""
     return float(np.rint(math.ldexp(number, k)))
 
 
-def _both(length: float, one: float, norm: Norm) -> float:
-    """Norm of a vector of a length and one more coordinate, rounded up."""
+def _joint_norm(length: float, one: float, norm: Norm) -> float:
+    """Norm of a vector of this length with one more coordinate, rounded up."""
     one = abs(one)
     if not one or norm == math.inf:
         return max(length, one)
@@ -362,7 +362,7 @@ class Stack(Composed):
         self.columns = tuple(dict.fromkeys(column for each in self.features for column in each.columns))
         self.shape = (sum(each.dimension for each in self.features),)
         self.weights = np.concatenate([np.broadcast_to(each.weights, each.shape).ravel() for each in self.features])
-        self._made_of(self.features)
+        self._compose(self.features)
         self.stacked = self.features
 
     def rows(self, batch: Batch) -> NDArray[Any]:
@@ -374,7 +374,7 @@ class Stack(Composed):
         return np.hstack([each.steps(batch, k) for each in self.features])
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of the rows at each place below `bins`, shape (bins, summands)."""
+        """Return the exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
         return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
 
     def image(self, total: Integers, k: int) -> Integers:
@@ -383,19 +383,19 @@ class Stack(Composed):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        return _length([each.radius(norm) for each in self.features], norm)
+        return _stacked_norm([each.radius(norm) for each in self.features], norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
-        return _length([each.diameter(norm, public) for each in self.features], norm)
+        return _stacked_norm([each.diameter(norm, public) for each in self.features], norm)
 
     def describe(self) -> str:
         """Name the features in words."""
         return f"Stack({', '.join(each.describe() for each in self.features)})"
 
 
-def _length(lengths: list[float], norm: Norm) -> float:
-    """Norm of a vector of parts of known norms, rounded up at every scale."""
+def _stacked_norm(lengths: list[float], norm: Norm) -> float:
+    """Norm of a vector whose parts have these norms, rounded up at every scale."""
     moved = [length for length in lengths if length]
     if norm == math.inf or len(moved) <= 1:
         return max(moved, default=0.0)
@@ -403,42 +403,42 @@ def _length(lengths: list[float], norm: Norm) -> float:
 
 
 @final
-class Apart(Composed):
-    """Of the rows of each group the sum of features of its own, on a grid of its own; for steps of a call alone."""
+class PerGroup(Composed):
+    """Sums of different features in each group, each on a grid of its own; for the steps of one call only."""
 
     def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
-        self.each = each
+        self.parts = each
         self._by = tuple(by)
-        self._made_of([of for of, _ in each.values()], map(category, by))
+        self._compose([of for of, _ in each.values()], map(category, by))
         self.columns = tuple(dict.fromkeys([*by, *(column for of in self.inner for column in of.columns)]))
         self.shape = (sum(of.dimension for of in self.inner),)
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Not for rows one by one."""
+        """Raise a NotImplementedError: the features depend on the group."""
         raise NotImplementedError
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector: each group is priced by itself."""
+        """Raise a NotImplementedError: each group has a price of its own."""
         raise NotImplementedError
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums of the rows at the first place, each on its own grid."""
+        """Return the exact sums of each group of the rows at place 0, each on its own grid."""
         group = np.zeros(batch.size, dtype=np.intp) if place is None else np.where(place == 0, 0, -1)
         for column in self._by:
             codes, categories = batch.codes(column), len(column.categories or ())
             group = np.where((group >= 0) & (codes < categories), group * categories + codes, -1)
-        rows = {at: batch.take(np.flatnonzero(group == at)) for at in self.each}
-        return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.each.items()])[None]
+        rows = {at: batch.take(np.flatnonzero(group == at)) for at in self.parts}
+        return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.parts.items()])[None]
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
         """Return the released coordinates of the exact sums."""
-        return _images(total, self.each.values())
+        return _images(total, self.parts.values())
 
 
 def _images(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
     """Return the released coordinates of sums that lie one after the other, each on its own grid."""
     images, start = [], 0
     for of, k in parts:
-        images.append(of.image(total[start : start + of.summands], k))
-        start += of.summands
-    return together(images)
+        images.append(of.image(total[start : start + of.n_sums], k))
+        start += of.n_sums
+    return concatenate(images)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import Norm, Selective
+from dfprivacy.features.base import Norm, SlowFeatures
 from dfprivacy.features.product_kernel import sobol
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Fourier", "gaussian_frequencies"]
 
-_GRID = 26  # standardized numbers are whole multiples of 2^-26
+_GRID_BITS = 26  # standardized numbers are whole multiples of 2^-26
 _FEW, _WORK, _NEAR, _SLACK = 6, 1 << 22, 1e-3, 1e-9  # of the search for the least mean of cosines
-_SINGLE = 2.0**-20  # more than what cosine and sine in float32 miss of the unit circle, over √m
+_FLOAT32_ERROR = 2.0**-20  # more than what cosine and sine in float32 miss of the unit circle, over √m
 
 
 @final
-class Fourier(Selective):
+class Fourier(SlowFeatures):
     r"""Cosines and sines :math:`m^{-1/2}\,(\cos \omega_j'(x - c),\ \sin \omega_j'(x - c))`, j = 1, …, m.
 
     The sums, divided by the weight :math:`m^{-1/2}`, are the empirical characteristic function times the number
@@ -87,25 +87,23 @@ class Fourier(Selective):
         if not np.isfinite(omegas).all():
             raise ArgumentError("Frequencies must be finite numbers.", "Leave out those that are not.")
         self.centre = np.array([column.mid for column in self.columns])
-        self._half = np.array([column.half for column in self.columns])
+        self._half_widths = np.array([column.half for column in self.columns])
         with np.errstate(over="ignore"):
-            turns = omegas * self._half / (2 * np.pi)
+            turns = omegas * self._half_widths / (2 * np.pi)
             reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
-        q = 52 - _GRID - math.ceil(math.log2(min(reach, 2.0**52))) - 1
+        q = 52 - _GRID_BITS - math.ceil(math.log2(min(reach, 2.0**52))) - 1
         if q < 8:  # noqa: PLR2004
-            raise ArgumentError(
-                "Frequencies are too high beside the bounds.", "Give lower ones, or tighter bounds."
-            )
+            raise ArgumentError("Frequencies are too high for the bounds.", "Give lower ones, or tighter bounds.")
         self._turns = np.rint(turns * 2.0**q) / 2.0**q
-        self.frequencies = self._turns * (2 * np.pi) / self._half
+        self.frequencies = self._turns * (2 * np.pi) / self._half_widths
         m = len(omegas)
         self.shape = (2, m)
         self._weight = 1 / math.sqrt(m)
         self.weights = self._weight
 
     def _angles(self, y: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Angles in [-π, π] of standardized rows."""
-        turns: NDArray[np.float64] = np.rint(y * 2.0**_GRID) / 2.0**_GRID @ self._turns.T
+        """Return the angles of standardized rows, in [-π, π]."""
+        turns: NDArray[np.float64] = np.rint(y * 2.0**_GRID_BITS) / 2.0**_GRID_BITS @ self._turns.T
         turns -= np.rint(turns)
         turns *= 2 * np.pi
         return turns.astype(np.float32)
@@ -114,7 +112,7 @@ class Fourier(Selective):
         return np.column_stack([batch.standardized(column) for column in self.columns])
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Vectors of public rows, weights included, in float64; shape (rows, 2m)."""
+        """Return the vectors of public rows, weights included, in float64; shape (rows, 2m)."""
         angles = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.frequencies.T
         waves: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
         return waves
@@ -131,8 +129,8 @@ class Fourier(Selective):
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
         if norm == math.inf:
-            return (1 + _SINGLE) * self._weight
-        return (1 + _SINGLE) * (1.0 if norm != 1 else math.sqrt(2 * self.shape[1]))
+            return (1 + _FLOAT32_ERROR) * self._weight
+        return (1 + _FLOAT32_ERROR) * (1.0 if norm != 1 else math.sqrt(2 * self.shape[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
@@ -143,8 +141,8 @@ class Fourier(Selective):
         omega = 2 * np.pi * self._turns[:, private]
         if norm == math.inf:
             half_angle = min(float(np.abs(omega).sum(axis=1).max()), math.pi / 2)
-            return 2 * self._weight * (math.sin(half_angle) + _SINGLE)
-        euclidean = math.sqrt(2 - 2 * _least(omega.tobytes(), sum(private), 2.0)) + 2 * _SINGLE
+            return 2 * self._weight * (math.sin(half_angle) + _FLOAT32_ERROR)
+        euclidean = math.sqrt(2 - 2 * _least_mean_cosine(omega.tobytes(), sum(private), 2.0)) + 2 * _FLOAT32_ERROR
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 
     def describe(self) -> str:
@@ -154,8 +152,8 @@ class Fourier(Selective):
 
 
 @lru_cache(maxsize=64)
-def _least(frequencies: bytes, d: int, reach: float) -> float:
-    """Lower bound of the mean of cosines over the cube of this reach; see the notes of `Fourier`.
+def _least_mean_cosine(frequencies: bytes, d: int, reach: float) -> float:
+    """Return a lower bound of the mean of cosines over the cube [-reach, reach]^d; see the notes of `Fourier`.
 
     The mean is even, so boxes on one side of the cube stand for those opposite.
     """
@@ -182,7 +180,7 @@ def _least(frequencies: bytes, d: int, reach: float) -> float:
 
 
 def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[np.float64]:
-    r"""Frequencies whose Fourier features have the Gaussian kernel on average: quasi-random normal ones.
+    r"""Return frequencies whose Fourier features approximate the Gaussian kernel: quasi-random normal ones.
 
     Parameters
     ----------

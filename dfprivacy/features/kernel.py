@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import UP, Norm, Selective, integers, root
+from dfprivacy.features.base import UP, Norm, SlowFeatures, integers, root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ _BLOCK = 128
 
 
 @final
-class Kernel(Selective):
+class Kernel(SlowFeatures):
     r"""Values of a kernel at public points: the vector :math:`(k(x, z_1), \dots, k(x, z_M))` of a row x.
 
     Parameters
@@ -60,7 +60,7 @@ class Kernel(Selective):
         self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
 
     def gram(self) -> NDArray[np.float64]:
-        """Kernel matrix of the points, where the values have them."""
+        """Kernel matrix of the points, rounded as for the kernel values."""
         return self.kernel.gram(self.points)
 
     @cached_property
@@ -75,7 +75,7 @@ class Kernel(Selective):
         }
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Vectors of public rows, shape (rows, M)."""
+        """Return the vectors of public rows, shape (rows, M)."""
         return self._values(self.kernel.left(rows.T))
 
     def _values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,7 +114,7 @@ class Kernel(Selective):
 
 
 @final
-class Nystrom(Selective):
+class Nystrom(SlowFeatures):
     r"""Coordinates of a row's kernel feature, projected onto the span of public points.
 
     .. math:: \psi(x) = A\,(k(x, z_1), \dots, k(x, z_F))', \qquad A \approx K^{-1/2}
@@ -188,11 +188,11 @@ class Nystrom(Selective):
         self.support = 2 * len(pivots)  # steps: the final rounding moves each coordinate of either row by one
         self._kernel = Kernel(kernel, self.points)
         frobenius = float(np.linalg.norm(A)) * (1 + 1e-9)
-        self._grain = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
+        self._grid_error = frobenius * math.sqrt(self.dimension) * 2.0**-_STEP * (1 + 2.0**-10)
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Vectors of public rows, in float64; shape (rows, F)."""
+        """Return the vectors of public rows, in float64; shape (rows, F)."""
         return self._kernel.features(rows) @ self.map.T
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -216,13 +216,13 @@ class Nystrom(Selective):
 
     def radius(self, norm: Norm) -> float:
         """Largest norm of a vector."""
-        euclidean = ((1 + self.defect) * (1 + self.kernel.excess) + self._grain) * UP
+        euclidean = ((1 + self.defect) * (1 + self.kernel.excess) + self._grid_error) * UP
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
         """Largest distance of two vectors."""
         distance = self.kernel.distance(public)
-        euclidean = ((1 + self.defect) * distance + self._grain) * UP if distance else 0.0
+        euclidean = ((1 + self.defect) * distance + self._grid_error) * UP if distance else 0.0
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def describe(self) -> str:
@@ -231,7 +231,7 @@ class Nystrom(Selective):
 
 
 def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
-    """Points of a pivoted Cholesky factorisation until no other is further from their span than the tolerance."""
+    """Return pivots of a Cholesky factorisation until no point is further from their span than the tolerance."""
     from scipy.linalg import lapack  # SciPy takes longer to import than all of dfprivacy
 
     _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)
@@ -240,7 +240,7 @@ def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
 
 
 def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return A and its defect; see the notes of `Nystrom`. The matrix is overwritten."""
+    """Return the whitening matrix A and its defect; see the notes of `Nystrom`. `gram` is overwritten."""
     from scipy.linalg import lapack
 
     F = len(gram)

@@ -33,7 +33,7 @@ class Count(RowFeatures):
         return np.ones((batch.size, 1))
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return how many rows are at each place below `bins`, in whole steps, shape (bins, 1)."""
+        """Count the rows in each of `bins` groups, in whole steps, shape (bins, 1)."""
         rows = [batch.size] if place is None else np.bincount(place, minlength=bins + 1)[:bins]
         return np.multiply(rows, np.rint(2.0**k))[:, None]
 
@@ -95,7 +95,7 @@ class Moments(RowFeatures):
         if count not in (True, False, "beside") or (degree, count) == (1, "beside"):
             raise ArgumentError(f"count={count!r} is unknown.", 'Use True, False, or, at degree 2, "beside".')
         if centred and (degree == 1 or count):
-            raise ArgumentError("Only squares without a count are centred.", "Use Stack for a count beside them.")
+            raise ArgumentError("centred=True needs degree 2 and no count.", "Use Stack for a count beside them.")
         self.columns = (column,)
         self.degree = degree
         self.count = count
@@ -198,14 +198,14 @@ class Beyond(RowFeatures):
 
     def __init__(self, column: Column, *, weight: float = 1.0) -> None:
         if not 0 < weight < math.inf or math.frexp(weight)[0] != 0.5:  # noqa: PLR2004 - of a power of two
-            raise ArgumentError(f"weight={weight!r} is no power of two.", "For example 1/16.")
+            raise ArgumentError(f"weight={weight!r} is not a power of two.", "For example 1/16.")
         self.columns = (column,)
         self.shape = (2,)
         self.weights = self._weight = float(weight)
 
     @property
     def unit(self) -> float | None:
-        """One row."""
+        """The weight: the vectors are whole multiples of it."""
         return self._weight
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:

@@ -102,7 +102,7 @@ class Outer(RowFeatures):
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
         if centred and radius is not None:
-            raise ArgumentError("Centred squares have noise of the cube, and no radius.", "Leave one of them out.")
+            raise ArgumentError("centred=True is for noise of the cube, without radius=.", "Leave one of them out.")
         self.ball = radius
         self.centred = centred
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
@@ -114,7 +114,7 @@ class Outer(RowFeatures):
         self.count = bool(count)
         if not isinstance(count, bool):
             if not 0 < count < math.inf:
-                raise ArgumentError(f"count={count!r} is no weight.", "Use True, False or a positive number.")
+                raise ArgumentError(f"count={count!r} is not a weight.", "Use True, False or a positive number.")
             one = float(count)
         grid = np.full((d + 1, d + 1), product)
         np.fill_diagonal(grid, square)
@@ -124,7 +124,7 @@ class Outer(RowFeatures):
         self._upper = tuple(indices[0 if count or centred else 1 :] for indices in np.triu_indices(d + 1))
         self.weights = grid[self._upper][int(centred and not count) :]
         self.shape = self.weights.shape
-        self.summands = len(self._upper[0])
+        self.n_sums = len(self._upper[0])
         self.support = 2 * self.dimension  # steps: the final rounding moves each coordinate of either row by one
 
     def points(self, batch: Batch) -> NDArray[np.float64]:
@@ -139,7 +139,7 @@ class Outer(RowFeatures):
         return np.rint(points, out=points)
 
     def _scale_down(self, y: NDArray[np.float64]) -> None:
-        """Scale rows into the ball, and so far within that rounding cannot take them out of it."""
+        """Scale rows into the ball, far enough inside it that rounding cannot take them out."""
         radius = float(self.ball or 0) * 2.0**_BITS - math.sqrt(len(y))
         squares = np.zeros(y.shape[1])
         for each in y:  # one after the other: a row's length must not depend on the batch
@@ -161,7 +161,7 @@ class Outer(RowFeatures):
         return (points[i] * points[j]).T
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums at each place below `bins` without weights, in units of 2 to the minus 38."""
+        """Return the exact sums in each of `bins` groups, without weights, in units of 2 to the minus 38."""
         if place is None:
             return self._products(self.points(batch))[None]
         small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
@@ -178,7 +178,7 @@ class Outer(RowFeatures):
         return products[self._upper]
 
     def _centred(self, total: list[Any]) -> list[Any]:
-        """Return the sums of 2y_i²-1 in place of those of y_i²; the first number is that of rows."""
+        """Return sums with 2y_i²-1 in place of y_i²; the first number of `total` counts the rows."""
         rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
         sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
         return sums if self.count else sums[1:]
@@ -199,11 +199,11 @@ class Outer(RowFeatures):
         """Largest norm of a vector."""
         one = float(self.weights[0]) if self.count else 0.0
         if norm == math.inf:
-            return max(one, self._length(norm))
-        return one + self._length(1) if norm == 1 else math.hypot(one, self._length(2)) * UP
+            return max(one, self._norm_without_count(norm))
+        return one + self._norm_without_count(1) if norm == 1 else math.hypot(one, self._norm_without_count(2)) * UP
 
-    def _length(self, norm: Norm) -> float:
-        """Largest norm of what is not the count: of y in a corner of the cube, or of one as long as can be."""
+    def _norm_without_count(self, norm: Norm) -> float:
+        """Largest norm without the count: of y in a corner of the cube, or on the surface of the ball."""
         d = len(self.columns)
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
@@ -226,7 +226,7 @@ class Outer(RowFeatures):
         if self.ball is not None and norm == 2:  # noqa: PLR2004
             farthest = 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
             return farthest * UP
-        return 2 * self._length(norm)
+        return 2 * self._norm_without_count(norm)
 
 
 def _ball_diameter_squared(r: float, w: float) -> float:

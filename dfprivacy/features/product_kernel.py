@@ -1,4 +1,4 @@
-"""The Gaussian kernel on rows of numbers and categories: what is public about it."""
+"""Gaussian kernel on rows of numbers and categories, and its bounds, which are public."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["ProductKernel", "sobol", "spread"]
 
 _FLOAT_BITS = 53
 _ROWS_BITS, _POINTS_BITS, _POINTS_BITS_MIN = 40, 14, 8  # of a lengthscale, to which numbers are rounded
-_NEVER = -64.0  # a logarithm whose exponential is 0 beside any rounding
+_LOG_OF_ZERO = -64.0  # a logarithm whose exponential is 0 beside any rounding
 
 
 @final
@@ -82,7 +82,7 @@ class ProductKernel(metaclass=Frozen):
         with np.errstate(over="ignore"):
             halves = np.array([self.columns[i].half for i in self.numbers]) / self.lengthscales
             # |u w| + |u|²/2 + |w|²/2 of numbers, and the logarithms of categories
-            largest = 2 * float(np.sum((halves + 1) ** 2)) - _NEVER * len(self.categories)
+            largest = 2 * float(np.sum((halves + 1) ** 2)) - _LOG_OF_ZERO * len(self.categories)
         bits = _FLOAT_BITS - 2 - math.ceil(math.log2(min(max(largest, 1.0), 2.0**_FLOAT_BITS)))
         self._points_q = min(_POINTS_BITS, bits // 3)
         self._rows_q = min(_ROWS_BITS, bits - self._points_q)
@@ -96,27 +96,27 @@ class ProductKernel(metaclass=Frozen):
 
     @staticmethod
     def _lengthscale(column: Column, width: float | Mapping[str, float]) -> float:
-        value = as_number(_of(width, column, "lengthscale"), "lengthscale")
+        value = as_number(_value_for(width, column, "lengthscale"), "lengthscale")
         if not 0 < value < math.inf:
             raise ArgumentError(f"lengthscale={value!r} is not above 0.", "Give it in the column's units.")
         return value
 
     def _logarithm(self, column: Column, mismatch: float | Mapping[str, float]) -> float:
-        value = as_number(_of(mismatch, column, "mismatch"), "mismatch")
+        value = as_number(_value_for(mismatch, column, "mismatch"), "mismatch")
         if not 0 <= value < 1:
             raise ArgumentError(f"mismatch={value!r} is not in [0, 1).", "1 would ignore the category.")
         if len(column.categories or ()) == 1:
             return 0.0  # it never differs
         if value == 0:
-            return _NEVER
-        return max(_NEVER, float(_rounded(np.float64(math.log(value)), self._exponent_q)))
+            return _LOG_OF_ZERO
+        return max(_LOG_OF_ZERO, float(_rounded(np.float64(math.log(value)), self._exponent_q)))
 
     @property
     def _exponent_q(self) -> int:
         return self._rows_q + self._points_q
 
     def scaled(self, numbers: NDArray[np.float64], j: int) -> NDArray[np.float64]:
-        """Values of the j-th numeric column from its middle, in lengthscales; rounding keeps their order."""
+        """Return values of the j-th numeric column less its middle, in lengthscales; rounding keeps their order."""
         scaled: NDArray[np.float64] = (numbers - self._mids[j]) / self.lengthscales[j]
         return scaled
 
@@ -134,11 +134,11 @@ class ProductKernel(metaclass=Frozen):
         return len(self.columns[i].categories or ())
 
     def columns_of(self, batch: Batch) -> list[NDArray[Any]]:
-        """Numbers and codes of the rows of a batch, one array for each column."""
+        """Return the numbers and codes of the rows of a batch, one array for each column."""
         return [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
 
     def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
-        """Left vectors of rows that are given by their columns, shape (rows, width)."""
+        """Return the left factors of the exponents, one vector for each row, shape (rows, width)."""
         return self._left(columns, self._rows_q if exact else None)
 
     def _left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
@@ -158,7 +158,7 @@ class ProductKernel(metaclass=Frozen):
         return left
 
     def right(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
-        """Right vectors of points that are given by their columns, shape (points, width)."""
+        """Return the right factors of the exponents, one vector for each point, shape (points, width)."""
         n, d = len(columns[0]), len(self.numbers)
         right = np.zeros((n, self.width))
         for j, i in enumerate(self.numbers):
@@ -170,12 +170,12 @@ class ProductKernel(metaclass=Frozen):
         for i, logarithm in zip(self.categories, self._logarithms, strict=True):
             levels = self._levels(i)
             right[:, at : at + levels] = np.where(np.arange(levels) == columns[i][:, None], 0.0, logarithm)
-            right[:, at + levels] = _NEVER  # a row without a category is like no other
+            right[:, at + levels] = _LOG_OF_ZERO  # a row without a category is like no other
             at += levels + 1
         return right
 
     def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Public points, moved to the grid on which `right` has them."""
+        """Return public points, rounded to the grid of `right`."""
         snapped = points.copy()
         for j, i in enumerate(self.numbers):
             column, step = self.columns[i], 2.0**-self._points_q
@@ -192,18 +192,18 @@ class ProductKernel(metaclass=Frozen):
         return np.exp(exponents, out=exponents)
 
     def gram(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Kernel matrix of public points where `right` has them: exact but for the exponential, and symmetric."""
+        """Return the kernel matrix of points on the grid of `right`: exact but for the exponential, symmetric."""
         exponents: NDArray[np.float64] = self._left(points.T, self._points_q) @ self.right(points.T).T
         return np.exp(exponents, out=exponents)
 
     @property
     def excess(self) -> float:
-        """How much above 1 the rounding of a row's square, and of the exponential, may lift its norm."""
+        """Upper bound of how far rounding lifts the norm of a row's vector above 1."""
         # The sum of d squares is off by d roundings of 2^(50-q) at most, half of it is rounded to 2^-q.
         return 2.0**-self._exponent_q * (1 + len(self.numbers) / 8) + 2.0**-50
 
     def smallest(self, public: frozenset[str] = frozenset()) -> float:
-        """Least value of the kernel of two rows within the bounds that agree on the public columns.
+        """Return the least kernel of two rows within the bounds that agree on the public columns.
 
         Parameters
         ----------
@@ -219,16 +219,16 @@ class ProductKernel(metaclass=Frozen):
 
     @cached_property
     def _exponents(self) -> dict[tuple[frozenset[str], int | None], float]:
-        """Largest exponents that were worked out."""
+        """Largest exponents that were computed already."""
         return {}
 
     def _largest_exponent(self, public: frozenset[str], q: int | None) -> float:
-        """Minus the logarithm of the kernel of the two rows that are furthest apart, rounded up."""
+        """Return minus the logarithm of the kernel of the two rows furthest apart, rounded up."""
         if (public, q) not in self._exponents:
-            self._exponents[public, q] = self._worked_out(public, q)
+            self._exponents[public, q] = self._compute_exponent(public, q)
         return self._exponents[public, q]
 
-    def _worked_out(self, public: frozenset[str], q: int | None) -> float:
+    def _compute_exponent(self, public: frozenset[str], q: int | None) -> float:
         exponent = Fraction(0)
         for j, i in enumerate(self.numbers):
             column = self.columns[i]
@@ -241,7 +241,7 @@ class ProductKernel(metaclass=Frozen):
         return above(exponent)
 
     def distance(self, public: frozenset[str] = frozenset(), *, exact: bool = True) -> float:
-        r"""Largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
+        r"""Return the largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
 
         A row without one of the categories counts nowhere; it is at the distance 1 from all others.
 
@@ -289,7 +289,7 @@ class ProductKernel(metaclass=Frozen):
                 raise ArgumentError(
                     f"{int((~inside).sum())} of {len(rows)} points lie outside the bounds or categories "
                     f"of column {column.name!r}.",
-                    "Rows are clipped to the bounds, so points beyond them see nothing: leave them out.",
+                    "Rows are clipped to the bounds, so points beyond them are useless: leave them out.",
                 )
         return rows
 
@@ -299,16 +299,16 @@ class ProductKernel(metaclass=Frozen):
 
 
 def _rounded(values: Any, q: int | None) -> Any:
-    """Values rounded to whole multiples of 2^-q; as they are if q is None."""
+    """Return values rounded to whole multiples of 2^-q; as they are if q is None."""
     return values if q is None else np.rint(values * 2.0**q) / 2.0**q
 
 
-def _of(parameter: float | Mapping[str, float], column: Column, argument: str) -> object:
+def _value_for(parameter: float | Mapping[str, float], column: Column, argument: str) -> object:
     if isinstance(parameter, (int, float)) or not hasattr(parameter, "get"):
         return parameter
     if column.name not in parameter:
         raise ArgumentError(
-            f"{argument} says nothing of column {column.name!r}.", "Give one value for each column."
+            f"{argument} has no value for column {column.name!r}.", "Give one value for each column."
         )
     return parameter[column.name]
 
@@ -327,7 +327,7 @@ def sobol(dimension: int, n: int) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (points, dimension)
-        Points in [0, 1), of which the first is 0. Nobody writes to it.
+        Points in [0, 1), of which the first is 0. Read-only.
     """
     from scipy.stats import qmc  # SciPy takes longer to import than all of dfprivacy
 
@@ -337,7 +337,7 @@ def sobol(dimension: int, n: int) -> NDArray[np.float64]:
 
 
 def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:
-    """Public points that cover the bounds and categories evenly: the Sobol sequence, unscrambled.
+    """Return public points that cover the bounds and categories evenly: the Sobol sequence, unscrambled.
 
     Parameters
     ----------

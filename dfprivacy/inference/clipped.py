@@ -1,4 +1,4 @@
-"""Values beyond the bounds of their column, which were limited to them: their shares, in numbers and words."""
+"""Shares of values beyond the bounds of their column, which were limited to them, and notes on these shares."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Clipped:
     Parameters
     ----------
     values : ndarray of shape (k, 2)
-        Of each of k groups the rows below and above.
+        Rows below and above the bounds, in each of k groups.
     law : NoiseLaw
-        Of the noise in each.
+        Law of the noise in each value.
     bounds : tuple of float
         The bounds of the column.
     rows : tuple of k float
@@ -64,7 +64,7 @@ class Clipped:
 
     @classmethod
     def measured(cls, noisy: NoisyValue, bounds: tuple[float, float], rows: ArrayLike) -> Clipped:
-        """Return what was measured of `dfprivacy.features.Beyond`, of all rows or of each group.
+        """Construct from noisy sums of `dfprivacy.features.Beyond`, of all rows or of each group.
 
         Parameters
         ----------
@@ -85,12 +85,12 @@ class Clipped:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The numbers in plain values, of which `of_release` makes them again."""
+        """The numbers as plain values, which `of_release` reads."""
         return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
-        """Return the numbers of a release, from `released` and the bounds of the column."""
+        """Construct from `released` and the bounds of the column."""
         return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds, tuple(plain["rows"]))
 
     @property
@@ -106,7 +106,7 @@ class Clipped:
         return tuple((share(below, n), share(above, n)) for (below, above), n in each)
 
     def notes(self, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> tuple[str, ...]:
-        """Return what to know of an answer about limited values: which share was, where there clearly were some.
+        """Return notes on the share of values that were limited to the bounds, if it is clearly above 0.
 
         Parameters
         ----------
@@ -130,17 +130,17 @@ class Clipped:
                 continue
             some.sort(key=lambda at: -shares[at][side][0])
             own = [f" of {group}" for group in groups] or [""]
-            parts = [f"{_share(shares[at][side])} of the rows{own[at]}" for at in some]
+            parts = [f"{_write_share(shares[at][side])} of the rows{own[at]}" for at in some]
             what = f"{f'{of}: ' if of else ''}{listed(parts, _NAMED)} were {where} {number(end)}, and limited to it"
-            told.append(f"{what}: {self._effect(side, '' if groups else moved)}.")
+            told.append(f"{what}: {self._describe_effect(side, '' if groups else moved)}.")
         return tuple(told)
 
-    def _effect(self, side: int, moved: str) -> str:
-        """Return in words how much a mean or sum moves for each unit by which limited values exceed the bound."""
+    def _describe_effect(self, side: int, moved: str) -> str:
+        """Describe how much a mean or sum changes for each unit by which limited values exceed the bound."""
         if moved == "coefficient":
             return "each coefficient is that of the limited values"
         if not moved:
-            return "what lies beyond counts in no number here"
+            return "values beyond it count in no number here"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
         share, low, high = self.shares[0][side]
         times = self.rows[0] if moved == "sum" else 1.0
@@ -157,7 +157,7 @@ def limits(
     *,
     moved: str = "",
 ) -> tuple[tuple[tuple[Sides, ...], ...], tuple[str, ...]]:
-    """Return what was measured of `dfprivacy.features.Beyond` of several columns, and what to know of it.
+    """Return the shares of values beyond the bounds of several columns, and notes on them.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def limits(
     return tuple(one.shares for one in each), tuple(itertools.chain(*told))
 
 
-def _share(share: Share) -> str:
+def _write_share(share: Share) -> str:
     """Write a share and its interval."""
     part, low, high = (100 * each for each in share)
     error = 2 * (high - low)

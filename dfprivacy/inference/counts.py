@@ -1,4 +1,4 @@
-"""Counts by name: rows of groups that have an outcome, as they are, as released, and as they may be."""
+"""Counts of the rows with an outcome, by group: exact, as released, and drawn given the release."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EVEN = np.pi / 4
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows with an outcome, and all rows, of groups.
+    """Number of rows with an outcome, and of all rows, by group.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class NoisyCounts:
 
     @classmethod
     def measured(cls, noisy: NoisyValue, rows: ArrayLike | None, form: Form) -> NoisyCounts:
-        """Return what was measured, by name.
+        """Construct from noisy sums.
 
         Parameters
         ----------
@@ -115,11 +115,11 @@ class NoisyCounts:
 
     @property
     def estimate(self) -> Counts:
-        """The counts as they were released, moved to what is possible."""
+        """Counts as released, changed to the nearest possible ones."""
         return self._possible(self.values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Draw what the exact counts may be, given the release.
+        """Draw possible exact counts, given the release.
 
         Parameters
         ----------
@@ -136,7 +136,7 @@ class NoisyCounts:
         return self._possible(self.values[..., None] - drawn.reshape(groups, d, draws)), weights
 
     def _possible(self, values: Array) -> Counts:
-        """Return counts that can be: rows are raised to the difference of the two counts, which tests are about.
+        """Return possible counts: rows are raised to the difference of the two counts, which tests compare.
 
         To limit each count to 0 instead takes half of its power from a test where the noise is as large as the
         counts.
@@ -155,7 +155,7 @@ class NoisyCounts:
         return Counts((n + apart) / 2, n)
 
     def simulated(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
-        """Return releases of samples with this noise, for planning.
+        """Simulate releases of samples with this noise, for planning.
 
         Parameters
         ----------

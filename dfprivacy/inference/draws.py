@@ -1,4 +1,4 @@
-"""Draws of noise at evenly spread points, the same each time."""
+"""Draws of noise at evenly spread points; the same arguments give the same draws."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
 
 
 def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
-    """Return noise at points, every other draw from wider laws.
+    """Return noise at points of the unit cube, every other draw from wider laws.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
 
 
 def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
-    """Return noise of a measurement, the same for the same measurement.
+    """Return draws of a measurement's noise, always the same for one measurement.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
     scales : array_like of shape (...)
         Scale in each coordinate.
     identity : str
-        What tells the measurement from all others (`NoisyValue.id`).
+        Unique name of the measurement (`NoisyValue.id`).
     draws : int
         How many.
 
@@ -110,7 +110,7 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
 
 
 def _permuted(identity: str, dimension: int, draws: int) -> Array:
-    """Return evenly spread points in a random order, coordinate by coordinate: fewer are the first of more.
+    """Return evenly spread points, permuted in each coordinate by a seed from the measurement's name.
 
     Of a part of a measurement those of its coordinates there.
     """
@@ -160,7 +160,7 @@ def in_steps(law: NoiseLaw, u: Array) -> Array:
 
 
 def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:
-    """Return what an exact sum may be that was released with noise, given that it is above a floor.
+    """Return quantiles of an exact sum, given its noisy release and that it is above a floor.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:
 def twice_released_above(
     released: tuple[Array, Array], laws: tuple[NoiseLaw, NoiseLaw], floor: Array, u: Array
 ) -> Array:
-    """Return what an exact sum may be that was released twice, given that it is above a floor.
+    """Return quantiles of an exact sum, given two noisy releases and that it is above a floor.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def twice_released_above(
 
 
 def _log_density(law: NoiseLaw, x: Array) -> Array:
-    """Return the logarithm of the density at scale 1, but for a constant."""
+    """Return the logarithm of the density at scale 1, up to a constant."""
     return -np.square(x) / 2 if law.kind == "Gaussian" else -np.abs(x)
 
 

@@ -21,8 +21,8 @@ __all__ = ["Alternative", "Inference", "Parameter", "infer"]
 
 Alternative = Literal["two-sided", "less", "greater"]
 Parameter: TypeAlias = Callable[[Any], "tuple[Array, Array, Array | float]"]
-"""Gives of exact sums, draws along their last axis, the parameter, the variance of its estimate from the sampling
-of rows (0 for the table's own number), and its degrees of freedom."""
+"""Returns, of exact sums with draws along the last axis, the parameter, the variance of its estimate from sampling
+(0 for the value of the table itself), and its degrees of freedom."""
 
 _HIDDEN = 4.0
 _CERTAIN = 1e5  # degrees of freedom from which on Student's distribution is the normal one
@@ -30,14 +30,14 @@ _DOUBLED, _STEPS, _NEAR = 1000, 100, 1e-9
 
 
 class NoisySums(Protocol):
-    """Noisy sums by name."""
+    """Noisy sums from which `infer` draws possible exact sums."""
 
     @property
     def estimate(self) -> Any:
         """The sums as released."""
 
     def draws(self, draws: int = DRAWS) -> tuple[Any, Array]:
-        """Draw what the exact sums may be, and give the weights of the draws."""
+        """Draw possible exact sums given the release; return them with the weights of the draws."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Inference:
 
     @cached_property
     def noise_standard_error(self) -> Array:
-        """Standard error that privacy adds, of the draws in which the parameter is finite."""
+        """Standard error from the noise alone, over the draws in which the parameter is finite."""
         finite = np.isfinite(self.theta)
         theta, weights = np.where(finite, self.theta, 0.0), np.where(finite, self.weights, 0.0)
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
@@ -92,21 +92,21 @@ class Inference:
 
     @property
     def hidden(self) -> NDArray[np.bool_]:
-        """Whether the variance from sampling is no farther from 0 than twice what the noise leaves open of it."""
+        """Whether the variance from sampling is less than 2 standard deviations of its noise above 0."""
         mean = (self.weights * self.variance).sum(axis=-1, keepdims=True)
         relative = self.variance / np.maximum(mean, 1e-300)
         return np.asarray((self.weights * relative**2).sum(axis=-1) - 1 > 1 / _HIDDEN)
 
     @cached_property
-    def _se(self) -> Array:
+    def _sampling_errors(self) -> Array:
         return np.sqrt(self.variance)
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the confidence distribution at x, of shape (...): how sure it is that the parameter is below."""
+        """Return the confidence distribution at x, of shape (...): the confidence that the parameter is below x."""
         distance = np.asarray(x, dtype=np.float64)[..., None] - self.theta
         with np.errstate(divide="ignore", invalid="ignore"):
             at_once = np.where(distance >= 0, np.inf, -np.inf)
-            t = np.where(self._se == 0, at_once, distance / self._se)
+            t = np.where(self._sampling_errors == 0, at_once, distance / self._sampling_errors)
         normal = np.all(self.df >= _CERTAIN)
         below = ndtr(t) if normal else stdtr(np.where(self.df < _CERTAIN, self.df, np.inf), t)
         return np.asarray((below * self.weights).sum(axis=-1))
@@ -146,14 +146,14 @@ class Inference:
         """
         q, estimate = np.broadcast_arrays(q, self.estimate)
         if not self.variance.any():  # a step at each draw
-            return self._of_draws(q)
+            return self._quantile_of_draws(q)
         below, beyond = (((self.theta == end) * self.weights).sum(axis=-1) for end in (-np.inf, np.inf))
         inside = (below < q) & (q < 1 - beyond)
-        found = self._root(np.where(inside, q, (below + 1 - beyond) / 2), estimate)
+        found = self._solve_cdf(np.where(inside, q, (below + 1 - beyond) / 2), estimate)
         return np.where(inside, found, np.where(q <= below, -np.inf, np.inf))
 
-    def _root(self, q: Array, estimate: Array) -> Array:
-        """Solve for q by the Illinois rule (Dowell and Jarratt 1971): SciPy's roots take half a second to load."""
+    def _solve_cdf(self, q: Array, estimate: Array) -> Array:
+        """Find where `cdf` is q by the Illinois rule (Dowell and Jarratt 1971): SciPy loads in half a second."""
         reach = np.maximum(self.standard_error, 1e-300)
         low, high = estimate - reach, estimate + reach
         for _ in range(_DOUBLED):
@@ -173,7 +173,7 @@ class Inference:
                 break
         return high
 
-    def _of_draws(self, q: Array) -> Array:
+    def _quantile_of_draws(self, q: Array) -> Array:
         order = np.argsort(self.theta, axis=-1)
         theta, up_to = np.take_along_axis(self.theta, order, axis=-1), np.cumsum(self.weights[order], axis=-1)
         at = (up_to < q[..., None]).sum(axis=-1, keepdims=True)
@@ -181,7 +181,7 @@ class Inference:
         return np.asarray(np.take_along_axis(theta, np.minimum(at, theta.shape[-1] - 1), axis=-1)[..., 0])
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
-        """Return a confidence interval: of the values that a test at its level does not reject.
+        """Return a confidence interval: the values that a test at its level does not reject.
 
         Parameters
         ----------
@@ -204,16 +204,16 @@ class Inference:
 
 
 def infer(sums: NoisySums, parameter: Parameter, draws: int = DRAWS) -> Inference:
-    """Return what is known of a parameter.
+    """Infer a parameter from noisy sums.
 
     Parameters
     ----------
     sums : NoisySums
-        What was released.
+        The released sums.
     parameter : callable
         Gives of exact sums the parameter, the variance of its estimate from sampling, and its degrees of freedom.
     draws : int
-        How many draws of what the exact sums may be.
+        Number of draws of the exact sums.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Means of several groups: whether they differ, which do, and how much of the variance is between them."""
+"""Comparison of the means of several groups: an omnibus test, pairwise tests, and the variance between groups."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TINY = 1e-300
 
 
 def mean(group: Moments) -> tuple[Array, Array, Array]:
-    """Return the mean, the variance of its estimate from sampling, and the degrees of freedom of that."""
+    """Return the mean, its variance from sampling, and the degrees of freedom of the variance."""
     return group.mean, group.variance / group.n, group.n - 1
 
 
 def difference(first: Moments, second: Moments) -> tuple[Array, Array, Array]:
-    """Return the difference of two means, with the variance and the degrees of freedom of Welch."""
+    """Return the difference of two means, with Welch's variance and degrees of freedom."""
     one, two = first.variance / first.n, second.variance / second.n
     df = (one + two) ** 2 / (one**2 / (first.n - 1) + two**2 / (second.n - 1))
     return first.mean - second.mean, one + two, df
@@ -59,7 +59,7 @@ def pairwise(sums: NoisyMoments) -> tuple[list[tuple[int, int]], Inference, Arra
 
 
 def holm(pvalues: Array) -> Array:
-    """Correct p-values of several comparisons, step down.
+    """Correct p-values of several comparisons by Holm's step-down rule.
 
     Parameters
     ----------
@@ -96,13 +96,13 @@ class Omnibus:
     shares : ndarray of shape (..., k, 1)
         The part of the rows that is in each group.
     shift : ndarray of shape (..., k, draws)
-        What noise may have moved the means by.
+        Draws of the noise in the means.
     direction : ndarray of shape (..., k, draws)
-        In which sampling may have.
+        Random directions in which sampling moves the means.
     within : ndarray of shape (..., draws)
         The variance within groups.
     sampled : ndarray of shape (..., draws)
-        What sampling may have divided that by.
+        Draws of the factor by which sampling divides that.
     df, factor : ndarray of shape (..., draws)
         ν, and (k - 1) c.
     chances : ndarray of shape (draws,)
@@ -120,35 +120,35 @@ class Omnibus:
     factor: Array
     chances: Array
 
-    def _product(self, one: Array, other: Array) -> Array:
-        """Return the scalar product of vectors, weighted, each less its mean."""
+    def _centred_product(self, one: Array, other: Array) -> Array:
+        """Return the weighted scalar product of two centred vectors."""
         both = (self.weights * one).sum(axis=-2) * (self.weights * other).sum(axis=-2)
         return np.asarray((self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2))
 
     @cached_property
-    def _q(self) -> Array:
-        return self._product(self.means, self.means)
+    def _observed(self) -> Array:
+        return self._centred_product(self.means, self.means)
 
     @property
     def statistic(self) -> Array:
-        """Welch's F, noise in the variances."""
+        """Welch's F, with the noise in its variances."""
         expected = (self.chances * self.factor).sum(axis=-1)
-        return np.asarray(self._q[..., 0] / expected)
+        return np.asarray(self._observed[..., 0] / expected)
 
     @cached_property
     def pvalue(self) -> Array:
-        """Probability, if all means are the same, of a statistic at least as large."""
-        return self._beyond(self.shift)
+        """Probability of a statistic at least as large if all means are equal."""
+        return self._exceedance(self.shift)
 
-    def _beyond(self, shift: Array) -> Array:
-        """Return the probability of a statistic at least as large, if the means are apart by a shift."""
-        a, b = self._product(self.direction, self.direction), self._product(shift, self.direction)
-        root = np.sqrt(np.maximum(b * b - a * (self._product(shift, shift) - self._q), 0.0))
-        above = self._above((root - b) / a) + self._above((root + b) / a)
+    def _exceedance(self, shift: Array) -> Array:
+        """Return the probability of a statistic at least as large if the means are moved by `shift`."""
+        a, b = self._centred_product(self.direction, self.direction), self._centred_product(shift, self.direction)
+        root = np.sqrt(np.maximum(b * b - a * (self._centred_product(shift, shift) - self._observed), 0.0))
+        above = self._radius_exceedance((root - b) / a) + self._radius_exceedance((root + b) / a)
         return np.asarray(np.minimum((self.chances * above).sum(axis=-1), 1.0))
 
-    def _above(self, radius: Array) -> Array:
-        """Return the probability that the radius, of either sign, is above a number."""
+    def _radius_exceedance(self, radius: Array) -> Array:
+        """Return the probability that the random radius, of either sign, exceeds `radius`."""
         k = self.means.shape[-2]
         tail = fdtrc(k - 1, self.df, radius**2 / self.factor) / 2
         return np.where(radius >= 0, tail, 1 - tail)
@@ -156,18 +156,18 @@ class Omnibus:
     @property
     def eta_squared(self) -> Array:
         """Part of the table's variance that is between groups, less what noise adds on average."""
-        exact = self._between(self.means)[..., 0]
-        added = (self.chances * self._between(self.means + self.shift)).sum(axis=-1) - exact
+        exact = self._between_variance(self.means)[..., 0]
+        added = (self.chances * self._between_variance(self.means + self.shift)).sum(axis=-1) - exact
         left = np.maximum(exact - added, 0.0)
         return np.asarray(left / (left + (self.chances * self.within).sum(axis=-1)))
 
-    def _between(self, means: Array) -> Array:
+    def _between_variance(self, means: Array) -> Array:
         """Return the variance between groups."""
         middle = (self.shares * means).sum(axis=-2, keepdims=True)
         return np.asarray((self.shares * (means - middle) ** 2).sum(axis=-2))
 
     def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
-        """Return a confidence interval for η² of the population: of what a test at its level does not reject.
+        """Return a confidence interval for η² of the population: the values that a test does not reject.
 
         Parameters
         ----------
@@ -185,18 +185,18 @@ class Omnibus:
         outside = 1 - confidence
         ends = []
         for chance in (outside / 2, 1 - outside / 2):
-            low, high = np.zeros(self._q.shape), np.ones(self._q.shape)
+            low, high = np.zeros(self._observed.shape), np.ones(self._observed.shape)
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
                 effect = np.sqrt(middle / (1 - middle))[..., None]
-                enough = (self._beyond(self.shift + effect * unit) >= chance)[..., None]
+                enough = (self._exceedance(self.shift + effect * unit) >= chance)[..., None]
                 low, high = np.where(enough, low, middle), np.where(enough, middle, high)
             ends.append(low[..., 0])
         return ends[0], ends[1]
 
 
 def omnibus(sums: NoisyMoments, draws: int = DRAWS) -> Omnibus:
-    """Compare the means of several groups together.
+    """Test whether the means of several groups are equal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Sums by name: moments of groups, as they are, as they were released, and as they may be given the release."""
+"""Moments of groups: exact, as released, and drawn given the release."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Moments:
         return np.sqrt(self.variance)
 
     def __getitem__(self, group: int) -> Moments:
-        """One group: the axis before the last is that of the groups."""
+        """Return one group: the axis before the last is that of the groups."""
         of = {name: getattr(self, name)[..., group, :] for name in ("n", "total", "squares")}
         return replace(self, **of)
 
@@ -125,7 +125,7 @@ class NoisyMoments:
     def measured(
         cls, noisy: NoisyValue, rows: Array | None, column: Column, *, apart: bool = False
     ) -> NoisyMoments:
-        """Return what was measured, by name.
+        """Construct from noisy sums.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class NoisyMoments:
         return replace(made, clipped=Clipped.measured(beyond[0], bounds, made.size)) if beyond else made
 
     def __getitem__(self, group: int) -> NoisyMoments:
-        """One group; of `values` of shape (k, d), which are of one measurement."""
+        """Return one group, if `values` is of one measurement, of shape (k, d)."""
         at, d = slice(group, group + 1), self.values.shape[-1]
         name, _, written = self.id.partition("@")
         places = written.split(",") if written else list(map(str, range(self.values.size)))
@@ -167,7 +167,7 @@ class NoisyMoments:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The sums in plain values, of which `of_release` makes them again."""
+        """The sums as plain values, which `of_release` reads."""
         return {
             "form": self.form,
             "values": tuple(map(tuple, self.values.tolist())),
@@ -180,14 +180,14 @@ class NoisyMoments:
 
     @property
     def redrawn(self) -> NoisyMoments:
-        """The release less fresh noise, as many times as there are draws, along the first axis."""
+        """The release less draws of its noise, along the first axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         noise = redrawn(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
-        """Return the sums of a release, from `released` and the bounds of the column."""
+        """Construct from `released` and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
         beyond = plain.get("clipped")
@@ -196,7 +196,7 @@ class NoisyMoments:
 
     @property
     def shares(self) -> tuple[Sides, ...] | None:
-        """For each group the shares of its rows below and above the bounds; None where they are not told."""
+        """Shares of the rows of each group below and above the bounds; None if they were not measured."""
         return None if self.clipped is None else self.clipped.shares
 
     def limits(self, groups: Sequence[object] = (), moved: str = "") -> tuple[str, ...]:
@@ -204,7 +204,7 @@ class NoisyMoments:
         return () if self.clipped is None else self.clipped.notes(groups, moved=moved)
 
     def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
-        """Return releases of normal samples with this noise, for planning.
+        """Simulate releases of normal samples with this noise, for planning.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class NoisyMoments:
 
     @property
     def missing(self) -> tuple[float, float] | None:
-        """Noisy number of rows of public groups without a value, and its standard error; None if it is not told."""
+        """Noisy number of rows of public groups without a value, and its standard error; None if not measured."""
         if self.rows is None or self.form == "known":
             return None
         lost = np.asarray(self.rows) - self.values[..., 2]
@@ -257,7 +257,7 @@ class NoisyMoments:
 
     @property
     def doubtful(self) -> NDArray[np.bool_]:
-        """Whether so much of the size of a group is noise that nothing can be divided by it."""
+        """Whether the size of a group is too noisy to divide by it."""
         least = max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance)) if self.size_variance else 0.0
         return np.asarray((self.estimate.n[..., 0] <= least).any(axis=-1))
 
@@ -271,7 +271,7 @@ class NoisyMoments:
 
     @property
     def estimate(self) -> Moments:
-        """The moments as they were released, with a last axis of length 1; a noisy number of rows is at least 5."""
+        """Moments as released, with a last axis of length 1; a noisy number of rows is at least 5."""
         n, second = self.size, self.values[..., 1]
         squares = {"private": n - second, "beside": n - second}.get(self.form, second)
         if self.form != "known":
@@ -280,7 +280,7 @@ class NoisyMoments:
         return Moments(n, total, squares, self.half, self.mid)
 
     def within(self, u: Array) -> Array:
-        """Return what the squared deviations from the means may be in all groups together, given the release.
+        """Return quantiles of the sum of squares within all groups, given the release.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class NoisyMoments:
         return self.half**2 * sums_above(law, left.sum(axis=-2), np.array(_LEAST), u)
 
     def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
-        """Draw what the exact sums may be, given the release.
+        """Draw possible exact sums, given the release.
 
         Parameters
         ----------
@@ -345,6 +345,6 @@ class NoisyMoments:
 
 
 def laws_of(noisy: NoisyValue) -> list[NoiseLaw]:
-    """Return the laws of the noise in what was measured of a group."""
+    """Return the laws of the noise in the sums of a group."""
     kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
     return [NoiseLaw(float(scale), kind=kind) for scale in np.atleast_2d(noisy.scales)[0]]

@@ -1,4 +1,4 @@
-"""Notes on a conclusion: when its level may not hold, and why it says little."""
+"""Notes on a test: when its level may not hold, and why it is uninformative."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def notes(
     *,
     normal: bool = False,
 ) -> tuple[str, ...]:
-    """Return what to know about a test of means.
+    """Return notes on a test of means: its doubts, and whether skewed data could undo it.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def notes(
     sums : NoisyMoments
         The sums of one group, or of two.
     pvalue, alpha : float
-        What the test gave, and the level at which it decides.
+        The p-value of the test, and its level.
     alternative : {"two-sided", "less", "greater"}
-        Its side.
+        The side of the test.
     normal : bool
         Whether the values are known to be normal.
 
@@ -73,12 +73,12 @@ def notes(
 
 
 def unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
-    """Return whether a hypothesis is rejected that the worst p-value would not reject."""
+    """Return whether a test rejects that would not with the worst p-value."""
     return np.less_equal(pvalue, alpha) & np.greater(worst, _SLACK * alpha)
 
 
 def skewness(found: Inference, sums: NoisyMoments) -> Array:
-    """Return the largest skewness of an estimate that bounds and variances admit.
+    """Return the largest skewness of an estimate that the bounds and variances allow.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
 
 
 def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:
-    """Return the p-value of data that are as skewed as they can be.
+    """Return the p-value if the data are as skewed as possible.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
 def doubts(
     found: Inference, sums: NoisyMoments, ranks: str = "", *, uninformative: bool = False
 ) -> tuple[str, ...]:
-    """Return whether a size is noise, whether noise matters more than sampling, and what would help.
+    """Return notes on sizes that are mostly noise, and on noise above the sampling error, with remedies.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ def doubts(
     sums : NoisyMoments
         What it follows from.
     ranks : str
-        The method that asks ranks instead; empty if there is none.
+        The method that uses ranks instead; empty if there is none.
     uninformative : bool
-        Whether the interval is as wide as all that there can be.
+        Whether the interval is as wide as the range of possible values.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Tests and estimates to come: how well they will know, how often they will find, from public numbers only.
+"""Planning from public numbers only: expected errors of estimates, and the power of tests.
 
 A planner says θ, V and which releases made-up tables would give, as ``sums.simulated(...)`` of a measurement to
 come does. The rest follows: the errors of `infer` on average over such releases (`expected`), how often its test
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FEW", "FOUND", "TABLES", "effect_for", "expected", "power", "rows_for", "smallest"]
 
 FOUND = 0.8
-"""The power of a test that is said to find an effect."""
+"""The power at which a test is said to find an effect."""
 
 NONE = "none: more epsilon, or more rows, are needed"
 TABLES, FEW = 512, 128
@@ -42,14 +42,14 @@ def power(
     alternative: Alternative = "two-sided",
     alpha: float = 0.05,
 ) -> float:
-    """Return how often a test rejects, of releases that are to be expected.
+    """Return the power of a test: the share of simulated releases in which it rejects.
 
     Parameters
     ----------
     sums : NoisySums
-        Many such releases, along the first axis.
+        Simulated releases, along the first axis.
     parameter : callable
-        What is tested.
+        The tested parameter.
     null : float
         Its value under the null hypothesis.
     alternative : {"two-sided", "less", "greater"}
@@ -66,14 +66,14 @@ def power(
 
 
 def expected(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
-    """Return the standard errors of an estimate from noise, and from noise and sampling together.
+    """Return the expected standard errors of an estimate: from noise, and from noise and sampling together.
 
     Parameters
     ----------
     sums : NoisySums
-        Many releases that are to be expected, along the first axis.
+        Simulated releases, along the first axis.
     parameter : callable
-        What is estimated.
+        The estimated parameter.
 
     Returns
     -------
@@ -88,14 +88,14 @@ def expected(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
 
 
 def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) -> int:
-    """Return the rows from which on a test has a power.
+    """Return the number of rows with which a test reaches a power.
 
     Parameters
     ----------
     wanted : float
         The power.
     power_of : callable
-        Gives the power of a number of rows.
+        Returns the power for a number of rows.
     least : int
         Rows that the test needs.
 
@@ -126,14 +126,14 @@ def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) ->
 
 
 def effect_for(wanted: float, power_of: Callable[[float], float], most: float) -> float:
-    """Return the smallest effect that a test finds with a power.
+    """Return the smallest effect for which a test reaches a power.
 
     Parameters
     ----------
     wanted : float
         The power.
     power_of : callable
-        Gives the power of an effect.
+        Returns the power for an effect.
     most : float
         The largest effect there can be.
 

@@ -124,7 +124,7 @@ class Column:
     beyond: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise a `SchemaError` for what would let a value be outside of the bounds or the categories."""
+        """Raise a `SchemaError` for declarations that allow values outside the bounds or categories."""
         if not isinstance(self.name, str):
             raise SchemaError(f"A {type(self.name).__name__} is no name of a column.", "Names are strings.")
         if self.bounds is not None:
@@ -168,7 +168,7 @@ class Column:
 
     @property
     def half(self) -> float:
-        """Half the width of the bounds, so rounded that no value within them is further from `mid`."""
+        """Half the width of the bounds, rounded so that no value within is further from `mid`."""
         return _middle_and_half(self._bounds)[1]
 
     @property
@@ -188,11 +188,11 @@ class Column:
         return self.bounds
 
     def code(self, category: object) -> int:
-        """Code of one category, or a `SchemaError`."""
+        """Return the code of a category; raise a `SchemaError` for other values."""
         return self.codes([category])[0]
 
     def codes(self, categories: Iterable[object]) -> list[int]:
-        """Codes of some categories, or a `SchemaError`; there may be thousands."""
+        """Return the codes of categories; raise a `SchemaError` for other values."""
         known = _places(self.categories or ())
         codes = []
         for category in categories:
@@ -208,7 +208,7 @@ class Column:
         return codes
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the column as plain JSON values."""
         return {
             "bounds": None if self.bounds is None else list(self.bounds),
             "categories": None if self.categories is None else list(self.categories),
@@ -241,7 +241,7 @@ class Column:
         return values
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Return which raw values are missing: no number, or none of the categories, whatever they count as.
+        """Return a mask of the missing raw values: not a number, or in no category, even if filled.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class Column:
         return gone
 
     def encode(self, raw: Raw) -> Codes:
-        """Codes of raw values among the categories.
+        """Return the codes of raw values among the categories.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class Column:
         return codes
 
     def _encoded(self, raw: Raw) -> Codes:
-        """Codes of raw values, also where what is no category counts as one."""
+        """Return the codes of raw values; of other values too, if they count as a category."""
         categories = self.categories or ()
         if isinstance(raw, np.ndarray):
             return _encode_numbers(raw, categories)
@@ -290,7 +290,7 @@ class Column:
 
 @dataclass(frozen=True, repr=False)  # its values are checked, and shown, when a table is protected
 class Discover:
-    """Categories that are to be found when a table is protected; see `discover`."""
+    """Categories to be discovered when a table is protected; see `discover`."""
 
     epsilon: Any = None
     delta: Any = None
@@ -303,7 +303,7 @@ def discover(
     delta: float | str | None = None,
     domain: Sequence[Category] | str | None = None,
 ) -> Discover:
-    """Declare that categories are to be found: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
+    """Declare that categories are to be discovered: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def discover(
 def chosen_groups(
     by: Column | None, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
 ) -> tuple[Category, ...]:
-    """Return the categories to compare, or say what is wrong with those that were named.
+    """Return the categories to compare; raise an error if the named ones cannot be compared.
 
     Parameters
     ----------
@@ -381,24 +381,24 @@ def chosen_groups(
 
 
 def _written(groups: object) -> str:
-    """Write what was named as groups, shortened where it is long."""
+    """Write the named groups, shortened if long."""
     return textwrap.shorten(repr(groups), 100, placeholder=" …")
 
 
 def category_key(value: object) -> object:
-    """Return what two values share if they are one category; NaN, which no category has, for what is none."""
+    """Return a key that is equal for values of one category; NaN for values that cannot be categories."""
     text = plain_text(value)
     return plain_number(value, dates=False) if text is None else ("text", text)
 
 
 @lru_cache(maxsize=128)
 def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
-    """Return the code of each category by what `category_key` makes of it."""
+    """Return the code of each category by its `category_key`."""
     return {category_key(category): code for code, category in enumerate(categories)}
 
 
-def _by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Remember what follows from categories by their identity: to hash thousands takes longer than a batch."""
+def _cached_by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Cache a function of categories by their identity, as hashing thousands takes long."""
     known: dict[int, tuple[object, T]] = {}
 
     @wraps(work)
@@ -414,7 +414,7 @@ def _by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 class CodeBook(NamedTuple):
-    """The codes of categories by the text that a value is, and by the number that it is or reads as."""
+    """Codes of categories by text, and by number, also of texts that read as numbers."""
 
     texts: Mapping[str, int]
     numbers: Mapping[float, int]
@@ -430,10 +430,10 @@ class CodeBook(NamedTuple):
         return none if code is None else code
 
 
-@_by_identity
+@_cached_by_identity
 @lru_cache(maxsize=128)
 def codes_of(categories: tuple[Category, ...]) -> CodeBook:
-    """Return the codes of all values that are one of some categories.
+    """Return the `CodeBook` of some categories.
 
     A category that is a number is also every text that reads as it, and a text that reads as a number is also that
     number, written in whatever way: libraries read a column of numbers as text when one value is none. So what a
@@ -469,7 +469,7 @@ def _middle_and_half(bounds: tuple[float, float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The numbers among categories in order, and their codes.
+    """Sorted numbers among categories, and their codes.
 
     If they are whole and near, there is a table of codes as well, from the number before the first one to the one
     after the last one, which lie outside; and it may be that a code is how far a number is from the first one.
@@ -482,7 +482,7 @@ class _Numbers:
     lowest: int = 0
 
 
-@_by_identity
+@_cached_by_identity
 @lru_cache(maxsize=64)
 def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
     numbers = sorted(codes_of(categories).numbers.items())
@@ -521,7 +521,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
 
 
 def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
-    """Turn whole numbers into int64 and all else into `first`."""
+    """Convert whole numbers to int64, and other values to `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
         limited[limited != np.rint(limited)] = first  # NaN differs from itself
@@ -532,7 +532,7 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
-    """Bounds that were found, not known: a pair, wherever one is declared, that the column remembers as found.
+    """Bounds that were found: a pair that a column declared with it marks as found.
 
     Parameters
     ----------
@@ -571,7 +571,7 @@ class Unit:
 
 
 class Words(NamedTuple):
-    """The label and the units of a column, each empty if not said."""
+    """Label and units of a column, each empty by default."""
 
     label: str = ""
     units: str = ""
@@ -580,7 +580,7 @@ class Words(NamedTuple):
         return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
 
     def of(self, column: str) -> str:
-        """Name a column for people: its label, else its own name, with the units."""
+        """Return a column for people: its label, else its name, with the units."""
         return f"{self.label or column} ({self.units})" if self.units else self.label or column
 
 
@@ -622,7 +622,7 @@ class Schema:
     library: str = field(default="pandas", compare=False, repr=False)
 
     def to_toml(self) -> str:
-        """Write it as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
+        """Write the schema as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
 
         Returns
         -------
@@ -664,7 +664,7 @@ class Schema:
         return "\n".join(lines) + "\n"
 
     def dummy(self, n: int | None = None, seed: int = 0) -> Any:
-        """Make a table up that has this schema, to write and test an analysis before anything is paid.
+        """Make up a table with this schema, to write and test an analysis before anything is paid.
 
         Parameters
         ----------
@@ -731,7 +731,7 @@ class Schema:
         return {name: value for name, value in facts.items() if value is not None}
 
     def numeric(self, name: object) -> Column:
-        """Return a column that has bounds; a `SchemaError` says what is missing otherwise."""
+        """Return a column that has bounds; raise a `SchemaError` otherwise."""
         column = self._column(name)
         if column.bounds is None and column.categories is not None:
             raise SchemaError(
@@ -743,7 +743,7 @@ class Schema:
         return column
 
     def categorical(self, name: object) -> Column:
-        """Return a column that has categories; a `SchemaError` says what is missing otherwise."""
+        """Return a column that has categories; raise a `SchemaError` otherwise."""
         column = self._column(name)
         if column.categories is None:
             raise SchemaError(
@@ -760,11 +760,11 @@ class Schema:
         return self.numeric(name) if column.categories is None else column
 
     def named(self, name: object) -> Column:
-        """Return a column; it need have neither bounds nor categories."""
+        """Return a column, with or without bounds and categories."""
         return self._column(name)
 
     def public(self, name: object) -> Column:
-        """Return a column that is public; it need have neither bounds nor categories."""
+        """Return a public column, with or without bounds and categories."""
         column = self._column(name)
         if not column.public:
             raise SchemaError(
@@ -806,7 +806,7 @@ def _short(number: float | None) -> float | None:
 
 
 def as_number(value: object, what: str) -> float:
-    """Turn a public number, boolean or date into a finite float, or raise a `dfprivacy.SchemaError`."""
+    """Convert a public number, boolean or date to a finite float, or raise a `dfprivacy.SchemaError`."""
     number = plain_number(value)
     if not math.isfinite(number):
         raise SchemaError(
@@ -858,7 +858,7 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
 
 
 def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Read a list of values, of which none reads as another one."""
+    """Read a list of distinct values, none of which is the text of another."""
     domain = categories_of(what, categories)
     numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:
@@ -871,7 +871,7 @@ def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
 
 
 def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
-    """Turn a public whole number into an int, or raise a `dfprivacy.SchemaError`."""
+    """Convert a public whole number to an int, or raise a `dfprivacy.SchemaError`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]
         raise SchemaError(f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.", "Write one.")

@@ -1,4 +1,4 @@
-"""A schema in a file: what is public about a table, whose it is and what it may cost, for people to review.
+"""Schema files: the public facts and the budget of a table, for people to review.
 
 The file is TOML. Reading checks what it says against the keys below and nothing else: what the keys mean is checked
 where arguments of `dfprivacy.protect` are, so that a file and arguments cannot mean different things.
@@ -83,7 +83,7 @@ class SchemaFile:
 
     @property
     def digest(self) -> str:
-        """Digest of terms and columns, but for prices and words."""
+        """Digest of terms and columns, without prices and labels."""
         whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
         whose |= {term: self.terms.get(term, usual) for term, usual in USUAL.items()}
         lines = toml.table(whose)
@@ -97,7 +97,7 @@ class SchemaFile:
 
     @contextmanager
     def erring(self) -> Iterator[None]:
-        """Add the file's name to an error about what it says."""
+        """Add the file's name to errors about its contents."""
         try:
             yield
         except SchemaError as error:
@@ -111,7 +111,7 @@ class SchemaFile:
             raise SchemaError(f"There is no column {strange[0]!r}.", f"The columns are {list(names)!r}.")
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the file says as arguments of `dfprivacy.protect`, those that it says nothing of left out."""
+        """Return the contents of the file as arguments of `dfprivacy.protect`."""
         arguments = {name: value for name, value in self.terms.items() if name != "name"}
         for argument in _BY_COLUMN:
             arguments[argument] = {n: c[argument] for n, c in self.columns.items() if argument in c}
@@ -122,7 +122,7 @@ class SchemaFile:
         return arguments | {"public": [name for name, column in self.columns.items() if column.get("public")]}
 
     def with_arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Join what the file says with the arguments of a call, which may say more and nothing else.
+        """Join the contents of the file with the arguments of a call, which must not contradict it.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Read a file, unless it is longer than anybody's, or none that ends; an `OSError` if it cannot be read."""
+    """Read a regular file up to a limit of size; raise an `OSError` if it cannot be read."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("it is no file")
     with Path(path).open("rb") as file:
@@ -298,7 +298,7 @@ _KINDS = {
 
 
 def _same(value: Any, given: Any) -> bool:
-    """Return whether an argument says the same as the file: numbers as numbers, lists as lists."""
+    """Return whether an argument equals the value in the file: numbers as numbers, lists as lists."""
     given = given.tolist() if isinstance(given, np.ndarray) else given
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):
@@ -312,7 +312,7 @@ def _same(value: Any, given: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Write numbers as floats, and dates as the days that they are."""
+    """Return numbers as floats, and dates as days."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, str | bool):

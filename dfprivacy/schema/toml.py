@@ -1,4 +1,4 @@
-"""A writer of schemas as TOML: the few kinds of values that they have, each so that reading gives it back."""
+"""A writer of schemas as TOML, for the types of values that schemas have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def value(plain: object) -> str:
-    r"""Write text, a number, a truth value, or a list or mapping of them.
+    r"""Write a text, a number, True, False, or a list or mapping of these.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise SchemaError("A name is no text that a file can hold: it has half a character.") from None
+        raise SchemaError("A name has an unpaired surrogate, which a file cannot hold.") from None
     return HIDDEN.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 

@@ -35,7 +35,7 @@ _NUMBERS = (float, int, Decimal, np.bool_, Real)
 
 
 def plain_number(value: object, *, dates: bool = True) -> float:
-    """Turn one Python value into the number it stands for, NaN if it stands for none.
+    """Convert a Python value to the number it stands for, NaN if it stands for none.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def plain_number(value: object, *, dates: bool = True) -> float:
 
 
 def plain_text(value: object) -> str | None:
-    """Turn one Python value into the text it stands for: itself, what bytes say in UTF-8, or a UUID's digits."""
+    """Convert a Python value to the text it stands for: text itself, bytes in UTF-8, or a UUID's digits."""
     try:
         if isinstance(value, str):
             return str.__str__(value)  # of a class that extends it, the text alone
@@ -82,7 +82,7 @@ def plain_text(value: object) -> str | None:
 
 
 def plain(value: object) -> str | bool | int | float | dt.date | None:
-    """Return a value of exactly one of Python's own types, None for what is missing or none of them.
+    """Return a value as one of Python's own types; None for missing and other values.
 
     An object of a row may be of a class that extends one of these, with attributes of its own.
     """
@@ -111,7 +111,7 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
 
 
 def released(value: object) -> Any:
-    """Return a value, or a tuple of values, as it may leave a curator: of Python's own types, as `plain`.
+    """Return a value, or a tuple of values, as Python's own types, as `plain` does.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def released(value: object) -> Any:
 
 
 def read_number(text: str) -> float:
-    """Read a text as the number it is: a numeral, a truth value, or a date; NaN for all else.
+    """Read a text as a number: a numeral, a truth value, or a date; NaN for other texts.
 
     Parameters
     ----------
@@ -145,13 +145,13 @@ def read_number(text: str) -> float:
 
 
 def numeral(text: str) -> float:
-    """Read a text as a number or a truth value; NaN for all else."""
+    """Read a text as a numeral or a truth value; NaN for other texts."""
     text = text.strip(BLANKS)
     return float(text) if _NUMERAL.fullmatch(text) else TRUTH.get(text, math.nan)
 
 
 def stamp(text: str) -> float:
-    """Read a text as a date: the days since 1970-01-01; NaN for all else."""
+    """Read a text as a date, in days since 1970-01-01; NaN for other texts."""
     found = _DATE.fullmatch(text.strip(BLANKS))
     if found is None:
         return math.nan
@@ -164,7 +164,7 @@ def stamp(text: str) -> float:
 
 
 def date_text(number: float) -> str | None:
-    """Write days since 1970-01-01 as a date, with the time of day if that is not midnight; None for no such day."""
+    """Write days since 1970-01-01 as a date, with the time unless it is midnight; None outside its range."""
     try:
         date = _EPOCH.replace(tzinfo=None) + dt.timedelta(days=number)
     except (ValueError, OverflowError):
@@ -180,7 +180,7 @@ def _float(value: Any) -> float:
 
 
 def days(stamps: Any) -> Any:
-    """Days since 1970-01-01 of ``datetime64`` values of any unit, NaN for NaT.
+    """Return days since 1970-01-01 of ``datetime64`` values of any unit, NaN for NaT.
 
     Whole days and the time of day are divided apart, as integers: the unit cannot change the result, and no stamp
     is too early for its midnight to be a stamp, which NumPy 2.5 refuses with an error.
@@ -194,7 +194,7 @@ def days(stamps: Any) -> Any:
 
 
 def _days(date: dt.datetime, more: int = 0) -> float:
-    """Count the days since 1970-01-01 of a date, and some nanoseconds more."""
+    """Return the days since 1970-01-01 of a date, plus some nanoseconds."""
     since = (date if date.tzinfo else date.replace(tzinfo=dt.UTC)) - _EPOCH
     nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0) + more
     return since.days + nanoseconds / _DAY_NS

@@ -136,12 +136,12 @@ class Report(Release):
         """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
         return self.description.plot(ax)
 
-    def made_for(
+    def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
         """Return the same result for somebody whose tables are this library's, and who calls columns so."""
-        made = super().made_for(library, words, units)
-        object.__setattr__(made, "description", self.description.made_for(library, words, units))
+        made = super().with_library(library, words, units)
+        object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:

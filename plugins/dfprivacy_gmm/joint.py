@@ -309,7 +309,7 @@ class JointMoments(Release):
 
     def _made(self, columns: dict[str, list[Any]], library: str | None) -> Any:
         checked(library, Literal["pandas", "polars", "pyarrow"] | None, "library")
-        made = self if library is None else self.made_for(library)
+        made = self if library is None else self.with_library(library)
         return made._table(columns)  # noqa: SLF001 - of our own kind
 
 

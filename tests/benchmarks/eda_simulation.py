@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dfprivacy import Column
-from dfprivacy._measure.sums import _taken_apart
+from dfprivacy._measure.sums import _split_into_parts
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.features import RowFeatures
 from dfprivacy.laws import NoiseLaw
@@ -137,7 +137,7 @@ class Simulated:
         if reveal is not None:
             values = _shown(values, scales, reveal)
         found = NoisyValue(values, scales, self._record(scale, unit))
-        return _taken_apart(found, asked) if isinstance(asked, RowFeatures) else found
+        return _split_into_parts(found, asked) if isinstance(asked, RowFeatures) else found
 
     def _record(self, scale: float, unit: float | None = None) -> MeasurementRecord:
         grid = _LAST if unit is None else 1 - math.frexp(unit)[1]

@@ -110,7 +110,7 @@ def test_a_category_that_is_not_there(constructor, protect):
     [
         (lambda v: v["x"].max, "one person's value"),
         (lambda v: v["x"].null_count, "It is called missing"),
-        (lambda v: v.head, "Rows are shown to nobody"),
+        (lambda v: v.head, "Rows are never shown"),
         (lambda v: v.columns, "list\\(view\\)"),
         (lambda v: v.shape, "view.schema.size"),
     ],

@@ -117,7 +117,7 @@ def test_what_cannot_be_found():
         (lambda: view.find_categories(["icd", "icd"], epsilon=1), "each once"),
         (lambda: view.value_counts("icd", categories="discover", nan_policy="fill", epsilon=1), "nan_policy"),
         (view.declare, "told nothing"),
-        (lambda: view.declare(view.count(epsilon=1)), "says nothing about columns"),
+        (lambda: view.declare(view.count(epsilon=1)), "declares nothing about columns"),
     ):
         with pytest.raises(ArgumentError, match=match):
             refused()

@@ -286,7 +286,7 @@ def test_a_budget_that_is_short_names_what_this_noise_could_have():
         view.moments(["x", "y"], epsilon=1, delta=1e-6)
     text = str(refused.value)
     at_this = float(re.search(r"at most epsilon = (\S+) is left at this delta", text)[1])
-    at_none = float(re.search(r"or epsilon = (\S+) at that of delta=None", text)[1])
+    at_none = float(re.search(r"or epsilon = (\S+) at the default delta", text)[1])
 
     assert "Laplace" not in text
     assert view.budget.spent == 0

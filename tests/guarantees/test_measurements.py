@@ -748,8 +748,8 @@ class Wrong(Beside):
 @pytest.mark.parametrize(
     ("rule", "how", "said"),
     [
-        (Beside(1.0), {"noise": "cube"}, "Laplace noise are shown in part"),
-        (Beside(1.0), {"noise": "gaussian"}, "Laplace noise are shown in part"),
+        (Beside(1.0), {"noise": "cube"}, "reveal= needs Laplace noise"),
+        (Beside(1.0), {"noise": "gaussian"}, "reveal= needs Laplace noise"),
         (Wrong(1.0), {}, "whether it is shown"),
     ],
 )

@@ -29,8 +29,8 @@ from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import discovery
 from dfprivacy._measure import kept as keeping
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.kept import Taken
-from dfprivacy._measure.steps import Steps
+from dfprivacy._measure.kept import NoisyResult
+from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
@@ -760,7 +760,7 @@ def public_by_claim():
 
     @numeric
     def found(curator, column):
-        with mock.patch.object(type(curator._table), "agreed", return_value=True):
+        with mock.patch.object(type(curator._table), "is_public", return_value=True):
             return curator.sum(with_diameter(0.0)(column, lambda b: b.standardized(column))).values[0]
 
     return found
@@ -1013,7 +1013,7 @@ def kernel_at():
 @contextmanager
 def undescribed(kind, attributes):
     """Leave attributes of a class out of descriptions."""
-    with mock.patch.dict(keeping._WORKED_OUT, {kind: attributes}):
+    with mock.patch.dict(keeping._DERIVED_ATTRIBUTES, {kind: attributes}):
         yield
 
 
@@ -1034,23 +1034,23 @@ def bound_left_out():
 @contextmanager
 def condition_left_out():
     """Measurements are known but for which rows they are of."""
-    with mock.patch.object(keeping, "_rows", return_value="{}"):
+    with mock.patch.object(keeping, "_describe_rows", return_value="{}"):
         yield
 
 
 @contextmanager
 def paid_although_taken():
     """A measurement that is taken from the ledger is paid all the same."""
-    answers = Steps._answers
+    answers = GroupRunner._answer_all
 
     def paid(self, asked):
         told = answers(self, asked)
         for each in asked:
-            if isinstance(each.told, Taken) and each.told.record.reused:
+            if isinstance(each.told, NoisyResult) and each.told.record.reused:
                 self._budget.pay(each.losses, [])
         return told
 
-    with mock.patch.object(Steps, "_answers", paid):
+    with mock.patch.object(GroupRunner, "_answer_all", paid):
         yield
 
 

@@ -81,7 +81,7 @@ def test_the_number_of_people_may_be_public():
     wrong = protected("wrong", frame, max_rows=4, size=49).per("pid").agg(x="mean")
 
     assert each.schema.size == each.where(x=(0, 4)).schema.size == 50
-    assert not each.where(x=(0, 4))._target.table.agreed(())
+    assert not each.where(x=(0, 4))._target.table.is_public(())
     assert each.ttest("x", popmean=4, epsilon=1).privacy.rows_note == ""
     assert "exchanged for those of another" in str(each.sum("x", epsilon=2).privacy)
     with pytest.raises(dp.ReadError, match="protected with 49 rows"):

@@ -19,7 +19,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import features
-from dfprivacy._call.replay import _of_which_rows
+from dfprivacy._call.replay import _describe_table
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.kept import Origins, describe
 from dfprivacy._measure.query import Query
@@ -417,7 +417,7 @@ def test_prices_are_those_of_k_rows():
 
 def text_of(table):
     named = [table.schema.numeric("x"), table.schema.categorical("g")]
-    return json.dumps([_of_which_rows(table, named), table.schema.neighbors])
+    return json.dumps([_describe_table(table, named), table.schema.neighbors])
 
 
 def variants():

@@ -17,7 +17,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.steps import Asked, Steps
+from dfprivacy._measure.steps import GroupRunner, RowJob
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
@@ -127,18 +127,18 @@ def table(frame, conditions="all", **said):
 @contextmanager
 def passes():
     """Count the passes of the data."""
-    counted, read = [], Table._here
+    counted, read = [], Table._read_here
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Table, "_here", lambda self, *about: (counted.append(self), read(self, *about))[1])
+        patch.setattr(Table, "_read_here", lambda self, *about: (counted.append(self), read(self, *about))[1])
         yield counted
 
 
 def in_step(whole, keys, measurands, k=K):
     """Exact values that groups ask at once, and of each by itself."""
-    parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), Steps(None, whole=whole)
-    asked = [Asked(table=part, query=steps.read(each), k=k) for part, each in zip(parts, measurands, strict=False)]
+    parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), GroupRunner(None, whole=whole)
+    asked = [RowJob(table=part, query=steps.read(each), k=k) for part, each in zip(parts, measurands, strict=False)]
     with passes() as counted:
-        found = [integers(each) for each in steps._exact(asked)]
+        found = [integers(each) for each in steps._exact_values(asked)]
     own = [integers(each.table.value(each.query, each.k)) for each in asked]
     return own, found, counted
 
@@ -412,7 +412,7 @@ def test_noise_of_all_groups_is_drawn_at_once():
     assert [8, 8] == sizes
     assert 16 == len({value for release in answers.releases for value in release.value})
     x, y = (view.schema.columns[name] for name in "xy")
-    features, steps = Moments(x, degree=1), Steps(None, whole=table(pd.DataFrame(DATA)))
+    features, steps = Moments(x, degree=1), GroupRunner(None, whole=table(pd.DataFrame(DATA)))
     first, same = steps.read(features), steps.read(Moments(x, degree=1))
     vars(features)["columns"] = (y,)
     assert same is first
@@ -420,4 +420,4 @@ def test_noise_of_all_groups_is_drawn_at_once():
     wave = Wave(x)
     wave.held = (each for each in ())
     with pytest.raises(PluginError, match="cannot be copied"):
-        Steps(None).read(enforced(wave))
+        GroupRunner(None).read(enforced(wave))

@@ -1,4 +1,4 @@
-"""The only code that knows a dataframe library.
+"""Frames of dataframe libraries: the only code that knows any of them.
 
 An adapter turns its frame into batches of raw columns: numbers as NumPy arrays, everything else as codes
 into a dictionary of values. What the values mean (bounds, categories, missing values) is decided by
@@ -71,14 +71,14 @@ class Read(NamedTuple):
 
 
 def cut(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
-    """Cut columns of so many rows into batches of at most `size`."""
+    """Cut columns of `rows` rows into batches of at most `size`."""
     for start in range(0, rows, size):
         part = slice(start, min(start + size, rows))
         yield part.stop - start, {read: column[part] for read, column in columns.items()}
 
 
 class Rows(Protocol):
-    """Rows that can be read."""
+    """Interface of rows that can be read."""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
@@ -86,7 +86,7 @@ class Rows(Protocol):
 
 
 class Frame(Rows, ABC):
-    """The interface of a frame.
+    """Interface of frames.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Frame(Rows, ABC):
         return [self]
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns, in order, as lists of Python values: for public columns only."""
+        """Return all rows of some columns, in order, as lists of Python values: for public columns only."""
         raise NotImplementedError(names)
 
     def names_people(self, name: str) -> bool:  # noqa: ARG002
@@ -131,8 +131,8 @@ class Frame(Rows, ABC):
         return False
 
 
-class Over(Frame):
-    """Rows made of those of a frame."""
+class DerivedFrame(Frame):
+    """Base class of frames whose rows derive from those of another frame."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -150,7 +150,7 @@ class Over(Frame):
 
 
 class MadeUpFrame(Frame):
-    """Rows that nobody holds: columns of one length, as arrays or codes into lists of values.
+    """A frame of made-up rows: columns of one length, as arrays or codes into lists of values.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ ENTRY_POINTS = "dfprivacy.frames"
 
 
 def adapt(frame: object) -> Frame:
-    """Find the adapter of a frame.
+    """Return the `Frame` of a dataframe.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def adapt(frame: object) -> Frame:
 
 
 def _engine(frame: object) -> object | None:
-    """Find the engine of a frame by the library that its class, or one it extends, is from, or by its stream."""
+    """Return the engine of a dataframe by the library of its class or base classes, or by its stream."""
     if isinstance(frame, Engine):
         return frame
     engine: object | None
@@ -247,7 +247,7 @@ def _adapted(module: str, frame: object) -> object | None:
 
 
 def redact_errors(work: Callable[[], T]) -> T:
-    """Do something with rows, and withhold what an engine or a plugin says of it: warnings, and errors if it fails.
+    """Run a function on rows, and withhold warnings and errors of engines and plugins, which may quote data.
 
     Parameters
     ----------
@@ -285,14 +285,14 @@ def redact_errors(work: Callable[[], T]) -> T:
 
 
 def unread(what: str, hint: str) -> ReadError:
-    """Return a `ReadError` of the house's own words, which needs no redaction where one pass is made of others."""
+    """Return a `ReadError` with a message of dfprivacy, which needs no redaction."""
     error = ReadError(what, hint)
     vars(error)["quotes_nothing"] = True
     return error
 
 
-class _Silence:
-    """No warning of this process is shown while any of its threads reads rows.
+class _WarningFilter:
+    """Suppresses all warnings of the process while any of its threads reads rows.
 
     `warnings.catch_warnings` of two threads that overlap would restore each other's filters in the wrong order.
     """
@@ -317,12 +317,12 @@ class _Silence:
                 self._filters.__exit__(None, None, None)
 
     def forked(self) -> None:
-        """Forget the readers of the parent: their threads, and a lock they held, are not in the child."""
+        """Reset after a fork: the parent's reading threads, and their lock, are not in the child."""
         if self._readers:
             self._filters.__exit__(None, None, None)
         self._turn, self._readers = threading.Lock(), 0
 
 
-_silence = _Silence()
+_silence = _WarningFilter()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_silence.forked)

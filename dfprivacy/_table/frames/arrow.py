@@ -1,4 +1,4 @@
-"""Sources of Arrow record batches: tables, data sets, DuckDB, and whatever has a stream."""
+"""Sources of Arrow record batches: tables, data sets, DuckDB, and objects with a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AHEAD = {"batch_size": 1 << 17, "batch_readahead": 4, "fragment_readahead": 2} 
 
 
 def adapt(frame: Any) -> Engine | None:
-    """Return the engine of what gives record batches, None for anything else."""
+    """Return the engine of a source of record batches; None for anything else."""
     if isinstance(frame, ds.Dataset):
         return DatasetEngine(frame)
     if type(frame).__name__ == "DuckDBPyRelation":
@@ -69,7 +69,7 @@ class StreamEngine(Engine):
 
 
 class DatasetEngine(Engine):
-    """A data set, of which only the columns that are asked for are read."""
+    """A data set; only needed columns are read."""
 
     settled = True
     keeps = True
@@ -82,7 +82,7 @@ class DatasetEngine(Engine):
         return pa.Table.from_batches([], self._dataset.schema)
 
     def rows(self) -> int:
-        """Count the rows, of Parquet without reading any."""
+        """Count the rows; from the metadata for Parquet."""
         return int(self._dataset.count_rows())
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
@@ -95,7 +95,7 @@ class DatasetEngine(Engine):
 
 
 class DuckEngine(Engine):
-    """A relation of DuckDB: a query, run anew at every pass, of the columns that are asked for."""
+    """A relation of DuckDB: a query of the needed columns, run anew at every pass."""
 
     keeps = True
 
@@ -116,7 +116,7 @@ class DuckEngine(Engine):
         return int(rows)
 
     def together(self, column: str) -> Sequence[Engine]:
-        """Divide the rows by a hash of who they are of."""
+        """Divide the rows by a hash of the person."""
         parts = -(-self.rows() // TOGETHER)
         if parts <= 1:
             return [self]
@@ -160,12 +160,12 @@ def _written(number: float) -> str:
 
 
 def names(table: pa.Table | pa.RecordBatch) -> list[str]:
-    """Name the columns, doubles included."""
+    """Return the names of the columns, duplicates included."""
     return list(table.schema.names)
 
 
 def column(table: pa.Table, name: str) -> Column:
-    """Return a column without its rows: its type."""
+    """Return an empty column of the same type."""
     return pa.nulls(0, table.schema.field(name).type)
 
 

@@ -54,9 +54,9 @@ _Values: TypeAlias = "tuple[NDArray[Any] | None, pa.Array | None]"
 
 
 def raw(column: Column, read: Read) -> Raw:
-    """Return a part of a column as it is asked for."""
+    """Return a part of a column as a `Read` needs it."""
     if isinstance(column, pa.Array):
-        column = _opened(column)
+        column = _decoded(column)
     elif isinstance(column, np.ndarray) and column.dtype.kind not in "biuf":
         column = column.tolist()
     if isinstance(column, Dictionary):
@@ -76,7 +76,7 @@ def raw(column: Column, read: Read) -> Raw:
 
 
 def names_people(column: Column) -> bool:
-    """Return whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
+    """Return whether a column's type can identify people: whole numbers, text, bytes or Python objects."""
     if isinstance(column, Dictionary):
         return names_people(column.values)
     if isinstance(column, pa.Array):
@@ -87,41 +87,41 @@ def names_people(column: Column) -> bool:
     return isinstance(column, list) or column.dtype.kind in "iu"
 
 
-def _opened(column: pa.Array) -> pa.Array | Dictionary:
-    """Leave out runs; of a dictionary give what is coded, unless it is longer than the column."""
+def _decoded(column: pa.Array) -> pa.Array | Dictionary:
+    """Return a column without run-length encoding, and decoded if its dictionary is longer than the column."""
     if types.is_run_end_encoded(column.type):
-        return _opened(pc.run_end_decode(column))
+        return _decoded(pc.run_end_decode(column))
     if types.is_dictionary(column.type):
         if len(column.dictionary) > len(column):
-            return _opened(column.dictionary_decode())
+            return _decoded(column.dictionary_decode())
         return Dictionary(_numbered(column.indices), column.dictionary)
     return column
 
 
 def _numbered(indices: pa.Array) -> NDArray[np.intp]:
-    return _in_numpy(indices.cast(pa.int64()).fill_null(-1)).astype(np.intp, copy=False)
+    return _to_numpy(indices.cast(pa.int64()).fill_null(-1)).astype(np.intp, copy=False)
 
 
-def _in_numpy(column: pa.Array) -> NDArray[Any]:
-    """Return numbers as they lie in memory, whatever where they are null; Arrow's own way imports pandas."""
+def _to_numpy(column: pa.Array) -> NDArray[Any]:
+    """Return numbers as NumPy without a copy, undefined where null; Arrow's own conversion imports pandas."""
     kind = column.type.to_pandas_dtype()
     data = column.buffers()[1]
     return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
 
 
 def _truth(column: pa.Array) -> NDArray[np.bool_]:
-    truth: NDArray[np.bool_] = _in_numpy(column.cast(pa.uint8())).view(np.bool_)
+    truth: NDArray[np.bool_] = _to_numpy(column.cast(pa.uint8())).view(np.bool_)
     return truth
 
 
-def _in_arrow(values: NDArray[Any]) -> pa.Array:
+def _to_arrow(values: NDArray[Any]) -> pa.Array:
     """Return whole numbers as an array of Arrow."""
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
-    """Read values; as keys, dates are the texts that they are written as."""
+    """Return the values of a column; as keys, dates become texts."""
     if isinstance(column, np.ndarray):
         return column, None
     if isinstance(column, pa.ExtensionArray):
@@ -140,24 +140,24 @@ def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Valu
         column = column.cast(pa.uint8())
     elif not (types.is_integer(kind) or types.is_floating(kind)):
         return None, None
-    numbers = _in_numpy(column)
+    numbers = _to_numpy(column)
     return _with_gaps(column, numbers), None
 
 
 def _days(column: pa.Array) -> NDArray[np.float64]:
     kind = column.type
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
-    stamps = _in_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
+    stamps = _to_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
     return _with_gaps(column, days(stamps.view(f"datetime64[{unit}]")))
 
 
 def _with_gaps(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return NaN where a column is null."""
+    """Return numbers with NaN where the column is null."""
     return np.where(_truth(column.is_valid()), numbers.astype(np.float64), np.nan) if column.null_count else numbers
 
 
 def _of_objects(values: list[Any], *, keys: bool) -> _Values:
-    """Read Python objects one by one; where all are of some types, together, which gives the same."""
+    """Read Python objects, together if all are of simple types, else one by one."""
     kinds = set(map(type, values))
     try:
         if kinds <= {str, type(None)}:
@@ -197,11 +197,11 @@ def _read(texts: pa.Array) -> list[str]:
 
 def _dates(since: NDArray[np.float64]) -> pa.Array:
     different, places = np.unique(since, return_inverse=True)
-    return _written([date_text(day) for day in different.tolist()]).take(_in_arrow(places))
+    return _written([date_text(day) for day in different.tolist()]).take(_to_arrow(places))
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Return text, null where bytes are none."""
+    """Return a column as text, null where bytes are not UTF-8."""
     column = column.cast(_TEXT)
     try:
         column.cast(pa.large_string())  # which checks
@@ -211,7 +211,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _parsed(texts: pa.Array) -> NDArray[np.float64]:
-    """Read texts as the numbers that they are, NaN for all others, as `read_number` reads one."""
+    """Read texts as numbers, NaN for other texts, as `read_number` does."""
     every = coded(texts)
     different = every.values
     numbers = np.full(len(different) + 1, np.nan)
@@ -226,7 +226,7 @@ def _parsed(texts: pa.Array) -> NDArray[np.float64]:
 def _floats(numerals: pa.Array) -> Any:
     bare = pc.ascii_ltrim(pc.ascii_trim_whitespace(numerals.cast(pa.large_string())), "+")
     try:
-        return _in_numpy(bare.cast(pa.float64()))
+        return _to_numpy(bare.cast(pa.float64()))
     except pa.ArrowInvalid:  # one is beyond float64
         return _others(numerals)
 
@@ -236,7 +236,7 @@ def _others(texts: pa.Array) -> Any:
 
 
 def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
-    """Return values as codes: whatever they are, or of a domain of categories what is one of them."""
+    """Return values as codes: of all values, or of those in a domain of categories."""
     values: list[Any]
     if domain is ...:
         every = coded(texts)
@@ -248,7 +248,7 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
         left = np.flatnonzero((codes < 0) & _truth(texts.is_valid()))
         if len(left) and known.numbers:
             numbers = np.full(len(texts), np.nan) if numbers is None else numbers
-            numbers[left] = _parsed(texts.take(_in_arrow(left)))
+            numbers[left] = _parsed(texts.take(_to_arrow(left)))
     if numbers is not None:
         there = np.flatnonzero(~np.isnan(numbers))
         different, own = np.unique(numbers[there], return_inverse=True)
@@ -261,9 +261,9 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
 
 
 def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
-    """Name people: whole numbers of 64 bits, or texts; null for whoever is named by none."""
+    """Return the names of people: whole numbers of 64 bits, or texts; null for other values."""
     if isinstance(column, np.ndarray):
-        column = _in_arrow(column) if column.dtype.kind in "iu" else column.tolist()
+        column = _to_arrow(column) if column.dtype.kind in "iu" else column.tolist()
     if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
         column = column.to_pylist()
     if isinstance(column, list):
@@ -289,7 +289,7 @@ def _names_of(values: list[Any]) -> pa.Array:
 
 
 def _name(value: object) -> str | None:
-    """Return the digits of a whole number, or a text; None for all else, and for what float64 may have rounded."""
+    """Return a whole number as digits, or a text; None for other values, and rounded floats."""
     text = plain_text(value)
     if text is not None or type(value) in {bool, np.bool_}:
         return text
@@ -303,7 +303,7 @@ def _name(value: object) -> str | None:
 
 
 def coded(values: pa.Array) -> Dictionary:
-    """Return values as codes into different ones, the code -1 for null."""
+    """Return values as codes into the distinct ones, the code -1 for null."""
     found = values.dictionary_encode()
     return Dictionary(_numbered(found.indices), found.dictionary)
 
@@ -313,7 +313,7 @@ def _digits(numbers: pa.Array) -> pa.Array:
 
 
 def together(parts: Sequence[Any]) -> Dictionary:
-    """Put parts of a column of people together: each name once, numbers as digits if others are texts."""
+    """Concatenate parts of a people's column: each name once, numbers as digits if others are texts."""
     names = [part.values for part in parts]
     if len({each.type for each in names}) > 1:
         names = [_digits(each) if types.is_integer(each.type) else each for each in names]
@@ -324,6 +324,6 @@ def together(parts: Sequence[Any]) -> Dictionary:
 
 
 def written(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
-    """Return some names as bytes."""
-    some = names.take(_in_arrow(which))
+    """Return selected names as bytes."""
+    some = names.take(_to_arrow(which))
     yield from (_digits(some) if types.is_integer(some.type) else some).to_pylist()

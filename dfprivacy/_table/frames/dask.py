@@ -1,4 +1,4 @@
-"""DataFrames of Dask: the partitions are pandas DataFrames, and stay where they are."""
+"""DataFrames of Dask: the partitions are pandas DataFrames, and stay on their workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def adapt(frame: object) -> Engine | None:
 
 
 class DaskEngine(Cluster):
-    """A Dask DataFrame, on whatever scheduler is in use."""
+    """A Dask DataFrame, on the current scheduler."""
 
     library = "pandas"
 
@@ -38,7 +38,7 @@ class DaskEngine(Cluster):
         self._by = by
 
     def empty(self) -> pd.DataFrame:
-        """Return a table without rows: what Dask believes of the columns and their types."""
+        """Return a table without rows, with the columns and types in Dask's metadata."""
         table: pd.DataFrame = self._frame._meta  # noqa: SLF001 - Dask's own word for it, without a computation
         return table
 
@@ -48,7 +48,7 @@ class DaskEngine(Cluster):
         return int(rows)
 
     def together(self, column: str) -> list[DaskEngine]:
-        """Divide the rows by who they are of; as Dask's own shuffle would not, in their order and their types."""
+        """Divide the rows by person, in their order and with their types, which Dask's shuffle would change."""
         return [DaskEngine(self._frame, column)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
@@ -91,7 +91,7 @@ class DaskEngine(Cluster):
 
 
 def _computed(tasks: list[Any]) -> Iterator[Any]:
-    """Compute some tasks, and give their results in order."""
+    """Compute tasks, and return their results in order."""
     if (client := _client()) is None:
         yield from dask.compute(*tasks)
         return
@@ -104,7 +104,7 @@ def _computed(tasks: list[Any]) -> Iterator[Any]:
 
 
 def _waited(client: Any, future: Any) -> Any:
-    """Wait for a result, as long as the cluster has workers; `WorkersLost` if it has had none for too long.
+    """Wait for a result; raise `WorkersLost` if the cluster has had no workers for too long.
 
     Dask itself waits for good: a worker that dies before its nanny knows that it has started is never replaced.
     """
@@ -130,6 +130,6 @@ def _has_workers(client: Any) -> bool:
 
 
 def _client() -> Any:
-    """Find the client of the cluster that Dask would use, if it would use one."""
+    """Return the client of the cluster that Dask would use; None without a cluster."""
     owner = getattr(dask.base.get_scheduler(), "__self__", None)
     return owner if hasattr(owner, "cancel") else None

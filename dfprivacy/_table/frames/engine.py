@@ -1,4 +1,4 @@
-"""Tables of engines that give their rows as other tables, in this process or where the rows are."""
+"""Frames of engines, which read their rows as tables in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class EngineFrame(Frame):
-    """A table of an engine as batches of raw columns.
+    """Frame of an engine's table, as batches of raw columns.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class EngineFrame(Frame):
         return Part(self.engine.parts(self.needed(reads), self.keep)).batches(reads, size)
 
     def needed(self, reads: Iterable[Read]) -> list[str]:
-        """Name the columns that are read: to count rows, some column."""
+        """Return the names of the columns to read; any one column to count rows."""
         return _names(reads) or list(self.columns[:1])
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -87,16 +87,16 @@ class EngineFrame(Frame):
         return [type(self)(each, self.keep) for each in self.engine.together(name)]
 
     def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
-        """Leave out rows where the engine can, by conditions that fit the types of their columns."""
+        """Return the frame with conditions by which the engine may read fewer rows, if they fit the types."""
         if not self.engine.keeps:
             return self
         types: Any = self.engine.empty()
-        fitting = (_fitting(each, types.schema.field(each.column).type) for each in keep)
+        fitting = (_applicable(each, types.schema.field(each.column).type) for each in keep)
         return type(self)(self.engine, tuple(each for each in fitting if each is not None))
 
 
-def _fitting(keep: Keep, dtype: Any) -> Keep | None:
-    """Return what a condition says of a column of this type, if anything."""
+def _applicable(keep: Keep, dtype: Any) -> Keep | None:
+    """Return a condition as it applies to a column of this type; None if it does not."""
     from pyarrow import types
 
     if keep.texts is not None and (types.is_string(dtype) or types.is_large_string(dtype)):
@@ -121,7 +121,7 @@ def _names(reads: Iterable[Read]) -> list[str]:
 
 @dataclass(frozen=True)
 class Part:
-    """Some tables, one after the other, as batches of raw columns."""
+    """A sequence of tables as batches of raw columns."""
 
     tables: Iterator[object]
 
@@ -136,7 +136,7 @@ class Part:
 
 
 def _reader(table: object) -> Any:
-    """Find what knows a table: Arrow's, or one of pandas or Polars."""
+    """Return the module that reads a table: that for Arrow, pandas or Polars."""
     library = "arrow"
     for kind in type(table).__mro__:
         if (found := kind.__module__.partition(".")[0]) in {"pandas", "polars"}:
@@ -159,7 +159,7 @@ class Outcome(Generic[T]):
 
 
 class ClusterFrame(EngineFrame):
-    """A table whose rows are elsewhere: what can be done there is."""
+    """Frame of a table on a cluster, where tasks run."""
 
     engine: Cluster
     elsewhere = True
@@ -173,7 +173,7 @@ class ClusterFrame(EngineFrame):
         portable: bool,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Do some work where the rows are, part by part.
+        """Apply a function on the cluster, part by part.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class ClusterFrame(EngineFrame):
         list
             What it returned for each part, in order, as far as they were fetched.
         """
-        travelling = _travelling(_packed(work))
+        travelling = _picklable(_packed(work))
         outcomes: list[Outcome[T] | None] = []
 
         def bring() -> None:
@@ -211,7 +211,7 @@ class ClusterFrame(EngineFrame):
 
 
 def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
-    """Return the value of an outcome; `ReadError` if there is none that can be added to those of others."""
+    """Return the value of an outcome; raise a ReadError if it failed, or cannot be added to others."""
     if outcome is None:
         raise unread(
             "A worker has no dfprivacy, or lacks what it needs.",
@@ -240,7 +240,7 @@ def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
 
 
 def framed(engine: object) -> Frame:
-    """Take an engine into the house."""
+    """Return the frame of an engine."""
     if not isinstance(engine, Engine):
         raise PluginError(
             f"A {type(engine).__name__} is no engine.", "Let the entry point return a dfprivacy.engines.Engine."
@@ -248,8 +248,8 @@ def framed(engine: object) -> Frame:
     return ClusterFrame(engine) if isinstance(engine, Cluster) else EngineFrame(engine)
 
 
-def _travelling(work: bytes) -> Callable[[Iterator[object]], bytes]:
-    """Wrap work so that it is pickled with its code: a worker without the package can say so."""
+def _picklable(work: bytes) -> Callable[[Iterator[object]], bytes]:
+    """Wrap a function so that it is pickled with its code, and a worker without the package can report that."""
 
     def run(tables: Iterator[object]) -> bytes:
         try:
@@ -262,7 +262,7 @@ def _travelling(work: bytes) -> Callable[[Iterator[object]], bytes]:
 
 
 def worked(work: bytes, tables: Iterator[object]) -> bytes:
-    """Do the work on a worker; an error is named and not raised, for its text and arguments may quote the data."""
+    """Run a function on a worker; return an error's type, as its text may quote the data."""
     rows = 0
     names, pickled = pickle.loads(work)  # noqa: S301 - the driver's
     code = tuple((name, code_of(name)) for name in names)
@@ -283,7 +283,7 @@ def worked(work: bytes, tables: Iterator[object]) -> bytes:
 
 @cache
 def here() -> tuple[str, ...]:
-    """Describe what decides the last bits of an answer: package, NumPy, C library, processor and some bits."""
+    """Describe the environment that decides an answer's last bits: versions, processor and test values."""
     module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     able = ",".join(sorted(name for name, has in features.items() if has))
@@ -292,7 +292,7 @@ def here() -> tuple[str, ...]:
 
 
 def _last_bits() -> str:
-    """Digest of what functions give for some numbers: builds of one version may be of other code.
+    """Return a digest of function values, as builds of one version may differ.
 
     Where two libraries differ, they do so in some hundredths of all results; here are 8,188 of each function.
     """
@@ -310,14 +310,14 @@ _COMPARED_OTHERWISE = {"dfprivacy", "numpy", "cloudpickle"}
 
 
 def _packed(work: object) -> bytes:
-    """Pickle work by cloudpickle, with the names of the packages whose code it needs: plugins, as a rule."""
+    """Pickle a function by cloudpickle, with the names of the packages that its code needs."""
     import cloudpickle
 
     names: set[str] = set()
     along = tuple(f"{name}." for name in cloudpickle.list_registry_pickle_by_value())  # these come with their code
 
     class Noting(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-        """Notes where what it pickles is defined."""
+        """Pickler that records the modules of the objects it pickles."""
 
         def reducer_override(self, obj: Any) -> Any:
             if not f"{_defined(obj)}.".startswith(along):
@@ -341,7 +341,7 @@ def _defined(thing: Any) -> str:
 
 @cache
 def code_of(package: str) -> str:
-    """Digest of the source of a package or module, in a folder or a zip; empty where there is none."""
+    """Return a digest of a package's source, in a folder or a zip; empty if there is none."""
     try:
         spec = find_spec(package)
         if spec is None:

@@ -1,4 +1,4 @@
-"""Tables in files: the names and types that a file declares, and the table itself."""
+"""Tables in files: declared names and types of columns, and the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINE = 1 << 20  # characters of a header
 
 
 def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
-    """Read the names of a file's columns, and the types that it declares, without a look at a value.
+    """Read the names and declared types of a file's columns, without reading a value.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _known(path: str | os.PathLike[str]) -> tuple[Path, str]:
             if not file.is_file():
                 raise ArgumentError(f"There is no file {file}.", "Check its path.")
             return file, kind
-    raise ArgumentError(f"The name of {file} says no kind of table.", "It ends in .parquet, .arrow or .csv.")
+    raise ArgumentError(f"The name of {file} has no known ending.", "It ends in .parquet, .arrow or .csv.")
 
 
 def _read(work: Callable[[], Any]) -> Any:
@@ -135,5 +135,5 @@ def _arrow_types(file: Path) -> list[tuple[str, str]]:
 
 
 def _type(kind: Any) -> str:
-    """Write a type of Arrow; of a dictionary, only what its values are."""
+    """Return a type of Arrow as text; the type of the values for a dictionary."""
     return _type(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)

@@ -42,17 +42,17 @@ class PandasEngine(Engine):
         return len(self._frame)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
-        """Return all of it."""
+        """Return the whole table as one part."""
         return iter([self._frame])
 
 
 def names(frame: pd.DataFrame) -> list[str]:
-    """Name the columns, doubles included."""
+    """Return the names of the columns, duplicates included."""
     return [str(name) for name in frame.columns]
 
 
 def column(frame: pd.DataFrame, name: str) -> Column:
-    """Return a column without its rows: its type."""
+    """Return an empty column of the same type."""
     return _column(_series(frame, [name])[name].iloc[:0])
 
 
@@ -70,7 +70,7 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def divided(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
-    """Divide rows by a hash of whom a column names; those that name nobody are together."""
+    """Divide rows by a hash of the person that a column names; rows without a person are together."""
     people: Any = raw(_column(_series(frame, [by])[by]), Read(by, "people"))
     part = [zlib.crc32(name) % parts for name in written(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
@@ -78,13 +78,13 @@ def divided(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
 
 
 def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:
-    """Find columns by their place: a name need not be a string in pandas."""
+    """Return columns by position: a name need not be a string in pandas."""
     places = {name: at for at, name in reversed(list(enumerate(names(frame))))} if wanted else {}
     return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
 def _column(column: pd.Series[Any]) -> Column:
-    """Return a part of a column as Arrow or NumPy has it, or as the Python objects that it is."""
+    """Return a part of a column as Arrow, NumPy or Python objects."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if len(dtype.categories) > len(column):  # not worth looking through

@@ -32,7 +32,7 @@ def adapt(frame: object) -> Engine | None:
 
 
 def _ready() -> None:
-    """Raise a `ReadError` where Polars' threads were lost in a fork: whoever asks them for rows waits for good."""
+    """Raise a ReadError if Polars' threads were lost in a fork, where reading would never end."""
     if os.getpid() in _alive:  # threads that are there stay there
         return
     probe = threading.Thread(target=_probe, daemon=True)
@@ -70,7 +70,7 @@ class PolarsEngine(Engine):
         return self._frame.height
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
-        """Return all of it."""
+        """Return the whole table as one part."""
         return iter([self._frame.select(columns)])
 
     def ready(self) -> None:
@@ -79,7 +79,7 @@ class PolarsEngine(Engine):
 
 
 class LazyEngine(PolarsEngine):
-    """A LazyFrame, run by the streaming engine at every pass and never held as a whole."""
+    """A LazyFrame, run by the streaming engine at every pass, never held as a whole."""
 
     settled = False
 
@@ -97,7 +97,7 @@ class LazyEngine(PolarsEngine):
         return int(self._query.select(pl.len()).collect(engine="streaming").item())
 
     def together(self, column: str) -> Sequence[Engine]:
-        """Divide the rows by a hash of who they are of, where Polars hashes what it is."""
+        """Divide the rows by a hash of the person, if Polars can hash the column's type."""
         kind = self._schema[column]
         parts = -(-self.rows() // TOGETHER) if kind.is_integer() or kind in (pl.String, pl.Binary) else 1
         if parts <= 1:
@@ -106,12 +106,12 @@ class LazyEngine(PolarsEngine):
         return [LazyEngine(self._query.filter(hashed == part)) for part in range(parts)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
-        """Read some columns, so many rows at a time."""
+        """Read some columns, a limited number of rows at a time."""
         return _stream(self._query.select(columns))
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """Run a query, and give its rows in order, for messages and statistics are of them.
+    """Run a query, and yield its rows in order.
 
     `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
     """
@@ -146,12 +146,12 @@ def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def names(frame: pl.DataFrame) -> list[str]:
-    """Name the columns."""
+    """Return the names of the columns."""
     return frame.columns
 
 
 def column(frame: pl.DataFrame, name: str) -> Column:
-    """Return a column without its rows: its type."""
+    """Return an empty column of the same type."""
     return _column(frame[name][:0])
 
 
@@ -168,7 +168,7 @@ def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _column(column: pl.Series) -> Column:
-    """Return a column as Arrow has it; Python objects as they are."""
+    """Return a column as Arrow; Python objects as a list."""
     if column.dtype == pl.Object:
         return column.to_list()
     if column.dtype in (pl.Int128, pl.UInt128):  # Arrow has none; their digits are exact, and read as numbers

@@ -44,7 +44,7 @@ class SparkEngine(Cluster):
         return int(self._frame.count())
 
     def together(self, column: str) -> list[SparkEngine]:
-        """Divide the rows by who they are of, each part in the order of the rows."""
+        """Divide the rows by person, each part in the order of the rows."""
         return [SparkEngine(self._frame, column)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
