@@ -102,7 +102,7 @@ def power(
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
     if method == "unit_circle":
         scale = tight_sensitivity(n1, n0, tau) / epsilon
-        critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
+        critical = nulls.norm_null(n1, n0, tau, rate).critical_value(alpha, scale)
         if bound:
             return 1 - type_ii_bound(n1, n0, epsilon, base=p0, difference=p1 - p0, tau=tau, threshold=critical)
         return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)

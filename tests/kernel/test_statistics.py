@@ -18,7 +18,7 @@ from dfprivacy_kernel.embedding import STEP, Embedding, Sample, embed, mapped, p
 from dfprivacy_kernel.moments import Differences
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
-    Rearranged,
+    PermutedMMD,
     Separation,
     Spread,
     Whitened,
@@ -66,9 +66,9 @@ def test_statistics_of_five_points():
     whole, part = (embed("nystrom", LINE, [math.sqrt(2)], FIVE[at]) for at in ([0, 1, 2, 3, 4], [0, 2, 4]))
     apart = [(Separation(groups, each).value(rows) * Separation(groups, each).part)[0] for each in (whole, part)]
     spread = Spread(groups, whole)
-    rearranged = Rearranged(groups, whole, 300).value(rows, np.random.default_rng(1))
+    rearranged = PermutedMMD(groups, whole, 300).value(rows, np.random.default_rng(1))
     far = embed("nystrom", (Column("x", bounds=(0.0, 600.0), fill=0.0),), [0.1], np.array([[0.0], [600.0]]))
-    of_far = Rearranged(Groups(BY, PAIR, (100, 300)), far, 9)
+    of_far = PermutedMMD(Groups(BY, PAIR, (100, 300)), far, 9)
 
     assert np.array(apart) * 5 / 6 == pytest.approx([1.0659850493, 0.9780839433], abs=1e-6)
     assert spread.value(rows) / spread.weights / 5 == pytest.approx([0.5716254, 0.3611305, 0.3062801], abs=1e-6)
