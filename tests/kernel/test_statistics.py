@@ -22,7 +22,7 @@ from dfprivacy_kernel.statistics import (
     Separation,
     Spread,
     Whitened,
-    _copies,
+    _n_earlier_copies,
     drawn,
     share_of,
     subset,
@@ -233,7 +233,7 @@ def test_rows_of_the_same_hash_are_told_apart():
     """Copies are counted of rows with the same values, whatever their hashes are."""
     values = [np.array([2.0, 1.0, 2.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 5.0, 0.0, 0.0])]
 
-    assert _copies(values).tolist() == [0, 0, 1, 0, 2, 0]
+    assert _n_earlier_copies(values).tolist() == [0, 0, 1, 0, 2, 0]
 
 
 @pytest.mark.parametrize("distinct", [1, 40, None])
