@@ -148,7 +148,7 @@ def test_in_two_steps(frame, protect):
     assert clipped.corr().to_numpy() == pytest.approx(found.values, abs=0.01)
     assert 3 == len(found.privacy.noise)
     assert 1000 >= found.privacy.epsilon
-    assert "values clipped again: age from" in found.notes[0]
+    assert "Values were clipped again: age from" in found.notes[0]
     assert protect().corr(NUMBERS, recentre=True, epsilon=0.001).bounds == tuple(
         (float(low), float(high)) for low, high in (SAID["bounds"][name] for name in NUMBERS)
     )
@@ -228,7 +228,7 @@ def test_the_nearest_are_those_of_some_data(protect):
     )
     c = protect(rated(800), **RATED).cov(epsilon=0.05)
 
-    assert "those of no data" in " ".join(found.notes)
+    assert "negative eigenvalue" in " ".join(found.notes)
     for nearest in (found.nearest, c.nearest / np.abs(c.nearest).max()):
         assert np.linalg.eigvalsh(nearest).min() > -1e-9
         assert nearest == pytest.approx(nearest.T)
