@@ -197,7 +197,7 @@ def noisy(values, columns, epsilon, rng, *, gaps=None, neighbors="replace_one"):
 @pytest.mark.parametrize("p", [3, 5])
 def test_intervals_cover(law, p, monkeypatch):
     """Over 300 draws, 95 % intervals of correlations and covariances hold the table's own: between .90 and .98."""
-    monkeypatch.setattr(correlation, "_DRAWN", 1000 * (p * (p + 3) // 2 + 1))  # a thousand draws for either p
+    monkeypatch.setattr(correlation, "_MAX_DRAW", 1000 * (p * (p + 3) // 2 + 1))  # a thousand draws for either p
     rng = np.random.default_rng(4)
     frame = rated(5000, p)
     columns = [Column(f"x{at}", bounds=(-4.0, 4.0), fill=0.0) for at in range(p)]
