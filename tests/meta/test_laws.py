@@ -45,7 +45,7 @@ def keys_fit(sampler, scale, size, draws=4_000):
     ends = [size * part // _N_CELLS for part in range(_N_CELLS + 1)]
     zeros = np.array([high - low - (low <= held < high) for low, high in itertools.pairwise(ends)], dtype=float)
     places = np.searchsorted(ends, [place for place, _ in added], side="right") - 1
-    steps = np.unique(np.rint(scale * np.log(_N_CELLS / np.arange(_N_CELLS, 0, -1))))  # about equal parts, from 0 on
+    steps = np.unique(np.rint(scale * np.log(_N_CELLS / np.arange(_N_CELLS, 0, -1))))  # about equal cells
     beyond = np.exp(-steps / scale)
     above = np.searchsorted(steps, [noise - threshold for _, noise in added], side="right") - 1
     own = [each.get(held, threshold - 1) - threshold for each in shown]
