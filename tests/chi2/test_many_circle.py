@@ -171,7 +171,7 @@ REFUSED = [
     ({"score": "distance", "nan_policy": "fill"}, 'is an option of method="select"'),
     ({"max_tests": 0}, "max_tests=0 is not a whole number from 1 on"),
     ({"max_tests": 2, "max_rejections": 3}, "max_rejections=3 of max_tests=2"),
-    ({"max_tests": 2, "method": "select"}, "what is selected depends on all columns"),
+    ({"max_tests": 2, "method": "select"}, "compares all columns"),
     ({"tau": 3.84}, "tau= is an option of statistic="),
     ({**CIRCLE, "tau": 0}, "tau=0"),
 ]
