@@ -9,7 +9,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option ``--dp-conformance``."""
     parser.getgroup("dfprivacy").addoption(
         "--dp-conformance",
         action="store_true",

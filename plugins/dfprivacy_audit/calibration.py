@@ -1,4 +1,4 @@
-"""Check the level of p-values and the coverage of intervals on made-up tables.
+"""Check the level of p-values and the coverage of intervals on synthetic tables.
 
 The tables are those that a method's author makes for `dfprivacy.Mechanism.assumes`, without an effect, or of
 independent columns. What a table's interval is to hold is what the method says of the same table at a price that
@@ -35,11 +35,11 @@ __all__ = ["keeps_level_and_coverage"]
 COVERS = tuple(f"{limited}{rows}" for limited in ("", "limited ") for rows in ("population", "table", "sample"))
 """What an interval may be of: population, table or secret sample, or the same of values limited to the bounds."""
 
-_TABLES, _FEWEST = 400, 40
+_TABLES, _MIN_TABLES = 400, 40
 _SECONDS = 15  # of CPU, after which no more tables are asked
 _ROWS, _POPULATION = 400, 40_000
 _LEVEL, _CONFIDENCE = 0.05, 0.95  # where an answer does not say
-_BEYOND = 0.02  # of the rows; with more, a hypothesis about their mean no longer holds
+_MAX_BEYOND = 0.02  # of the rows; with more, a hypothesis about their mean no longer holds
 _ERROR = 1e-6  # probability that a sound method fails
 _NULL = {"effect": 0.0, "ratio": 1.0}  # what makers of rows call an effect, and what it is without one
 
@@ -60,7 +60,7 @@ def keeps_level_and_coverage(audit: Audit) -> str:
             raise Failed(f"{name} is an interval, and has covers={each.covers!r}, which is none of {COVERS}")
     if audit.case.where or audit.case.grouped or audit.case.other:
         raise Skipped("made-up tables are asked as a whole")
-    made = _MadeUp(audit)
+    made = _Simulation(audit)
     if not known and not (made.null and _decision(audit, release)):
         raise Skipped("no interval in its answer, and no p-value on rows without an effect")
     try:
@@ -70,8 +70,8 @@ def keeps_level_and_coverage(audit: Audit) -> str:
 
 
 @dataclass(frozen=True)
-class _MadeUp:
-    """A method on made-up tables, at a moderate price and at one that leaves no noise."""
+class _Simulation:
+    """Synthetic tables for a method, which is asked at a moderate price and at one with hardly any noise."""
 
     audit: Audit
 
@@ -80,13 +80,13 @@ class _MadeUp:
 
     @property
     def null(self) -> dict[str, float]:
-        """Arguments with which the maker makes rows of the null hypothesis."""
+        """Arguments with which synthetic rows satisfy the null hypothesis."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}
 
     def table(self, seed: int, rows: int) -> MadeUpFrame:
-        """Make a table."""
+        """Return a synthetic table."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
         schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
         columns: dict[str, Any] = {name: values_of(rng, rows, each) for name, each in schema.columns.items()}
@@ -99,12 +99,12 @@ class _MadeUp:
             columns |= made
             for name in sorted(made.keys() & case.bounds.keys() - case.categories.keys()):
                 low, high = case.bounds[name]
-                if np.mean((made[name] < low) | (made[name] > high)) > _BEYOND:
+                if np.mean((made[name] < low) | (made[name] > high)) > _MAX_BEYOND:
                     raise Skipped(f"the made-up rows lie beyond the bounds of {name!r} too often")
         return MadeUpFrame({name: _array(values) for name, values in columns.items()})
 
     def checked(self) -> str:
-        """Ask many tables, and count."""
+        """Ask many tables, and compare the error rates with their nominal values."""
         moderate, noiseless = self._stage(1), self._stage(10**4)
         population = None
         covered, small = defaultdict(list), []
@@ -113,31 +113,31 @@ class _MadeUp:
             if time.process_time() - start > _SECONDS:
                 break
             table = self.table(run, _ROWS)
-            if (release := _asked(moderate, table, run)) is None:
+            if (release := _answer(moderate, table, run)) is None:
                 continue
             if self.null and (decision := _decision(self.audit, release)):
                 small.append(decision)
             found = _intervals(release)
-            if any(_of_population(each) for each in found.values()) and population is None:
-                population = _intervals(_asked(noiseless, self.table(run, _POPULATION), run))
-            own = {} if all(map(_of_population, found.values())) else _intervals(_asked(noiseless, table, run))
+            if any(_is_population(each) for each in found.values()) and population is None:
+                population = _intervals(_answer(noiseless, self.table(run, _POPULATION), run))
+            own = {} if all(map(_is_population, found.values())) else _intervals(_answer(noiseless, table, run))
             for name, each in found.items():
-                truth = ((population or {}) if _of_population(each) else own).get(name)
+                truth = ((population or {}) if _is_population(each) else own).get(name)
                 if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
-                    covered[name, each.confidence].append(_holds(each, truth))
-        return _judged(small, covered, run + 1)
+                    covered[name, each.confidence].append(_contains(each, truth))
+        return _verdict(small, covered, run + 1)
 
 
-def _of_population(interval: _Interval) -> bool:
-    """Return whether an interval is for a population, and not for the table."""
+def _is_population(interval: _Interval) -> bool:
+    """Return whether an interval is for a population, not for the table."""
     return (interval.covers or "").endswith("population")
 
 
-def _judged(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
-    """Compare with what is claimed, by one-sided binomial bounds."""
+def _verdict(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
+    """Compare the error rates with their nominal values, by one-sided binomial tests."""
     error = _ERROR / (1 + len(covered))
     counts = [len(small), *map(len, covered.values())]
-    if max(counts) < _FEWEST:
+    if max(counts) < _MIN_TABLES:
         raise Skipped(f"{max(counts)} answers that say something, of {tables} made-up tables, are too few")
     if small:
         times, level = sum(yes for yes, _ in small), small[0][1]
@@ -156,15 +156,15 @@ def _judged(small: list[tuple[bool, float]], covered: dict[tuple[str, float], li
     return f"of {tables} made-up tables, {'; '.join(words)}"
 
 
-def _holds(interval: _Interval, truth: _Interval) -> bool:
-    """Return whether an interval holds the middle of one without noise, or for a table, any of it."""
+def _contains(interval: _Interval, truth: _Interval) -> bool:
+    """Return whether an interval contains the midpoint of the noiseless one, or for a table, part of it."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
-    slack = 0.0 if _of_population(interval) else half
+    slack = 0.0 if _is_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
-def _asked(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
-    """Ask with noise of a seed; None if it has no answer."""
+def _answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
+    """Return the answer about a table with seeded noise; None if there is none."""
     in_time()
     with listening(), noise.use(Seeded(seed)):
         try:
@@ -178,7 +178,7 @@ def _array(values: Any) -> Any:
 
 
 def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
-    """Return whether an answer finds something, and the level of its test; None if it does not say."""
+    """Return whether a test rejects, and its level; None if the answer has no test."""
     if isinstance(pvalue := getattr(release, "pvalue", None), float):
         return pvalue <= _LEVEL, _LEVEL
     try:
@@ -190,7 +190,7 @@ def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
 
 
 def _intervals(value: Any) -> dict[str, _Interval]:
-    """Return the intervals of a release and of all that it holds, by name."""
+    """Return the intervals of a release and of the releases in it, by name."""
     return {
         f"{name} of {type(each).__name__} {at}": interval
         for at, each in enumerate(_releases(value))
@@ -199,7 +199,7 @@ def _intervals(value: Any) -> dict[str, _Interval]:
 
 
 def _releases(value: Any) -> Iterator[Release]:
-    """Yield a release and all that it holds."""
+    """Yield a release and the releases in it."""
     if isinstance(value, Release):
         yield value
         value = list(value.result.values())
@@ -224,7 +224,7 @@ def _own_intervals(release: Release) -> Iterator[tuple[str, _Interval]]:
 
 
 def _numbers(value: Any) -> list[float]:
-    """Return all numbers in order."""
+    """Return all numbers in a nested value, in order."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | np.ndarray):

@@ -1,4 +1,4 @@
-"""Cases of an audit: how a mechanism is called, and on which tables.
+"""Cases of an audit: calls of a mechanism, and the tables they are about.
 
 All that an audit needs to know of a mechanism is one call of it and what is public about the table: a `Case`. The
 tables are made up from that, corners of the public domain first. They live in memory, so no dataframe library is
@@ -29,15 +29,15 @@ __all__ = ["Case", "Row", "candidates", "cases_of", "distant", "few", "shapes", 
 
 Row = dict[str, object]
 _CELLS = 8  # combinations of categories that a table has rows of
-_EACH = 3  # rows in each
+_ROWS_PER_CELL = 3  # rows in each
 _CORNERS = 48
-_FEW = 8  # rows of each public class among a few, at most
-_MANY = 240  # rows of a large table
+_MAX_PER_CLASS = 8  # rows of each public class among a few, at most
+_LARGE_TABLE = 240  # rows of a large table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One way to call a mechanism: its arguments, and what is public about the table.
+    """One call of a mechanism: its arguments, and what is public about the table.
 
     Attributes
     ----------
@@ -99,13 +99,13 @@ class Case:
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
-        """Values of columns of categories, without missing ones, and the table that a row is of."""
+        """Values of the columns of categories, without missing ones, and the table of each row."""
         which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
     @property
     def agreed(self) -> tuple[str, ...]:
-        """Part of a row that neighbouring tables agree on: its public columns, and the table it is of."""
+        """Fields of a row on which neighbouring tables agree: public columns, and the table of the row."""
         return (*self.public, *([self.other] if self.other else []))
 
 
@@ -114,7 +114,7 @@ def _shown(value: object) -> str:
 
 
 def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
-    """Find the cases of a mechanism: those its plugin gives, else those that follow from its columns.
+    """Return the cases of a mechanism: those of its plugin, or default ones from its columns.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
 
 
 def _default(mechanism: Mechanism) -> tuple[Case, ...]:
-    """Make cases from the kinds of a mechanism's columns."""
+    """Return default cases, made from the kinds of a mechanism's columns."""
     parameters = mechanism.signature.parameters
     unknown = [
         name
@@ -181,7 +181,7 @@ def _plain(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
 
 
 def tables(case: Case) -> dict[str, list[Row]]:
-    """Make tables whose first row is to be replaced, added or removed.
+    """Return tables whose first row is to be replaced, added or removed.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def tables(case: Case) -> dict[str, list[Row]]:
     """
     rng = np.random.default_rng(1)
     cells = _cells(case, rng)
-    crowd = [cell for cell in cells for _ in range(_EACH)]
+    crowd = [cell for cell in cells for _ in range(_ROWS_PER_CELL)]
     crowd *= 1 if len(crowd) > _CELLS else 4
     mixed = _filled(case, crowd, lambda low, high: float(rng.uniform(low, high)))
     private = _private(case)
@@ -210,7 +210,7 @@ def tables(case: Case) -> dict[str, list[Row]]:
 
 
 def shapes(case: Case) -> dict[str, list[Row]]:
-    """Make more tables, of other shapes: groups of other sizes, many rows, numbers apart or missing.
+    """Return more tables: groups of other sizes, many rows, spread or missing numbers.
 
     Parameters
     ----------
@@ -230,14 +230,14 @@ def shapes(case: Case) -> dict[str, list[Row]]:
         return float(rng.uniform(low, high))
 
     def apart(rows: Sequence[Row]) -> list[Row]:
-        """Spread the numbers evenly, those of a cell above those of the cell before."""
+        """Spread the numbers evenly, so that each cell is above the cell before it."""
         return [
             {**row, **{name: low + (high - low) * at / max(len(rows) - 1, 1) for name, (low, high) in ends}}
             for at, row in enumerate(rows)
         ]
 
     ends = [(name, case.bounds[name]) for name in numbers]
-    crowd = [cell for cell in cells for _ in range(_EACH)]
+    crowd = [cell for cell in cells for _ in range(_ROWS_PER_CELL)]
     crowd *= 1 if len(crowd) > _CELLS else 4
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
     made = {
@@ -246,14 +246,14 @@ def shapes(case: Case) -> dict[str, list[Row]]:
         "one of the first group": apart(single[-1]),
         "in order of the groups": apart(sorted(crowd, key=cells.index)),
         "lowest or highest": _filled(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
-        "many rows": _filled(case, [cells[at % len(cells)] for at in range(_MANY)], anywhere),
+        "many rows": _filled(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),
         "missing": [{**row, **dict.fromkeys(_missing(case))} for row in _filled(case, crowd, anywhere)],
     }
     return {name: rows for name, rows in made.items() if rows}
 
 
 def _cells(case: Case, rng: np.random.Generator) -> list[Row]:
-    """Return rows with each combination of categories, or with some."""
+    """Return rows with all combinations of categories, or some of them."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
@@ -269,7 +269,7 @@ def _private(case: Case) -> Row:
 
 
 def _missing(case: Case) -> list[str]:
-    """Name the columns on which neighbouring tables may differ."""
+    """Return the names of the columns on which neighbouring tables may differ."""
     return [name for name in case.columns if name not in case.agreed]
 
 
@@ -278,7 +278,7 @@ def _numbers(case: Case) -> list[str]:
 
 
 def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Make tables as far from one as its public part allows.
+    """Return tables that differ from a given one as much as its public part allows.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def candidates(case: Case, count: int = 8) -> list[Row]:
-    """Make rows that may stand in place of another.
+    """Return rows that may replace another row.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
 
 
 def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
-    """Make a few rows to stand in place of the first: corners and missing values, in public classes that have rows.
+    """Return a few rows that may replace the first: corners and missing values, in public classes with rows.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     private = {name: case.bounds[name] for name in _numbers(case) if name not in agreed}
     ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
     count = math.prod(map(len, ends.values()))
-    picked = sorted({round(at * (count - 1) / (_FEW - 1)) for at in range(_FEW)})
+    picked = sorted({round(at * (count - 1) / (_MAX_PER_CLASS - 1)) for at in range(_MAX_PER_CLASS)})
     places = np.transpose(np.unravel_index(picked, [*map(len, ends.values())])) if ends else [()]
     corners: list[Row] = [{name: ends[name][at] for name, at in zip(ends, each, strict=True)} for each in places]
     middle = {**corners[0], **{name: low + (high - low) / 3 for name, (low, high) in private.items()}}
@@ -390,7 +390,7 @@ def _different(rows: Sequence[Row]) -> list[Row]:
 
 
 def fine_steps(case: Case, row: Row, width: float) -> Iterator[Row]:
-    """Move one number of a row by a part of its bounds' width, up or down."""
+    """Yield rows with one number moved up or down by a fraction of its bounds' width."""
     for name in _numbers(case):
         low, high = case.bounds[name]
         value = row[name]
@@ -407,7 +407,7 @@ MOST = 32
 """Variants of all cases of one mechanism together, at most; of each case at least one."""
 _COLUMNS = 5
 _ARGUMENTS = 4
-_SMALL = 64
+_MAX_COUNT = 64
 
 _SCALES: list[
     tuple[str | float, Callable[[float, float], tuple[float, float]]]
@@ -423,7 +423,7 @@ _SCALES: list[
 
 
 def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> list[tuple[str, list[Case]]]:
-    """Return the share that one of several cases has in the variants of all.
+    """Return one case's share of the variants of all cases.
 
     Parameters
     ----------
@@ -439,19 +439,19 @@ def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> l
     list of (str, list of Case)
         As for `variants`; none that is among the cases.
     """
-    given = {_key(each) for each in cases}
-    own = [(name, tried) for name, tried in variants(mechanism, case) if _key(tried[0]) not in given]
+    given = {_case_key(each) for each in cases}
+    own = [(name, tried) for name, tried in variants(mechanism, case) if _case_key(tried[0]) not in given]
     every = -(-len(own) * len(cases) // MOST)
     at = next((at for at, each in enumerate(cases) if each is case), 0)
     return own[at % every :: every] if every > 1 else own
 
 
-def _key(case: Case) -> str:
+def _case_key(case: Case) -> str:
     return repr(replace(case, rows=(), tables=(), tightness=0.9))
 
 
 def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Change what an author chose.
+    """Yield variants of a case, each with one choice of its author changed.
 
     Parameters
     ----------
@@ -472,17 +472,17 @@ def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]
         "add_remove" if added else "replace_one",
         [replace(case, neighbors="add_remove" if added else "replace_one")],
     )
-    yield from _public(case)
-    yield from _parts(case)
-    yield from (_scaled(case, epsilon, bounds) for epsilon, bounds in _SCALES)
-    yield from _arguments(mechanism, case)
+    yield from _public_variants(case)
+    yield from _row_variants(case)
+    yield from (_scaled_variant(case, epsilon, bounds) for epsilon, bounds in _SCALES)
+    yield from _argument_variants(mechanism, case)
     if case.bounds and not case.missing:
         fills = {name: high for name, (_, high) in case.bounds.items() if name not in case.categories}
         yield "missing values are highest", [replace(case, missing=fills)]
 
 
-def _public(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Make each private column public, each public one private, and all categories public."""
+def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
+    """Yield variants in which a private column is public, or a public one private."""
     fixed = replace(case, neighbors="replace_one")
     named = [*case.categories, *(name for name in case.bounds if name not in case.categories)]
     for name in named[:_COLUMNS]:
@@ -492,8 +492,8 @@ def _public(case: Case) -> Iterator[tuple[str, list[Case]]]:
             yield f"public {name}", [replace(fixed, public=[*case.public, name])]
 
 
-def _parts(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Ask of some of the rows, and by group; by a column that is not used otherwise, and by one that is."""
+def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
+    """Yield variants with conditions on rows and with groups, by used and unused columns."""
     name = next(name for name in ("part", "part_", "part__") if name not in case.columns)
     more = replace(
         case,
@@ -513,10 +513,10 @@ def _parts(case: Case) -> Iterator[tuple[str, list[Case]]]:
         yield "by public groups", [replace(public, group_by=name)]
 
 
-def _scaled(
+def _scaled_variant(
     case: Case, epsilon: str | float, bounds: Callable[[float, float], tuple[float, float]]
 ) -> tuple[str, list[Case]]:
-    """Change the price and all bounds; if refused, each alone."""
+    """Return a variant with another price and other bounds; if refused, each change alone."""
     moved: Mapping[str, tuple[float, float]] = {
         name: pair if name in case.categories else bounds(*map(float, pair)) for name, pair in case.bounds.items()
     }
@@ -526,8 +526,8 @@ def _scaled(
     return f"epsilon {epsilon}, other bounds", [replace(other, epsilon=epsilon), priced, other]
 
 
-def _arguments(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Change each number among the arguments, those by default included, to small and large ones."""
+def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
+    """Yield variants with small and large values of each numeric argument."""
     defaults = {
         name: parameter.default
         for name, parameter in mechanism.signature.parameters.items()
@@ -536,14 +536,14 @@ def _arguments(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Cas
     every = {**defaults, **case.arguments}
     numbers = {name: value for name, value in every.items() if type(value) in {int, float} and name != "epsilon"}
     for name, value in list(numbers.items())[:_ARGUMENTS]:
-        for other in _others(value):
+        for other in _extremes(value):
             yield f"{name}={other!r}", [replace(case, arguments={**case.arguments, name: other})]
 
 
-def _others(value: float) -> list[float]:
-    """Return extremes in place of a number; of a whole one, which may count something, only such as are near."""
+def _extremes(value: float) -> list[float]:
+    """Return extreme values in place of a number; for whole numbers, which may be counts, nearby ones."""
     if type(value) is int:
-        extremes: list[float] = [1, 2 * value] if 0 < value <= _SMALL else [1]
+        extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]
     else:
         extremes = [1e-3 * value, 1e6 * value] if value else [1.0, -1e6]
     return [each for each in extremes if each != value]

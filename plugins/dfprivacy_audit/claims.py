@@ -1,4 +1,4 @@
-"""Check what features, statistics and labels declare, on made-up rows."""
+"""Check the declarations of features, statistics and labels on synthetic rows."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["features_are_what_they_say"]
 
-_ODD = 8  # rows that features are shown one by one
-_CLOSE = 1e-6  # relative; finer differences are those of floating-point arithmetic
-_FIRST = 16  # sums that are moved one by one
+_SINGLE_ROWS = 8  # rows that features are shown one by one
+_TOLERANCE = 1e-6  # relative; finer differences are those of floating-point arithmetic
+_MAX_MOVED = 16  # sums that are moved one by one
 
 
 def features_are_what_they_say(audit: Audit) -> str:
@@ -39,7 +39,7 @@ def features_are_what_they_say(audit: Audit) -> str:
         stage.trace(audit.rows, transcript=audit.first_run.given)
     things = [part for each in measurements for thing in each.things for part in parts(thing)]
     public = {name: first[name] for name in audit.case.agreed}
-    odd = [with_first(audit.rows, {**row, **public}) for row in candidates(audit.case, count=0)[:_ODD]]
+    odd = [with_first(audit.rows, {**row, **public}) for row in candidates(audit.case, count=0)[:_SINGLE_ROWS]]
     tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *odd]  # that agree on what is public
     for rows in tables:
         target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
@@ -82,17 +82,17 @@ def _sums(features: RowFeatures, batch: Batch) -> NDArray[np.float64]:
 
 
 def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
-    """Move the sums a little, as rounding moves them, one or all of them; distances are in L1, weights included."""
+    """Check the Lipschitz constant of a statistic for small changes of its sums, in weighted L1 distance."""
     rng, limit = np.random.default_rng(6), float(statistic.lipschitz)
     weights = np.broadcast_to(statistic.features.weights, sums.shape)
     before = _value(statistic, sums)
     for size in (1e-8, 1e-6, 1e-3):
         step = size * max(float(statistic.features.radius(2)), 1e-300)
-        one = np.eye(sums.size)[:_FIRST]
+        one = np.eye(sums.size)[:_MAX_MOVED]
         for signs in [*one, *-one, *rng.choice([-1.0, 1.0], size=(4, sums.size))]:
             far = step * np.abs(signs).sum()
             change = np.abs(_value(statistic, sums + step * signs.reshape(sums.shape) / weights) - before).max()
-            if change > limit * far * (1 + _CLOSE) + 1e-12 * np.abs(before).max():
+            if change > limit * far * (1 + _TOLERANCE) + 1e-12 * np.abs(before).max():
                 raise Failed(
                     f"{statistic.describe()} moves by {change:.4g} where its sums move by {far:.4g} in L1; "
                     f"lipschitz is {limit:g}"

@@ -1,4 +1,4 @@
-"""The conformance kit: named checks for any mechanism, and what each of them catches."""
+"""The conformance kit: named checks for any mechanism, each with what it catches."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Outcome:
 
     @property
     def tightness(self) -> float | None:
-        """The share of the charge that the worst pair of tables uses up."""
+        """Share of the charge that the worst pair of tables uses."""
         return self.loss / self.charge if self.loss is not None and self.charge else None
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one mechanism in one case, to be called by any test runner.
+    """One check of one mechanism in one case, which any test runner can call.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Check:
     expected: str = ""
 
     def __call__(self) -> str:
-        """Run the check; return what was seen.
+        """Run the check; return a description of what was checked.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Check:
         return outcome.detail
 
     def run(self) -> Outcome:
-        """Run the check; return what became of it, whatever it is."""
+        """Run the check; return its outcome, also where it fails or is skipped."""
         start = time.perf_counter()
         status: Literal["passed", "failed", "skipped", "expected"] = "passed"
         try:
@@ -145,7 +145,7 @@ def check_mechanism(
     expected_failed_checks: Mapping[str, str] | None = None,
     samples: int = SAMPLES,
 ) -> Iterator[Check]:
-    """Return all checks of a mechanism, one at a time.
+    """Return all checks of a mechanism, one by one.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def check_mechanism(
 
 
 def catalogue() -> str:
-    """Write down what each check catches, as a table in Markdown.
+    """Return what each check catches, as a table in Markdown.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The discipline of a mechanism: what it may do besides answering.
+"""Checks of what a mechanism does: its loss, its conclusions, its charges and its explanations.
 
 Every check is a function of an `Audit`. It returns a sentence on what it saw, or raises `Failed` or `Skipped`.
 """
@@ -53,14 +53,14 @@ _REPEATS = 5
 _STEPS = 60  # changes of a table in search of the worst
 _SCALES = (0.7, 4.25)  # of noise that is looked at whatever a mechanism draws
 _DRAWS = 20_000  # of these; a quarter of them of each scale that a mechanism draws
-_LONG = 200  # rows of a table with large sums
-_FEW = 2  # tables of many rows, besides the first
+_LARGE_ROWS = 200  # rows of a table with large sums
+_MAX_LARGE = 2  # tables of many rows, besides the first
 _CANARY = "CANARY-7f3a"
 
 
 @dataclass(frozen=True)
 class Audit:
-    """One mechanism in one case, with what several checks need.
+    """One mechanism in one case, with the tables and runs that several checks share.
 
     Attributes
     ----------
@@ -81,28 +81,28 @@ class Audit:
 
     @cached_property
     def stage(self) -> Harness:
-        """Where it performs."""
+        """The harness in which the mechanism runs."""
         return Harness(self.mechanism, self.case)
 
     @cached_property
     def rows(self) -> list[Row]:
-        """A table of mixed rows."""
+        """Rows of a table with all kinds of values."""
         return tables(self.case)["mixed"]
 
     @cached_property
     def first_run(self) -> Recording:
-        """The first performance."""
+        """The first run."""
         return self.stage.trace(self.rows)
 
     def answered(self) -> Recording:
-        """Return the first performance; skip the check if it has no answer."""
+        """Return the first run; skip the check if it has no answer."""
         if self.first_run.release is None:
             raise Skipped("it does not answer")
         return self.first_run
 
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
-        """Tables far from the first, by name, asked under the noisy sums of the first_run.
+        """Tables far from the first by name, traced under the noisy sums of the first run.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
@@ -114,11 +114,11 @@ class Audit:
         ]
 
     def far_apart(self) -> Iterator[tuple[str, Recording, Recording]]:
-        """Return tables that are far apart under the same noisy sums: small ones, and some of many rows."""
+        """Return tables far apart under the same noisy sums: small ones, and some with many rows."""
         yield from ((name, self.first_run, trace) for name, _, trace in self.distant)
-        rows = self.rows * -(-_LONG // len(self.rows))
+        rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.stage.trace(rows)
-        for name, moved in list(distant(self.case, rows).items())[:_FEW]:
+        for name, moved in list(distant(self.case, rows).items())[:_MAX_LARGE]:
             yield f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given)
 
     @cached_property
@@ -130,7 +130,7 @@ class Audit:
 
     @property
     def families(self) -> list[Family]:
-        """Neighbouring tables, traced; where that takes too long, it is not tried again."""
+        """Traced families of neighbouring tables; tracing that timed out is not repeated."""
         self.answered()
         if isinstance(self._traced, Skipped):
             raise self._traced
@@ -138,7 +138,7 @@ class Audit:
 
     @cached_property
     def loss(self) -> Loss:
-        """The largest loss found."""
+        """Largest privacy loss that was found."""
         if not statistics_of(self.stage, self.rows)[1]:  # how far a row moves a sum depends on the row alone
             return worst(self.families, climbed=1)
         losses = [worst(self.families), worst_table(self.families, _STEPS)]
@@ -172,7 +172,7 @@ def answers(audit: Audit) -> str:
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
-    """Ask the form for the owner, which takes no price."""
+    """Check the form for the owner, which takes no epsilon."""
     stage, known = audit.stage, own.signature.parameters
     asked = {name: value for name, value in audit.case.arguments.items() if name in known}
     (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
@@ -284,7 +284,7 @@ def noise_follows_its_law(audit: Audit) -> str:
 
 @cache
 def _fit(_: str, kind: Any, scale: float) -> float:
-    """Test the sampler in force, which is known by its name, once."""
+    """Test the active sampler, identified by its name, once."""
     return goodness_of_fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
 
 
@@ -328,7 +328,7 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
 
 
 def _check_ledger(audit: Audit, broken: Recording) -> None:
-    """Ask a real ledger, which does not forget."""
+    """Check charges with a real ledger."""
     accounts = ledger_accounts(audit.stage)
 
     def paid() -> list[Fraction]:
@@ -401,13 +401,13 @@ def same_on_every_frame(audit: Audit) -> str:
         turns += [("in another order", shuffled, 0), ("in another order and batches of 64 rows", shuffled, 64)]
     for what, table, batch in turns:
         other = audit.stage.trace(table, transcript=first.given, batch=batch or None)
-        if not _alike(first, other, local=local):
+        if not _same_sums(first, other, local=local):
             raise Failed(f"the same rows {what} have other sums")
     return f"the same sums in any order and batches{_check_libraries(audit)}; tables unchanged"
 
 
 def _check_libraries(audit: Audit) -> str:
-    """Ask of the same rows in the tables of libraries; odd rows have values of one type, as any can hold them."""
+    """Check that the tables of all libraries give the same sums; odd rows have values of one type."""
     plain = [
         {
             name: value
@@ -427,7 +427,7 @@ def _check_libraries(audit: Audit) -> str:
         trace = audit.stage.trace(rows, transcript=first.given, frames=[adapt(frame) for frame in frames])
         if trace.error is not None and first.error is None:
             raise Failed(f"on {library} it fails with {type(trace.error).__name__}: {trace.error}")
-        same = _alike(first, trace, local=audit.mechanism.local)
+        same = _same_sums(first, trace, local=audit.mechanism.local)
         if not same or (trace.outcome != first.outcome and _repeats(audit, rows, first)):
             raise Failed(f"on {library} the sums are others than in memory")
         if not all(frame.equals(old) for frame, old in zip(frames, before, strict=True)):
@@ -436,8 +436,8 @@ def _check_libraries(audit: Audit) -> str:
     return done
 
 
-def _alike(a: Recording, b: Recording, *, local: bool) -> bool:
-    """Return whether two calls summed up the same, for noise of the same scale."""
+def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
+    """Return whether two calls summed the same values with noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
         np.array_equal(_unordered(mine, local=local), _unordered(its, local=local))
         and (mine.scale, mine.keys) == (its.scale, its.keys)
@@ -446,14 +446,14 @@ def _alike(a: Recording, b: Recording, *, local: bool) -> bool:
 
 
 def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
-    """Return what was noised, without the order of the rows."""
+    """Return the noisy values, without the order of the rows."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
 def _repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
-    """Return whether a call comes out the same again, under the same noisy sums."""
+    """Return whether a call has the same outcome again, under the same noisy sums."""
     again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 

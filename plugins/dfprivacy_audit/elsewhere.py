@@ -1,4 +1,4 @@
-"""Check the cases that an author leaves out."""
+"""Check variants of cases that an author leaves out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The outcome of a variant: the largest loss or None, whether it was answered, how its conclusions differ."""
+class VariantOutcome:
+    """Outcome of a variant: its largest loss, whether it was answered, and a difference of conclusions."""
 
     loss: Loss | None
     answered: bool
@@ -34,7 +34,7 @@ def holds_in_other_cases(audit: Audit) -> str:
     audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
-        seen = next(filter(None, map(partial(_seen, audit), tried)), None)
+        seen = next(filter(None, map(partial(_variant_outcome, audit), tried)), None)
         if seen is None:
             refused.append(name)
             continue
@@ -54,8 +54,8 @@ def holds_in_other_cases(audit: Audit) -> str:
     return "; ".join(words)
 
 
-def _seen(audit: Audit, case: Case) -> Seen | None:
-    """Measure a variant on tables of every shape, and compare two conclusions; None if it is refused."""
+def _variant_outcome(audit: Audit, case: Case) -> VariantOutcome | None:
+    """Measure a variant on tables of all shapes, and compare two conclusions; None if it is refused."""
     stage = Harness(audit.mechanism, case)
     rows = tables(case)["mixed"]
     base, statistics = statistics_of(stage, rows)
@@ -63,7 +63,7 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
         return None
     answered = base.release is not None
     if not base.replayable:
-        return Seen(None, answered)
+        return VariantOutcome(None, answered)
     ours = [row for row in few(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
         neighbor = with_first(rows, row)
@@ -73,13 +73,13 @@ def _seen(audit: Audit, case: Case) -> Seen | None:
             for _ in range(_REPEATS)
             for table, first in ((neighbor, other), (rows, base))
         ):
-            return Seen(None, answered, f"it concludes differently from the same noisy sums with {row}")
+            return VariantOutcome(None, answered, f"it concludes differently from the same noisy sums with {row}")
     made = {"mixed": rows, **shapes(case)} if base.draws else {}
     families = [measured(stage, name, made[name], until=len(base.draws)) for name in made]
     measurable = [family for family in families if family]
     if not measurable:
-        return Seen(None, answered)
+        return VariantOutcome(None, answered)
     losses = [worst(measurable, climbed=1, halvings=3)]
     if statistics:
         losses.append(worst_table(measurable, _STEPS, started=2))
-    return Seen(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)
+    return VariantOutcome(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)

@@ -1,4 +1,4 @@
-"""The exact audit: the largest privacy loss of any neighbouring tables, in closed form.
+"""The exact audit: the largest privacy loss of neighbouring tables, in closed form.
 
 Where what is released follows from integer sums plus discrete noise, nothing is left to chance. For noisy sums that
 are the same on both tables, the loss between the tables is at most
@@ -70,13 +70,13 @@ __all__ = [
 
 _RESTARTS = 3
 _EVERY = 8  # rows, one of which leads to a conclusion, once all have on one table
-_WHOLE = 2**63
-_SQUARED = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
+_INT64_LIMIT = 2**63
+_GAUSSIAN_KINDS = {"gaussian", SURVEY}  # kinds of draws with Gaussian noise
 
 
 @dataclass(frozen=True)
 class Loss:
-    """The privacy loss of one pair of neighbouring tables.
+    """Privacy loss of one pair of neighbouring tables.
 
     Attributes
     ----------
@@ -101,13 +101,13 @@ class Loss:
 
     @property
     def tightness(self) -> float:
-        """The share of the charge that the pair uses up."""
+        """Share of the charge that the pair uses."""
         return self.epsilon / self.charge if self.charge else math.nan
 
 
 @dataclass
 class Family:
-    """The neighbouring tables that one table has when its first row is another, traced under the same noisy sums.
+    """Neighbouring tables that differ in the first row, traced under the same noisy sums.
 
     Attributes
     ----------
@@ -128,42 +128,42 @@ class Family:
     members: list[tuple[Row | None, Recording]] = field(default_factory=list)
 
     def trace(self, row: Row | None) -> Recording:
-        """Perform on the table with this row in place of the first."""
+        """Run the mechanism on the table with this row as its first."""
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Measure the table with this row in place of the first, and conclude nothing."""
+        """Run the measurements only, on the table with this row as its first."""
         return self.stage.measure(with_first(self.rows, row), self.base)
 
     def stand(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
-        """Put each of some rows in place of the first, and measure; conclude with one in so many, or with none."""
+        """Add a member for each row in place of the first; every n-th, or none, also concludes."""
         for at, row in enumerate(rows):
             self.take(row, self.trace(row) if every and at % every == 0 else self.measure(row))
 
     def take(self, row: Row | None, recording: Recording) -> None:
-        """Take a row in place of the first for a member, unless what is public of it is refused."""
+        """Add a member with this row in place of the first, unless its public values are refused."""
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
 
     @cached_property
     def ranked(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """The pairs, by how far apart they are; the farthest first."""
+        """Pairs of members, by decreasing distance."""
         return sorted(self.pairs(), key=lambda pair: -distance(pair[0][1], pair[1][1]))
 
     @property
     def reach(self) -> float:
-        """How far apart the farthest pair is, for the charge of the table."""
+        """Distance of the farthest pair."""
         (_, a), (_, b) = self.ranked[0]
         return distance(a, b)
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """Return neighbouring tables: those with a row and without, or those that agree on the public columns."""
+        """Yield pairs of neighbouring tables: with and without a row, or equal on public columns."""
         return neighboring(self.stage.case, self.members)
 
 
 def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
-    """Trace a mechanism on neighbouring tables.
+    """Trace a mechanism on families of neighbouring tables.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
 
 
 def measured(stage: Harness, name: str, rows: list[Row], until: int | None = None) -> Family | None:
-    """Trace a mechanism on a few neighbouring tables, and let it conclude on two of them alone.
+    """Trace a mechanism on a few neighbouring tables; only two of them also conclude.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def measured(stage: Harness, name: str, rows: list[Row], until: int | None = Non
 
 
 def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
-    """Search families for the pair with the largest loss: their members, and around those of the most promising.
+    """Search families for the pair with the largest loss: among members, then around the best ones.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Lo
 
 
 def worst_pair(family: Family, halvings: int = 8) -> Loss:
-    """Search a family, and the rows around its worst ones, for the pair with the largest loss.
+    """Search a family, and the neighbourhood of its worst rows, for the pair with the largest loss.
 
     Parameters
     ----------
@@ -275,16 +275,16 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
         for power in range(1, halvings + 1):
-            one, a = _climb(case, traced, one, b, 2.0**-power)
-            other, b = _climb(case, traced, other, a, 2.0**-power)
+            one, a = _climb_row(case, traced, one, b, 2.0**-power)
+            other, b = _climb_row(case, traced, other, a, 2.0**-power)
         best.append(loss_between(a, b, (one, other), family.table))
     return max(best, key=lambda loss: loss.epsilon)
 
 
-def _climb(
+def _climb_row(
     case: Case, traced: Callable[[Row | None], Recording], row: Row | None, other: Recording, width: float
 ) -> tuple[Row | None, Recording]:
-    """Move one row of a pair where that makes the distance from the other larger."""
+    """Improve one row of a pair by steps that increase the distance from the other row."""
     trace = traced(row)
     if row is None:
         return row, trace
@@ -296,7 +296,7 @@ def _climb(
 
 
 def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a key of its own.
+    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a revealing key.
 
     That is the larger of the probabilities that a table shows a key that the other does not have. None where the
     draws are not alike.
@@ -308,18 +308,18 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
         if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
         if mine.kind in {DISCOVERY, SURVEY, SPARSE}:
-            count, *alone = _of_keys(mine, its)
+            count, *alone = _key_distance(mine, its)
             own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
         elif mine.sums.shape != its.sums.shape:
             return None
         else:
             count = _steps(mine, its)
-        totals[mine.kind in _SQUARED] += count * _of_a_step(mine.kind, mine.scale, mine.loss)
+        totals[mine.kind in _GAUSSIAN_KINDS] += count * _step_loss(mine.kind, mine.scale, mine.loss)
     return totals[0], totals[1], max(own)
 
 
 def _steps(mine: Draw, its: Draw) -> int:
-    """Count the steps that sums are apart, in the norm in which the loss of such a draw grows."""
+    """Return the distance of sums in steps, in the norm that determines the loss of the draw."""
     larger, smaller = np.maximum(mine.sums, its.sums), np.minimum(mine.sums, its.sums)
     steps: NDArray[Any] = np.asarray(larger - smaller).view(np.uint64)  # two clamped sums may be 2^63 apart
     far = int(steps.max(initial=0))
@@ -327,21 +327,21 @@ def _steps(mine: Draw, its: Draw) -> int:
         return far
     if mine.kind == "arc":
         return int(np.count_nonzero(steps))
-    if far * far * steps.size >= _WHOLE:
+    if far * far * steps.size >= _INT64_LIMIT:
         steps = steps.astype(object)
     return int((steps if mine.kind == "laplace" else steps * steps).sum())
 
 
 @cache
-def _of_a_step(kind: str, scale: float, loss: Fraction) -> Fraction:
-    """Return the loss for each step, of Gaussian noise mu squared for each squared step."""
-    if kind in _SQUARED:
+def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
+    """Return the loss for each step; for Gaussian noise, mu squared for each squared step."""
+    if kind in _GAUSSIAN_KINDS:
         return 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
     return 1 / Fraction(scale) if kind in {"laplace", "cube"} else loss
 
 
-def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """Measure how far counts of keys are apart, and the probability that each table shows a key of its own.
+def _key_distance(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
+    """Return the distance of counts of keys, and the probability that each table shows a key of its own.
 
     Of a known domain, a key that no row holds counts 0, and none is of one table alone.
     """
@@ -350,14 +350,14 @@ def _of_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
     power = 2 if a.kind == SURVEY else 1
     far = sum(abs(counts.get(key, 0) - others.get(key, 0)) ** power for key in keys)
     one, other = (
-        sum((_reaches(count, a) for key, count in mine.items() if key not in its and key not in keys), Fraction(0))
+        sum((_p_shown(count, a) for key, count in mine.items() if key not in its and key not in keys), Fraction(0))
         for mine, its in ((counts, others), (others, counts))
     )
     return far, one, other
 
 
-def _reaches(count: int, draw: Draw) -> Fraction:
-    """Return the probability that a count reaches the threshold once it has noise."""
+def _p_shown(count: int, draw: Draw) -> Fraction:
+    """Return the probability that a noisy count reaches the threshold."""
     if draw.kind == SURVEY:
         return Fraction(math.erfc((draw.law - count) / draw.scale / math.sqrt(2)) / 2)
     scale, threshold = draw.law
@@ -365,15 +365,15 @@ def _reaches(count: int, draw: Draw) -> Fraction:
 
 
 def distance(a: Recording, b: Recording) -> float:
-    """Return how far apart two tables are, to climb by; infinite if not alike."""
+    """Return the distance of two tables for hill climbing; infinite if their draws differ in kind."""
     distances = _distances(a, b)
     if distances is None or (distances[2] and distances[2] > min(a.delta, b.delta)):
         return math.inf
     return float(distances[0]) + math.sqrt(distances[1])
 
 
-def _hold_apart(a: Recording, b: Recording) -> bool:
-    """Return whether each draw is within its own charge, so that all are within their sum by basic composition.
+def _hold_separately(a: Recording, b: Recording) -> bool:
+    """Return whether each draw is within its own charge, so that basic composition bounds them all.
 
     At a large epsilon, what discrete noise loses against continuous noise grows with its exponential: at that of
     all draws together, the bound says nothing of noise that was made for a part of it.
@@ -420,7 +420,7 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
         return delta_gauss(epsilon, mu) + lost <= delta
 
     rest = float(charge - pure)
-    if rest > 0 and not holds(rest) and _hold_apart(a, b):
+    if rest > 0 and not holds(rest) and _hold_separately(a, b):
         return Loss(float(charge), float(charge), exceeds=False, pair=pair, table=table)
     exceeds = rest <= 0 or not holds(rest)
     low, high = 0.0, 1.0
@@ -436,13 +436,13 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
 # statistic does depends on all other rows as well: how many are in which group, and which are alike. So where a
 # mechanism asks for statistics, whole tables are changed step by step, while that takes neighbours further apart.
 
-_MOST = 400  # rows that a table may grow to
+_MAX_ROWS = 400  # rows that a table may grow to
 
 Pair = tuple["Row | None", "Row | None"]
 
 
 def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[Statistic]]:
-    """Perform on a table, and note which statistics the curator is asked for.
+    """Return the statistics that the mechanism measures on a table.
 
     Parameters
     ----------
@@ -464,7 +464,7 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
 
 
 def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
-    """Change the tables of the most promising families, and the pairs of rows in them, step by step.
+    """Search for tables with a larger loss, by stepwise changes of the most promising families.
 
     Parameters
     ----------
@@ -481,12 +481,12 @@ def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Los
         Of the worst pair of tables found.
     """
     promising = sorted(searched, key=lambda family: -family.reach)[:started]
-    losses = [_climbed(family, steps, at) for at, family in enumerate(promising)]
+    losses = [_climb_table(family, steps, at) for at, family in enumerate(promising)]
     return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
-def _measured(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
-    """Measure two tables that differ in their first row under the same noisy sums; None if one is refused."""
+def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
+    """Measure two tables with different first rows under the same noisy sums; None if one is refused."""
     tables = [with_first(rows, row) for row in pair]
     first = family.stage.trace(tables[0], until=len(family.base.given) or None)
     if first.refused or not first.draws:
@@ -496,23 +496,23 @@ def _measured(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recordin
     return replace(first, charges=paid), replace(second, charges=paid)
 
 
-def _climbed(family: Family, steps: int, seed: int) -> Loss | None:
-    """Improve one table by hill climbing, as long as its distance from a neighbour grows."""
+def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
+    """Improve one table by hill climbing while its distance from a neighbour grows."""
     rng, case = np.random.default_rng(seed), family.stage.case
     others = candidates(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
     rows: list[Row] = family.rows
     pair: Pair = family.ranked[0][0][0], family.ranked[0][1][0]
-    best = _measured(family, rows, pair)
+    best = _measured_pair(family, rows, pair)
     if best is None:
         return None
     reach = distance(*best)
     for _ in range(steps):
         if rng.random() < 1 / 4:
-            changed, moved = rows, _other_pair(case, others, pair, rng)
+            changed, moved = rows, _change_pair(case, others, pair, rng)
         else:
             changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
-        if (seen := _measured(family, changed, moved)) and (further := distance(*seen)) >= reach:
+        if (seen := _measured_pair(family, changed, moved)) and (further := distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {family.table!r}")
 
@@ -520,21 +520,21 @@ def _climbed(family: Family, steps: int, seed: int) -> Loss | None:
 # The changes. The first row is the one that differs, so it stays.
 
 
-def _another(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Put another row in place of one."""
+def _replace_row(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Replace one row by another."""
     if len(rows) < 2:  # noqa: PLR2004
         return rows
     at = int(rng.integers(1, len(rows)))
     return [*rows[:at], others[int(rng.integers(len(others)))], *rows[at + 1 :]]
 
 
-def _as_another(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Make one row like another."""
+def _copy_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Copy one row over another."""
     at, like = (int(rng.integers(len(rows))) for _ in range(2))
     return [*rows[:at], rows[like], *rows[at + 1 :]] if at else rows
 
 
-def _group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+def _set_group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
     """Set one value of a column in all rows of a category."""
     like = others[int(rng.integers(len(others)))]
     name = list(like)[int(rng.integers(len(like)))]
@@ -545,28 +545,28 @@ def _group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: li
     ]
 
 
-def _more(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Repeat one row, up to as often as there are rows."""
-    if len(rows) >= _MOST:
+def _repeat_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Repeat one row, at most doubling the table."""
+    if len(rows) >= _MAX_ROWS:
         return rows
     return [*rows, *[rows[int(rng.integers(len(rows)))]] * int(rng.integers(1, len(rows) + 1))]
 
 
-def _fewer(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Leave out some of the rows."""
+def _drop_rows(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Drop some of the rows."""
     kept = rng.random(len(rows)) < rng.choice([0.5, 0.9])
     return [row for at, row in enumerate(rows) if at == 0 or kept[at]]
 
 
-def _nudged(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Move a number of one row a little."""
+def _shift_number(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
+    """Shift a number of one row a little."""
     at = int(rng.integers(len(rows)))
     steps = list(fine_steps(case, rows[at], float(rng.choice([0.3, 0.03, 1e-3]))))
     return [*rows[:at], steps[int(rng.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
 
 
-def _other_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
-    """Put another row in place of one of the two, or others in place of both if their public part changes."""
+def _change_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
+    """Replace one row of the pair, or both if their public part changes."""
     at = int(rng.integers(2))
     if pair[at] is None:
         at = 1 - at
@@ -580,4 +580,4 @@ def _other_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Ge
     return (one, kept) if at == 0 else (kept, one)
 
 
-_MOVES = (_another, _as_another, _group, _more, _fewer, _nudged)
+_MOVES = (_replace_row, _copy_row, _set_group, _repeat_row, _drop_rows, _shift_number)

@@ -1,4 +1,4 @@
-"""Where a mechanism performs in an audit.
+"""The harness that runs a mechanism in an audit.
 
 Views, questions and curators are real; the table, the account and the noise write down everything. The decisive
 prop is `Replay`, a sampler that gives the same noisy sums whatever the true ones are, and writes those down. Under
@@ -66,8 +66,8 @@ __all__ = [
     "SECONDS",
     "SPARSE",
     "SURVEY",
-    "Curtain",
     "Draw",
+    "EndOfRun",
     "Failed",
     "Harness",
     "Measurement",
@@ -103,11 +103,11 @@ SECONDS = 120
 
 
 class Failed(AssertionError):  # noqa: N818 - reads as the sentence it is
-    """A mechanism does not pass a check; the text says what is wrong."""
+    """A mechanism fails a check; the text gives the reason."""
 
 
 class Skipped(Exception):  # noqa: N818
-    """A check does not apply, or takes too long; the text says why."""
+    """A check does not apply, or takes too long; the text gives the reason."""
 
 
 _ends: list[float] = []  # when the check that runs has to end
@@ -115,7 +115,7 @@ _ends: list[float] = []  # when the check that runs has to end
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Set the time after which `in_time` ends a call."""
+    """Set the time limit that `in_time` checks."""
     _ends.append(time.process_time() + SECONDS)
     try:
         yield
@@ -124,13 +124,13 @@ def bounded() -> Iterator[None]:
 
 
 def in_time() -> None:
-    """Skip a check that has taken too long; asked before each call of a mechanism."""
+    """Skip the check if its time limit has passed; called before each run of a mechanism."""
     if _ends and time.process_time() > _ends[-1]:
         raise Skipped(f"not finished in {SECONDS} s")
 
 
 class MemoryFrame(MadeUpFrame):
-    """A table in memory, in batches of any size, that writes down when it is read, and can fail at it.
+    """A table in memory with batches of any size, which logs reads and can fail at one.
 
     Parameters
     ----------
@@ -164,11 +164,11 @@ class MemoryFrame(MadeUpFrame):
         self._raw: dict[Read, Raw] = {}
 
     def names_people(self, name: str) -> bool:
-        """Return whether a column can name people: any can."""
+        """Return True: any column can name people."""
         return name in self.columns
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
+        """Yield the rows in batches of at most `size`."""
         private = self._public is None or any(read.name not in self._public for read in reads)
         if private:
             self._log.append("read")
@@ -185,7 +185,7 @@ class MemoryFrame(MadeUpFrame):
 
 
 def _objects(values: Sequence[object]) -> NDArray[Any]:
-    """Put values into an array as they are."""
+    """Return the values as an array of objects."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -203,7 +203,7 @@ def _accountant(epsilon: str | float, delta: str | float) -> Accountant:
 
 
 class RecordingAccount:
-    """An account that pays for everything, writes down every charge, and gives no answer twice."""
+    """An account that accepts and records every charge, and never reuses an answer."""
 
     ledger = SimpleNamespace(where="nowhere")
     whose: tuple[str, int, str] | None = None
@@ -218,18 +218,18 @@ class RecordingAccount:
         self._log = log
 
     def spent(self) -> Any:
-        """Return that nothing was spent."""
+        """Return zero spending."""
         return self.accountant.nothing
 
     basic_composition = True
     keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return what the accountant says where nothing was spent."""
+        """Return the limit of the accountant without any spending."""
         return self.accountant.largest(self.accountant.nothing, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Return what the accountant says."""
+        """Return the accountant's default delta."""
         return self.accountant.default_delta(epsilon)
 
     def charge(
@@ -240,18 +240,18 @@ class RecordingAccount:
         reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
-        """Write losses down."""
+        """Record losses."""
         for till in (self, *also):
             till.charges += losses
         self._log.append("charge")
         return len(self.charges)
 
     def answer(self, *questions: str) -> Answer | None:  # noqa: ARG002
-        """Know no answer."""
+        """Return None: no answer is kept."""
         return None
 
     def measurements(self, key: str | None = None, *, private: bool) -> dict[Any, Any]:  # noqa: ARG002
-        """Know no measurement."""
+        """Return no measurements: none are kept."""
         return {}
 
     def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
@@ -261,7 +261,7 @@ class RecordingAccount:
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of noise: the exact sums in grid steps, and the scale.
+    """One draw of noise: the exact sums in grid steps, and the noise scale.
 
     Of a decision, also the loss for each step of difference, and whatever else the chances depend on: its law,
     which must be the same on all tables. Of keys that were looked for, those that the sums are of.
@@ -275,12 +275,12 @@ class Draw:
     keys: tuple[Any, ...] = ()
 
 
-class Curtain(BaseException):
-    """Ends a performance after its last measurement, where what would be concluded is of no interest."""
+class EndOfRun(BaseException):
+    """Ends a run after its last measurement, where the conclusion does not matter."""
 
 
 class Replay:
-    """A sampler whose noisy sums do not depend on the true ones.
+    """A sampler that replays noisy sums, which do not depend on the true ones.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ class Replay:
     transcript : sequence of (str, answer), optional
         The noisy sums, and what else was answered, to give in order, each to a draw of its kind.
     until : int, optional
-        Number of draws after which it raises `Curtain`; by default it never does.
+        Number of draws after which it raises `EndOfRun`; by default it never does.
 
     Attributes
     ----------
@@ -319,72 +319,72 @@ class Replay:
         return Seeded(self._seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Write down a request for Laplace noise, and answer it."""
+        """Record a request for Laplace noise, and answer it."""
         return self._added("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
-        """Write down a request for Laplace noise in all of some values, and show those that are chosen."""
+        """Record a request for values revealed step by step with Laplace noise, and answer it."""
         noisy = self.laplace(values, scale)
         return noise.revealed(values.shape, choose, lambda more: noisy[more])
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Write down a request for Gaussian noise, and answer it."""
+        """Record a request for Gaussian noise, and answer it."""
         return self._added("gaussian", values, scale)
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Write down a request for noise of the cube, and answer it."""
+        """Record a request for cube noise, and answer it."""
         return self._added("cube", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Write down a request for one message a row, and answer it."""
+        """Record a request for randomized response, one message a row, and answer it."""
         response.check(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         return self._replay(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
-        """Write down a request for a selection, and answer it."""
+        """Record a request for a top-k selection, and answer it."""
         draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
         return self._drawn(draw, lambda: self._seeded.noisy_top_k(values, scale, k, flip=flip))
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
-        """Write down a request for comparisons with thresholds, and answer it."""
+        """Record a request for comparisons with thresholds, and answer it."""
         noise.check(gaps, scales[0])
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
         return self._drawn(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
-        """Write down a request for the place of the first value among all, and answer it."""
+        """Record a request for the rank of the first value, and answer it."""
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
         return self._drawn(draw, lambda: self._seeded.permutation_rank(values, scale))
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Write down a request for the decision of a permutation test, and answer it."""
+        """Record a request for the decision of a permutation test, and answer it."""
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
         return self._drawn(draw, lambda: self._seeded.permutation_decision(values, scale, most))
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
-        """Write down a request for the keys that enough rows hold, and answer it."""
+        """Record a request for frequent keys with Laplace noise, and answer it."""
         draw = Draw(DISCOVERY, _counted(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
         return self._drawn(draw, lambda: self._seeded.discover(counts, scale, threshold))
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
-        """Write down a request for the same with Gaussian noise, and answer it."""
+        """Record a request for frequent keys with Gaussian noise, and answer it."""
         draw = Draw(SURVEY, _counted(counts), scale, law=threshold, keys=tuple(counts))
         return self._drawn(draw, lambda: self._seeded.survey(counts, scale, threshold))
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
-        """Write down a request for those of a known domain, and answer it."""
+        """Record a request for frequent keys of a known domain, and answer it."""
         law = scale, threshold, size
         draw = Draw(SPARSE, _counted(counts), scale, 1 / Fraction(scale), law, tuple(counts))
         return self._drawn(draw, lambda: self._seeded.sparse(counts, size, scale, threshold))
 
     def generator(self) -> np.random.Generator:
-        """Make a generator that is the same on all tables."""
+        """Return a random generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
 
     def _added(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Answer with noisy sums, with noise alone where a transcript has none of this shape."""
+        """Return noisy sums, or noise alone where the transcript has none of this shape."""
         start = values if self._transcript is None else np.zeros_like(values)
         return self._drawn(
             Draw(kind, values.copy(), scale), lambda: getattr(self._seeded, kind)(start, scale), values.shape
@@ -395,7 +395,7 @@ class Replay:
         return self._replay(draw, answer, shape)
 
     def _replay(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
-        """Answer from the transcript, where it has an answer to a draw of this kind, and of this shape."""
+        """Return the answer from the transcript to a draw of this kind and shape, if there is one."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
@@ -404,7 +404,7 @@ class Replay:
         given: T = copy.copy(told[1]) if known else answer()
         self.given.append((draw.kind, given))
         if len(self.given) == self._until:
-            raise Curtain
+            raise EndOfRun
         return given
 
     def __getattr__(self, name: str) -> Any:
@@ -421,7 +421,7 @@ def _counted(counts: Mapping[Any, int]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Recording:
-    """All that one call did and said.
+    """Record of one call: draws, charges, messages and outcome.
 
     Attributes
     ----------
@@ -457,17 +457,17 @@ class Recording:
 
     @property
     def refused(self) -> bool:
-        """Whether it was refused before anything was charged or read."""
+        """Whether the call was refused before anything was charged or read."""
         return isinstance(self.error, DPError) and not self.log
 
     @property
     def stopped(self) -> bool:
-        """Whether it was ended after its last draw, and concluded nothing."""
-        return isinstance(self.error, Curtain)
+        """Whether the call was ended after its last draw, without a conclusion."""
+        return isinstance(self.error, EndOfRun)
 
     @property
     def replayable(self) -> bool:
-        """Whether every charge is for noise that can be replayed."""
+        """Whether all charges are for noise that can be replayed."""
         pure = any(draw.kind in DECISIONS for draw in self.draws)
         known = ADDED | ({"pure", "bounded range"} if pure else set())
         known |= {"approximate"} if any(draw.kind in {DISCOVERY, SURVEY} for draw in self.draws) else set()
@@ -485,7 +485,7 @@ class Recording:
 
     @cached_property
     def outcome(self) -> str:
-        """Result to the last bit, or error, and warnings, as text."""
+        """Result, or error, and warnings, as text with all digits."""
         if self.release is None:
             return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
@@ -501,7 +501,7 @@ class Harness:
     case: Case
 
     def frame(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> MemoryFrame:
-        """Put rows into a table that writes down when it is read."""
+        """Return the rows as a table that logs reads."""
         public = self.case.public if self.case.neighbors == "replace_one" else None
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
@@ -511,21 +511,21 @@ class Harness:
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
     def frames(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> list[MemoryFrame]:
-        """Put rows into the tables they are of."""
+        """Return the rows as tables that log reads."""
         return [self.frame(part, log, **options) for part in self.parts(rows)]
 
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
-        """Open an account for each table."""
+        """Return a recording account for each table."""
         return [
             RecordingAccount(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))
         ]
 
     def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
-        """Make a view of each table."""
+        """Return a view of each table."""
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def schema(self, frame: Frame, **promised: Any) -> Schema:
-        """Describe what the case makes public of a table."""
+        """Return the schema that the case makes public."""
         case = self.case
         return read_schema(
             frame,
@@ -538,17 +538,17 @@ class Harness:
         )
 
     def whole(self, frame: Frame, account: Any) -> PrivateFrame:
-        """Make a view of all rows."""
+        """Return a view of all rows."""
         return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
-        """Make the view that the case describes."""
+        """Return the view of the case."""
         case, view = self.case, self.whole(frame, account)
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(*case.grouped) if case.grouped else view
 
     def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
-        """Ask the case's question of a view, or of two."""
+        """Return the question of the case about one view, or two."""
         view, *second = views
         arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}
@@ -565,7 +565,7 @@ class Harness:
         until: int | None = None,
         **options: Any,
     ) -> Recording:
-        """Perform once, with replayed noise and with all other chance fixed.
+        """Run once, with replayed noise and with fixed random seeds.
 
         Parameters
         ----------
@@ -595,7 +595,7 @@ class Harness:
             try:
                 tables = self.frames(rows, log, **options) if frames is None else frames
                 release = self.question(self.views(tables, accounts_of)).ask()
-            except (Exception, Curtain) as raised:  # noqa: BLE001 - whatever it says is evidence
+            except (Exception, EndOfRun) as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised
         return Recording(
             draws=tuple(sampler.draws),
@@ -610,7 +610,7 @@ class Harness:
         )
 
     def measure(self, rows: Sequence[Row], base: Recording) -> Recording:
-        """Perform up to the last draw of another table: all that a loss depends on, and no conclusion."""
+        """Run up to another table's last draw, which determines the loss, without a conclusion."""
         recording = self.trace(rows, transcript=base.given, until=len(base.given) or None)
         # What is paid after the last draw was not paid yet.
         late = recording.stopped and len(recording.charges) < len(base.charges)
@@ -618,7 +618,7 @@ class Harness:
 
 
 def ledger_accounts(stage: Harness) -> list[Account]:
-    """Open accounts of a real ledger that can pay for all of an audit, and know nothing."""
+    """Return accounts of a new real ledger that can pay for a whole audit."""
     case = stage.case
     return [
         open_ledger("memory:").open_account(
@@ -635,7 +635,7 @@ def ledger_accounts(stage: Harness) -> list[Account]:
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """Collect the texts of all warnings and log messages, and what is printed."""
+    """Collect the texts of warnings and log messages, and printed output."""
     messages: list[str] = []
     printed = io.StringIO()
     root, ear = logging.getLogger(), _LogCapture(messages)
@@ -654,7 +654,7 @@ def listening() -> Iterator[list[str]]:
 
 
 class _LogCapture(logging.Handler):
-    """A handler that writes messages to a list."""
+    """A log handler that appends messages to a list."""
 
     def __init__(self, messages: list[str]) -> None:
         super().__init__()
@@ -666,7 +666,7 @@ class _LogCapture(logging.Handler):
 
 @contextmanager
 def fixed_chance() -> Iterator[None]:
-    """Seed Python's and NumPy's own generators, also those that a mechanism makes for itself."""
+    """Seed Python's and NumPy's generators, also new ones that a mechanism creates."""
     shared: Any = np.random  # whose stubs do not know all of it
     real, before, numpy_before = shared.default_rng, random.getstate(), shared.get_state()
     random.seed(0)
@@ -682,7 +682,7 @@ def fixed_chance() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement: the curator's method, copies of what it was asked with, and what came out."""
+    """One measurement: the method of the curator, copies of its arguments, and its result."""
 
     verb: str
     things: tuple[Any, ...]
@@ -691,7 +691,7 @@ class Measurement:
 
 @contextmanager
 def overhearing() -> Iterator[list[Measurement]]:
-    """Write down what curators are asked."""
+    """Record the requests to curators."""
     measurements: list[Measurement] = []
 
     def heard(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -719,7 +719,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def copied(thing: Any) -> Any:
-    """Copy a feature, a statistic or labels; what cannot be copied is given as it is."""
+    """Return a copy of a feature, a statistic or labels, or the object itself if it cannot be copied."""
     try:
         return copy.deepcopy(thing)
     except Exception:  # noqa: BLE001 - whatever a plugin's object says to that
@@ -727,19 +727,19 @@ def copied(thing: Any) -> Any:
 
 
 def parts(thing: Any) -> list[Any]:
-    """Return a feature, a statistic or labels, and all those that it is made of."""
+    """Return a feature, a statistic or labels, with all its components."""
     held = vars(thing).values() if hasattr(thing, "__dict__") else ()
     inner = [each for value in held for each in _flat(value) if isinstance(each, _KINDS)]
     return [thing, *(part for each in inner for part in parts(each))]
 
 
 def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
-    """Put another row in place of the first, or none."""
+    """Return the rows with the first replaced or removed."""
     return [*([] if row is None else [row]), *rows[1:]]
 
 
 def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
-    """Return what neighbouring tables agree on about a row."""
+    """Return the fields of a row on which neighbouring tables agree."""
     if row is None or case.neighbors == "add_remove":
         return ()
     return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
@@ -748,7 +748,7 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
 def neighboring(
     case: Case, members: Sequence[tuple[Row | None, T]]
 ) -> Iterator[tuple[tuple[Row | None, T], tuple[Row | None, T]]]:
-    """Pair what rows in place of the first lead to: with a row and without, or of one public class."""
+    """Yield pairs of neighbours: with and without a row, or of one public class."""
     of_class: dict[tuple[object, ...], list[tuple[Row | None, T]]] = {}
     for member in members:
         of_class.setdefault(public_part(case, member[0]), []).append(member)

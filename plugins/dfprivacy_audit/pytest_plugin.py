@@ -34,18 +34,18 @@ class CheckItem(pytest.Item):
             pytest.skip(outcome.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Describe what is wrong, and what the check is for."""
+        """Describe the failure, and what the check catches."""
         if isinstance(excinfo.value, Failed):
             return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Name the check."""
+        """Return the location and name of the check."""
         return self.path, None, self.name
 
 
 def collected(session: pytest.Session) -> list[pytest.Item]:
-    """Make an item of each check of each mechanism.
+    """Return a pytest item for each check of each mechanism.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Audits from the command line: of many mechanisms, with a bar, a table and JSON."""
+"""Audits of many mechanisms for the command line, as a table and JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARKS = {"passed": "passed", "failed": "FAILED", "skipped": "skipped", "expecte
 
 
 def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Check]:
-    """Return the checks of mechanisms by name, of all that are registered if none is named."""
+    """Return the checks of the named mechanisms, or of all registered ones."""
     known = registry().mechanisms
     for name in names:
         if name not in known:
@@ -31,7 +31,7 @@ def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Ch
 
 
 def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Write outcomes for people: a line for each case, and what is wrong.
+    """Return outcomes as text: a line for each case, and the failures.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Write outcomes for machines.
+    """Return outcomes as JSON.
 
     Parameters
     ----------

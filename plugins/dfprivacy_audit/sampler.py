@@ -1,4 +1,4 @@
-"""Goodness of fit of a sampler to the discrete laws it promises.
+"""Goodness of fit of a sampler to its discrete laws.
 
 Each noise is sorted into cells whose exact probabilities are known: parts of the law, and the lowest two bits.
 Successive and neighbouring values are held against independence.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["goodness_of_fit"]
 
-_PARTS = 8
+_N_CELLS = 8
 _SMALL = 2.0**12  # up to this scale probabilities are summed one by one
 
 
@@ -72,7 +72,7 @@ def goodness_of_fit(
 
 
 def _smallest(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
-    """Three times the smallest p-value: of the law, of neighbouring values, and of successive draws."""
+    """Return three times the smallest p-value: of the law, of neighbouring values, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)
     np.add.at(steps, (place[:-1, 0], place[1:, 0]), 1)
@@ -81,15 +81,15 @@ def _smallest(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) ->
 
 
 def _edges(kind: str, scale: float) -> NDArray[np.float64]:
-    """Whole numbers that part the law into about equal parts: a cell ends with its edge."""
+    """Return whole numbers that divide the law into about equal cells, each ending with its edge."""
     law = stats.laplace(scale=scale) if kind == "laplace" else stats.norm(scale=scale)
-    return np.unique(np.rint(law.ppf(np.arange(1, _PARTS) / _PARTS)))
+    return np.unique(np.rint(law.ppf(np.arange(1, _N_CELLS) / _N_CELLS)))
 
 
 def _probabilities(
     kind: str, scale: float, edges: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Probability of each cell, and of each cell with each value of the lowest two bits."""
+    """Return the probability of each cell, and of each cell with each value of the lowest two bits."""
     if scale > _SMALL:  # neighbouring probabilities differ by less than any test can see
         inner = (
             stats.dlaplace.cdf(edges, 1 / scale) if kind == "laplace" else stats.norm.cdf(edges + 0.5, scale=scale)
@@ -105,7 +105,7 @@ def _probabilities(
 
 
 def _pvalue(counts: NDArray[np.float64], probabilities: NDArray[np.float64]) -> float:
-    """P-value of chi-square; cells with few expected counts are taken together."""
+    """Return the chi-square p-value; cells with few expected counts are merged."""
     expected = probabilities.ravel() / probabilities.sum() * counts.sum()
     seen, few = counts.ravel(), expected < 20  # noqa: PLR2004
     seen, expected = (np.append(part[~few], part[few].sum()) for part in (seen, expected))

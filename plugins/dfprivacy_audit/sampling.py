@@ -1,4 +1,4 @@
-"""The sampling audit: the event that tells neighbouring tables apart best.
+"""The sampling audit: a search for the event that best separates neighbouring tables.
 
 It knows nothing of how a method works. Many outputs are drawn on each of two neighbouring tables, through the view.
 On one half of them an event is chosen, whatever it is: a threshold of a number or of a learned direction, a
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 __all__ = ["ERROR", "Proof", "audit_by_sampling", "separation"]
 
 ERROR = 1e-6
-_SCREEN = 250  # outputs a table to find the pairs that look worst
-_WORST = 6  # pairs that are looked at closely
+_SCREEN_OUTPUTS = 250  # outputs a table to find the pairs that look worst
+_MAX_PAIRS = 6  # pairs that are looked at closely
 _ROWS = 8  # rows in place of the first, a table
-_LOOSE = 0.05  # error of what only says where to look closer
-_EARLY = ERROR / 2 / 1000  # of a proof on the way, for no more than a thousand pairs are looked at
+_SCREEN_ERROR = 0.05  # error of what only says where to look closer
+_INTERIM_ERROR = ERROR / 2 / 1000  # of a proof on the way, for no more than a thousand pairs are looked at
 _NUMBERS = 40  # numbers of an output that are looked at
 
 
 @dataclass(frozen=True)
 class Output:
-    """One release, as anybody may look at it: its numbers, and all else as text."""
+    """One release as anybody may see it: its numbers, and all else as text."""
 
     numbers: tuple[float, ...]
     text: str
@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Proof:
-    """The loss that the best event proves.
+    """Lower bound of the privacy loss that the best event proves.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Proof:
 
 
 def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = math.inf) -> Proof:
-    """Look for the event that proves most about a method.
+    """Search for the event that proves the largest privacy loss of a method.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = mat
     """
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
     pairs: Iterable[_Pair] = _screened(stage)
-    for count, most in ((samples // 10, _WORST), (samples, 1)):
+    for count, most in ((samples // 10, _MAX_PAIRS), (samples, 1)):
         ranked: list[tuple[float, _Pair]] = []
         for pair in pairs:
-            ranked.append((pair.proof(delta, _LOOSE).epsilon, pair))
-            if ranked[-1][0] > enough and (early := pair.proof(delta, _EARLY)).epsilon > enough:
+            ranked.append((pair.proof(delta, _SCREEN_ERROR).epsilon, pair))
+            if ranked[-1][0] > enough and (early := pair.proof(delta, _INTERIM_ERROR)).epsilon > enough:
                 return early
         worst = sorted(ranked, key=lambda each: -each[0])[:most]
         pairs = [pair.drawn(stage, count) for _, pair in worst]
@@ -119,19 +119,19 @@ class _Pair:
     other: Sequence[Output]
 
     def drawn(self, stage: Harness, samples: int) -> _Pair:
-        """Draw other outputs."""
+        """Return the pair with newly drawn outputs."""
         rows = tables(stage.case)[self.table]
         one, other = ([*_outputs(stage, with_first(rows, row), samples)] for row in self.rows)
         return replace(self, one=one, other=other)
 
     def proof(self, delta: float, error: float) -> Proof:
-        """Prove an epsilon, and say how."""
+        """Compute a lower bound of epsilon, with its event."""
         epsilon, event = separation(self.one, self.other, delta, error)
         return Proof(epsilon, event, self.rows, self.table, len(self.one))
 
 
 def _screened(stage: Harness) -> Iterator[_Pair]:
-    """Draw few outputs on many neighbouring tables."""
+    """Draw a few outputs on many neighbouring tables."""
     case = stage.case
     others = candidates(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
@@ -139,13 +139,13 @@ def _screened(stage: Harness) -> Iterator[_Pair]:
     for name, rows in tables(case).items():
         if stage.trace(rows).refused:
             continue
-        members = [(row, [*_outputs(stage, with_first(rows, row), _SCREEN)]) for row in rows_in_place]
+        members = [(row, [*_outputs(stage, with_first(rows, row), _SCREEN_OUTPUTS)]) for row in rows_in_place]
         pairs = neighboring(case, members)
         yield from (_Pair(name, (one, other), mine, its) for (one, mine), (other, its) in pairs)
 
 
 def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
-    """Ask the same question many times, with real noise."""
+    """Draw many answers to the same question, with real noise."""
     accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
@@ -162,7 +162,7 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
 
 
 def _leaves(plain: Any) -> tuple[list[float], list[str]]:
-    """Numbers of a release in plain JSON values, and everything else, their places included, as words."""
+    """Return the numbers in plain JSON values, and all else, with its positions, as text."""
     numbers: list[float] = []
 
     def walk(value: Any) -> Any:
@@ -179,7 +179,7 @@ def _leaves(plain: Any) -> tuple[list[float], list[str]]:
 def separation(
     one: Sequence[Output], other: Sequence[Output], delta: float = 0.0, error: float = ERROR
 ) -> tuple[float, str]:
-    """Choose an event on one half of two samples, and prove an epsilon on the other half.
+    """Choose an event on one half of two samples, and bound epsilon from below on the other half.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def separation(
             (likely, rare), tested = ([sign * side[swapped], sign * side[1 - swapped]] for side in sides)
             cuts = np.unique(np.quantile(np.concatenate([likely, rare]), np.linspace(0, 1, 201)))
             often, seldom = (half - np.searchsorted(np.sort(side), cuts, side="left") for side in (likely, rare))
-            proved = _proved(often, seldom, half, delta, error)
+            proved = _proved_epsilon(often, seldom, half, delta, error)
             at = int(proved.argmax())
             if proved[at] > best[0]:
                 what = f"{name} {'at least' if sign > 0 else 'at most'} {sign * cuts[at]:.6g}"
@@ -213,14 +213,14 @@ def separation(
     if best[2] is None:
         return 0.0, "none"
     often, seldom = (np.array([hits]) for hits in best[2])
-    epsilon = _proved(often, seldom, half, delta, error)[0]
+    epsilon = _proved_epsilon(often, seldom, half, delta, error)[0]
     return max(0.0, float(epsilon)), best[1]
 
 
-def _proved(
+def _proved_epsilon(
     likely: NDArray[np.int64], rare: NDArray[np.int64], trials: int, delta: float, error: float
 ) -> NDArray[np.float64]:
-    """log((P - delta) / Q) at least, by Clopper and Pearson."""
+    """Return the lower bound log((P - delta) / Q) by Clopper and Pearson."""
     least, most = _clopper_pearson(trials, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         proved: NDArray[np.float64] = np.log(np.maximum(least[likely] - delta, 0.0) / most[rare])
@@ -229,7 +229,7 @@ def _proved(
 
 @lru_cache(maxsize=8)
 def _clopper_pearson(trials: int, error: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Lower and upper bounds of a probability, for 0, 1, ..., `trials` hits; each is wrong with half of `error`."""
+    """Return confidence bounds of a probability for 0, 1, ..., `trials` hits, each with half of the error."""
     hits = np.arange(trials + 1)
     least = np.where(hits > 0, stats.beta.ppf(error / 2, np.maximum(hits, 1), trials - hits + 1), 0.0)
     most = np.where(hits < trials, stats.beta.ppf(1 - error / 2, hits + 1, np.maximum(trials - hits, 1)), 1.0)
@@ -240,7 +240,7 @@ Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
-    """Numbers that events can be thresholds of, learned on the first half, for both halves of both samples."""
+    """Return numbers to threshold, learned on the first half, for both halves of both samples."""
     sides = [*train, *test]
     yield _likelihood("the text", [[output.text for output in side] for side in sides])
     width = max((len(output.numbers) for side in sides for output in side), default=0)
@@ -268,7 +268,7 @@ def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
 
 
 def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Sort floats by their size and by how fine the grid is that they lie on."""
+    """Return scores that sort floats by size and by the fineness of their grid."""
     mantissa, exponent = np.frexp(values)
     steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = np.where(steps == 0, 0, exponent - 53 + np.log2(np.maximum(steps & -steps, 1)).astype(np.int64))
@@ -276,7 +276,7 @@ def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _likelihood(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
-    """Score labels by how much more often they come on one table than on the other, as the first half says."""
+    """Score labels by their log frequency ratio between the tables on the first half."""
     first, second = Counter(labels[0]), Counter(labels[1])
     score = {label: math.log((first[label] + 0.5) / (second[label] + 0.5)) for label in {*first, *second}}
     a, b, c, d = (np.array([score.get(label, 0.0) for label in side]) for side in labels)

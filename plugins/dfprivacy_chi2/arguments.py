@@ -1,4 +1,4 @@
-"""Checks of what is asked, before anything is charged."""
+"""Checks of the arguments of the tests, before anything is charged."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
     "MARGIN_SHARE",
     "ROWS_TO_CALIBRATE",
     "TAU",
+    "check_different",
+    "check_two_categories",
     "checked_rate",
     "checked_tau",
-    "different",
     "public_groups",
-    "two_categories",
 ]
 
 TAU = float(chdtri(1, 0.05))
@@ -37,7 +37,7 @@ ROWS_TO_CALIBRATE = 100
 """Rows times epsilon from which that pays."""
 
 
-def two_categories(column: Column) -> None:
+def check_two_categories(column: Column) -> None:
     """Refuse a column without exactly two categories."""
     known = column.categories or ()
     if len(known) != 2:  # noqa: PLR2004
@@ -47,7 +47,7 @@ def two_categories(column: Column) -> None:
         )
 
 
-def different(x: Column, by: Column) -> None:
+def check_different(x: Column, by: Column) -> None:
     """Refuse to compare a column with itself."""
     if x.name == by.name:
         raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
@@ -56,8 +56,8 @@ def different(x: Column, by: Column) -> None:
 def public_groups(
     curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, most: int | None = 2
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return the groups to compare and their public sizes, or say what is missing."""
-    different(x, by)
+    """Return the groups to compare, and their public sizes; an error where these are private."""
+    check_different(x, by)
     kept = chosen_groups(by, groups, most=most)
     sizes = curator.sizes(by, kept, least=1)
     if sizes is None:
@@ -70,7 +70,7 @@ def public_groups(
 
 
 def checked_rate(rate: Any) -> Rate:
-    """Return a share or a range of shares, or say what is wrong with it."""
+    """Return a share, or a range of shares, after a check that these lie between 0 and 1."""
     if rate is None:
         return None
     pair = isinstance(rate, list | tuple)

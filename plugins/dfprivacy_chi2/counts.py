@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "Distance", "Margins", "UnitCircleNorm"]
 
-_ROUNDING = 2.0**-50  # a few last bits: eight roundings
+_ROUNDING_ERROR = 2.0**-50  # a few last bits: eight roundings
 
 
-class _OfCounts(OfSums):
-    """Numbers of the counts of X = 1 in public groups, so scaled that one row moves each by 1 at most.
+class _CountStatistic(OfSums):
+    """Statistics of the counts of X = 1 in public groups, scaled so that one row moves each by 1 at most.
 
     Counted is X = 1, and X = 0 too where rows without X are left out, of each column in each group.
 
@@ -63,15 +63,15 @@ class _OfCounts(OfSums):
         return 1.0 if norm == math.inf else float(self.dimension) if norm == 1 else math.sqrt(self.dimension)
 
     def split(self, sums: NDArray[np.float64]) -> Any:
-        """Return X = 1 in each group, and how many rows of it count."""
+        """Return the rows with X = 1, and the complete rows, of each group."""
         if self.fill:
             return tuple(sums), self.sizes
         (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
         return (c, d), (m, k)
 
 
-class Difference(_OfCounts):
-    r"""The difference of the shares of X = 1 among complete rows, times the smaller number of them.
+class Difference(_CountStatistic):
+    r"""The difference of two groups' shares of X = 1, times the complete rows of the smaller group.
 
     With c of m rows and d of k rows in the two groups, :math:`f = (c/m - d/k) \min(m, k)
     = (c k - d m)/\max(m, k)`, 0 where a group has none. A row moves it by 1 at most. *If X changes*, c moves by 1,
@@ -99,10 +99,10 @@ class Difference(_OfCounts):
     ) -> None:
         super().__init__(xs, by, groups, sizes, fill=fill)
         self.signed = signed
-        self.error = _ROUNDING * min(sizes)
+        self.error = _ROUNDING_ERROR * min(sizes)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts; the numerator is a whole number."""
+        """Compute the difference from the counts; the numerator is a whole number."""
         (c, d), (m, k) = self.split(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
@@ -110,7 +110,7 @@ class Difference(_OfCounts):
 
 
 class Margins(RowFeatures):
-    r"""Half of +1 for X = 1 and -1 for X = 0, over both groups, and half of the missing X in each.
+    r"""Half of +1 for X = 1 and -1 for X = 0, over both groups, and half of the missing X in each group.
 
     A vector has one entry of ±1/2 at most: its radius is 1/2, and two are 1 apart in L1. So to know how many are
     missing costs no more noise than to know how many have X = 1.
@@ -137,8 +137,8 @@ class Margins(RowFeatures):
         return 0.5
 
 
-class UnitCircleNorm(_OfCounts):
-    """The norm of the unit circle mechanism for each column; over its sensitivity it has the sensitivity 1."""
+class UnitCircleNorm(_CountStatistic):
+    """The norm of the unit circle mechanism for each column, divided by its sensitivity."""
 
     def __init__(
         self,
@@ -155,17 +155,17 @@ class UnitCircleNorm(_OfCounts):
         self.tau = tau
         self.weights = 1 / sensitivity
         n1, n0 = self.sizes
-        self.error = _ROUNDING * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
+        self.error = _ROUNDING_ERROR * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts."""
+        """Compute the norms from the counts."""
         n1, n0 = self.sizes
         (c11, c10), complete = self.split(sums)
         return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights
 
 
-class Distance(_OfCounts):
-    """The signed distance of the table of each column to those on the other side of tau."""
+class Distance(_CountStatistic):
+    """The signed number of rows that must change to move each column's chi² to the other side of tau."""
 
     def __init__(
         self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float
@@ -174,7 +174,7 @@ class Distance(_OfCounts):
         self.tau = tau
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute it from the counts."""
+        """Compute the distances from the counts."""
         n1, n0 = self.sizes
         c11, c10 = sums.astype(np.int64)
         return signed_distance(c11, c10, n1, n0, self.tau)

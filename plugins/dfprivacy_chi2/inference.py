@@ -1,4 +1,4 @@
-"""The tests of one table, each of what was released: a signed difference, counts of all cells, or a norm."""
+"""The tests of one table, from the release: a signed difference, counts of all cells, or a norm."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from dfprivacy.inference.draws import DRAWS, noise, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.laws import MOST, Law, by_margin, mixed
+from dfprivacy_chi2.laws import N_POINTS, Law, by_margin, mixture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Circle", "NoisyTable", "SignedDifference"]
+__all__ = ["NoisyTable", "SignedDifference", "UnitCircleTest"]
 
 Array = NDArray[np.float64]
 
-_LAWS = 64
-_SURE, _LIKELY = 7.0, 2.0  # scales of noise; more rows than by seven are left out once in two thousand tables
-_DRAWS = 2047
-_TAIL = 40  # largest draws; beyond, the root is exponential as Laplace noise is: normal sampling falls off faster
-_LEAST = 0.5  # rows in a margin
+_N_LAWS = 64
+_MOST_SCALES, _LIKELY_SCALES = 7.0, 2.0  # scales of noise; the first is exceeded in one of two thousand tables
+_N_DRAWS = 2047
+_N_TAIL = 40  # largest draws; beyond, the root is exponential as Laplace noise is: normal sampling falls off faster
+_MIN_MARGIN = 0.5  # rows in a margin
 
 
 @dataclass(frozen=True)
 class SignedDifference:
-    r"""The test of a noisy signed difference of two shares, its groups public.
+    r"""Test of a noisy difference of two shares between public groups.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ class SignedDifference:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Complete rows of each group, by the noisy numbers."""
-        return self._rows(0.0)
+        """Complete rows of each group, from the noisy counts."""
+        return self._noisy_rows(0.0)
 
     @property
     def share(self) -> float:
@@ -87,39 +87,39 @@ class SignedDifference:
     @property
     def shares(self) -> tuple[float, float]:
         """The noisy share of X = 1 in each group."""
-        one, other = _apart(self.share, self.estimate, *self.rows)
+        one, other = _group_shares(self.share, self.estimate, *self.rows)
         return float(one), float(other)
 
     @property
     def statistic(self) -> float:
-        """Pearson's χ², or the least it can be if the share of X = 1 is not known."""
-        share = self._shares()
+        """Pearson's χ², or its least possible value if the share of X = 1 is not known."""
+        share = self._null_shares()
         variance = float((share * (1 - share)).mean())
         m, k = self.rows
         return m * k / (m + k) * self.estimate**2 / max(variance, 1 / (m + k) ** 2)
 
     @property
     def pvalue(self) -> float:
-        """Probability, if there is no association, of a release as far from 0; noise included."""
+        """Two-sided p-value under independence, noise included."""
         return min(2 * self._null.sf(abs(self.released), self.scale), 1.0)
 
     def critical_value(self, alpha: float) -> float:
-        """Return what the absolute value of F exceeds with probability `alpha` if there is no association."""
+        """Return the critical value of the absolute difference at level `alpha`."""
         return max(self._null.critical_value(alpha / 2, self.scale), 0.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return a confidence interval for the difference; it leaves out 0 only where the test does."""
+        """Return a confidence interval for the difference; it excludes 0 only where the test does."""
         laws = [NoiseLaw(self.scale), *(NoiseLaw(self.margin_scale) for _ in self.margins)]
         (noise_of_f, *of_margins), weights = noise(laws, points(len(laws), DRAWS))
         released = self.released - noise_of_f
         half, *missing = [each - drawn for each, drawn in zip(self.margins, of_margins, strict=True)] or [None]
         ends = []
         # No more rows are complete than there are, so draws of them are too few: all that may be are the other end.
-        for rows in (self._complete(missing), self._rows(_SURE)):
+        for rows in (self._complete_rows(missing), self._noisy_rows(_MOST_SCALES)):
             theta = np.clip(released / np.minimum(*rows), -1.0, 1.0)
             variance = np.broadcast_to(sum(0.25 / n for n in rows), theta.shape)
             if half is not None:
-                shares = _apart(np.clip(0.5 + half / np.add(*rows), 0.0, 1.0), theta, *rows)
+                shares = _group_shares(np.clip(0.5 + half / np.add(*rows), 0.0, 1.0), theta, *rows)
                 first, second = (Counts(p * n, n) for p, n in zip(shares, rows, strict=True))
                 theta, variance, _ = difference(first, second)
             found = Inference(np.array(self.estimate), theta, variance, np.full(DRAWS, np.inf), weights)
@@ -129,30 +129,30 @@ class SignedDifference:
 
     @cached_property
     def _null(self) -> Law:
-        """The law of F if there is no association, either sign half of the time."""
-        m, k = self._rows(_SURE)  # F varies more, the more rows are complete
-        ones, times = np.unique(np.rint(self._shares() * (m + k)).astype(int), return_counts=True)
-        laws = [by_margin(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1, MOST) for m1 in ones.tolist()]
-        law = mixed(laws, times.astype(np.float64))
+        """The law of the difference under independence, symmetric about 0."""
+        m, k = self._noisy_rows(_MOST_SCALES)  # F varies more, the more rows are complete
+        ones, times = np.unique(np.rint(self._null_shares() * (m + k)).astype(int), return_counts=True)
+        laws = [by_margin(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1, N_POINTS) for m1 in ones.tolist()]
+        law = mixture(laws, times.astype(np.float64))
         return Law(np.concatenate([law.points, -law.points]), np.tile(law.weights, 2) / 2)
 
-    def _shares(self) -> Array:
-        """Draw the share of X = 1, or of X = 0, if there is no association."""
+    def _null_shares(self) -> Array:
+        """Draw the share of X = 1, or of X = 0, under independence."""
         if not self.margins:
             return np.full(1, 0.5)
-        n, law = sum(self._rows(_LIKELY)), NoiseLaw(self.margin_scale)
-        fewer = sums_above(law, np.array(n / 2 - abs(self.margins[0])), np.zeros(1), points(1, _LAWS)[0])
+        n, law = sum(self._noisy_rows(_LIKELY_SCALES)), NoiseLaw(self.margin_scale)
+        fewer = sums_above(law, np.array(n / 2 - abs(self.margins[0])), np.zeros(1), points(1, _N_LAWS)[0])
         # The noise makes shares seem farther from 1/2 than they are, once in what was measured and once in a draw.
         squared = (0.5 - fewer / n) ** 2 - 2 * law.variance / n**2
         return np.clip(0.5 - np.sqrt(np.maximum(squared, 0.0)), 0.0, 0.5)
 
-    def _rows(self, scales: float) -> tuple[int, int]:
-        """Return complete rows of each group, by the noisy numbers, and some scales of noise more."""
-        m, k = self._complete([gone - scales * self.margin_scale for gone in self.margins[1:]])
+    def _noisy_rows(self, scales: float) -> tuple[int, int]:
+        """Return the complete rows of each group: the noisy ones, plus some scales of the noise."""
+        m, k = self._complete_rows([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
-    def _complete(self, missing: Sequence[Any]) -> tuple[Any, ...]:
-        """Return complete rows of each group, one at least, if half so many are missing."""
+    def _complete_rows(self, missing: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the complete rows of each group, at least one, given half of the missing rows of each."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
         halves = zip(sizes, missing or (0.0, 0.0), strict=True)
         return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in halves)
@@ -160,7 +160,7 @@ class SignedDifference:
 
 @dataclass(frozen=True)
 class NoisyTable:
-    r"""The test of a table of noisy counts: any number of categories and groups, private groups too.
+    r"""Test of a table of noisy counts: any number of categories and groups, private groups too.
 
     Attributes
     ----------
@@ -185,30 +185,30 @@ class NoisyTable:
 
     @cached_property
     def statistic(self) -> float:
-        """Pearson's χ² of the counts, each direction as far as it is not noise."""
-        directions, sampling, reliability = _directions(self.counts, 2 * self.scale**2)
+        """Pearson's χ², with each independent direction weighted by the share of sampling in its variance."""
+        directions, sampling, reliability = _residuals(self.counts, 2 * self.scale**2)
         return float(_statistic(directions, sampling, reliability))
 
     @cached_property
     def pvalue(self) -> float:
-        """Probability, if there is no association, of a statistic at least as large; noise included."""
-        root, (edge, excess) = math.sqrt(self.statistic), self._tail
+        """P-value under independence, noise included."""
+        root, (edge, excess) = math.sqrt(self.statistic), self._tail_fit
         if root > edge:
-            return (_TAIL + 1) / (_DRAWS + 1) * math.exp((edge - root) / excess)
-        return float(np.count_nonzero(self._roots >= root * (1 - 1e-12)) + 1) / (_DRAWS + 1)
+            return (_N_TAIL + 1) / (_N_DRAWS + 1) * math.exp((edge - root) / excess)
+        return float(np.count_nonzero(self._null_roots >= root * (1 - 1e-12)) + 1) / (_N_DRAWS + 1)
 
     def critical_value(self, alpha: float) -> float:
-        """Return the statistic that is exceeded with probability `alpha` if there is no association."""
-        draws, (edge, excess) = alpha * (_DRAWS + 1), self._tail
-        if draws < _TAIL + 1:
-            return (edge + excess * math.log((_TAIL + 1) / draws)) ** 2
-        return float(self._roots[-min(math.floor(draws), _DRAWS)]) ** 2
+        """Return the critical value of the statistic at level `alpha`."""
+        draws, (edge, excess) = alpha * (_N_DRAWS + 1), self._tail_fit
+        if draws < _N_TAIL + 1:
+            return (edge + excess * math.log((_N_TAIL + 1) / draws)) ** 2
+        return float(self._null_roots[-min(math.floor(draws), _N_DRAWS)]) ** 2
 
     @property
     def estimate(self) -> float:
-        """Cramér's V, what sampling and noise add on average taken out."""
-        mean, _, seen = self._expected
-        return self._v(max(self.statistic - mean, 0.0) / seen)
+        """Cramér's V, corrected for what sampling and noise add on average."""
+        mean, _, seen = self._null_moments
+        return self._cramers_v(max(self.statistic - mean, 0.0) / seen)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return a confidence interval for Cramér's V, as far as the noise lets it be seen.
@@ -216,50 +216,50 @@ class NoisyTable:
         T is taken to be noncentral χ² of the mean and the variance that it has without association. The interval
         leaves out 0 only where the test does.
         """
-        mean, variance, seen = self._expected
+        mean, variance, seen = self._null_moments
         factor = variance / (2 * mean)
         tail = (1 - confidence) / 2
         ends = [float(chndtrinc(self.statistic / factor, mean / factor, level)) for level in (1 - tail, tail)]
-        low, high = (self._v(max(end, 0.0) * factor / seen) for end in ends)
+        low, high = (self._cramers_v(max(end, 0.0) * factor / seen) for end in ends)
         return (low if self.pvalue <= tail else 0.0), high
 
     def residuals(self) -> Array:
-        """Return how far each cell is from expectation, in standard deviations of sampling and noise."""
+        """Return the standardized residual of each cell; sampling and noise are in its standard deviation."""
         p, g, n = _margins(self.counts)
         expected = n * np.outer(p, g)
         return (self.counts - expected) / np.sqrt(expected * np.outer(1 - p, 1 - g) + 2 * self.scale**2)
 
     @cached_property
-    def _expected(self) -> tuple[float, float, float]:
-        """Return mean and variance of T without association, and by how much of n φ² it is larger with some."""
-        part = _directions(self.counts, 2 * self.scale**2)[2]
+    def _null_moments(self) -> tuple[float, float, float]:
+        """Mean and variance of T under independence, and the share of n φ² that association adds to T."""
+        part = _residuals(self.counts, 2 * self.scale**2)[2]
         return float(part.sum()), float(2 * (part**2).sum()), float((part**3).sum() / part.sum())
 
-    def _v(self, noncentrality: float) -> float:
+    def _cramers_v(self, noncentrality: float) -> float:
         return min(1.0, math.sqrt(noncentrality / (_margins(self.counts)[2] * (min(self.counts.shape) - 1))))
 
     @cached_property
-    def _tail(self) -> tuple[float, float]:
-        """Return the root beyond which the tail is taken to be exponential, and its mean excess."""
-        edge = self._roots[-_TAIL]
-        return float(edge), float((self._roots[-_TAIL:] - edge).mean())
+    def _tail_fit(self) -> tuple[float, float]:
+        """Value of √T beyond which its law is taken to be exponential, and the mean excess there."""
+        edge = self._null_roots[-_N_TAIL]
+        return float(edge), float((self._null_roots[-_N_TAIL:] - edge).mean())
 
     @cached_property
-    def _roots(self) -> Array:
-        """Draw roots of the statistic of tables without association, in ascending order."""
+    def _null_roots(self) -> Array:
+        """Simulate √T under independence, in ascending order."""
         rng = np.random.default_rng(0)  # no secret: the noise is not drawn again
         law = NoiseLaw(self.scale)
-        shape = (_DRAWS, *self.counts.shape)
+        shape = (_N_DRAWS, *self.counts.shape)
         p, g, n = _margins(self.counts - law.drawn(rng, shape))
-        cells = (p[:, :, None] * g[:, None, :]).reshape(_DRAWS, -1)
+        cells = (p[:, :, None] * g[:, None, :]).reshape(_N_DRAWS, -1)
         cells /= cells.sum(axis=1, keepdims=True)
         tables = rng.multinomial(np.rint(n).astype(np.int64), cells).reshape(shape)
-        return np.sort(np.sqrt(_statistic(*_directions(tables + law.drawn(rng, shape), law.variance))))
+        return np.sort(np.sqrt(_statistic(*_residuals(tables + law.drawn(rng, shape), law.variance))))
 
 
 @dataclass(frozen=True)
-class Circle:
-    """A noisy norm.
+class UnitCircleTest:
+    """Test of the noisy norm of the unit circle mechanism.
 
     Attributes
     ----------
@@ -289,17 +289,17 @@ class Circle:
 
     @property
     def statistic(self) -> float:
-        """Pearson's χ², at the share of X = 1 nearest 1/2 that is possible: the least that it may be."""
+        """Least possible Pearson's χ²: the one at the possible share of X = 1 nearest 1/2."""
         p = nulls.nearest_half(self.rate)
         return max(0.0, self.tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
 
     @property
     def pvalue(self) -> float:
-        """Probability, at most, of a larger norm if there is no association; noise included."""
+        """Upper bound of the p-value under independence, noise included."""
         return self._null.pvalue(self.released, self.scale)
 
     def critical_value(self, alpha: float) -> float:
-        """Return the norm that is exceeded with probability `alpha` at most if there is no association."""
+        """Return a value that the norm exceeds with probability `alpha` at most under independence."""
         return self._null.critical_value(alpha, self.scale)
 
     @cached_property
@@ -307,24 +307,24 @@ class Circle:
         n1, n0 = self.sizes
         if self.margin == "invariant":
             return nulls.Null((nulls.norm_given_margin(n1, n0, self.tau, round(self.rate * (n1 + n0))),))
-        return nulls.norm(n1, n0, self.tau, self.rate, complete=not self.omitted)
+        return nulls.norm_null(n1, n0, self.tau, self.rate, complete=not self.omitted)
 
 
-def _apart(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any]:
-    """Return the shares in two groups of m and k rows, of both together and their difference."""
+def _group_shares(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any]:
+    """Return the shares in two groups of m and k rows, from their pooled share and their difference."""
     one, other = share + difference * k / (m + k), share - difference * m / (m + k)
     return np.clip(one, 0.0, 1.0), np.clip(other, 0.0, 1.0)
 
 
 def _margins(counts: Array) -> tuple[Array, Array, Array]:
-    """Return shares of the categories, shares of the groups, and rows; no margin is less than half a row."""
-    rows, columns = (np.maximum(counts.sum(axis=axis), _LEAST) for axis in (-1, -2))
+    """Return the shares of the categories and of the groups, and the number of rows; no margin is below 0.5."""
+    rows, columns = (np.maximum(counts.sum(axis=axis), _MIN_MARGIN) for axis in (-1, -2))
     n = columns.sum(axis=-1)
     return rows / rows.sum(axis=-1, keepdims=True), columns / n[..., None], n
 
 
-def _directions(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Return residuals in directions that are independent, their variance of sampling, its part of all."""
+def _residuals(counts: Array, variance: float) -> tuple[Array, Array, Array]:
+    """Return residuals in independent directions, their sampling variances, and these over all variances."""
     p, g, n = _margins(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]
@@ -338,7 +338,7 @@ def _statistic(directions: Array, sampling: Array, part: Array) -> Array:
 
 
 def _basis(x: Array) -> tuple[Array, Array]:
-    """Return U with U A U' = 1 and U D U' diagonal, and that diagonal; the last share left out."""
+    """Return directions in which the residuals of shares are independent, and their variances."""
     eye, own = np.eye(x.shape[-1]), x[..., :-1]
     away = eye[:-1] - own[..., :, None]
     root = np.linalg.inv(np.linalg.cholesky(away @ np.swapaxes(away, -1, -2)))

@@ -1,4 +1,4 @@
-"""Laws of a statistic of two public groups, and how Laplace noise makes them wider."""
+"""Laws of a statistic of two public groups, and their convolution with Laplace noise."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MOST", "WINDOW", "Law", "beyond", "binomial", "by_binomials", "by_margin", "density", "mixed"]
+__all__ = ["N_POINTS", "WINDOW", "Law", "binomial", "by_binomials", "by_margin", "mixture", "noise_pdf", "noise_sf"]
 
 WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
-_ALIKE = 1e-4  # two scales that differ by less are taken for different by this much
-MOST = 1000
-"""Points of a law of counts, where others may stand for their neighbours."""
+_MIN_SCALE_GAP = 1e-4  # two scales that differ by less are taken for different by this much
+N_POINTS = 1000
+"""Most points of a law of counts: with more counts, every k-th stands for k of them."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """The law of a statistic T without noise.
+    """The discrete law of a statistic without noise.
 
     Attributes
     ----------
@@ -53,10 +53,10 @@ class Law:
         float
             The probability.
         """
-        return float(self.weights @ beyond(t - self.points, *scales))
+        return float(self.weights @ noise_sf(t - self.points, *scales))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return t so that T plus noise exceeds it with probability `alpha`."""
+        """Return the value that T plus noise exceeds with probability `alpha`."""
         reach = float(np.abs(self.points).max()) + 1e-9
         width = (sum(scales) + reach) * (1 + math.log(1 / min(alpha, 1 - alpha)))
         critical: float = scipy.optimize.brentq(
@@ -65,34 +65,34 @@ class Law:
         return critical
 
 
-def beyond(y: Array, *scales: float) -> Array:
-    """Return the probability that one Laplace variable, or the sum of two, exceeds y."""
-    tail = _noise(y, scales, 2)
+def noise_sf(y: Array, *scales: float) -> Array:
+    """Return the survival function of one Laplace variable, or of the sum of two, at y."""
+    tail = _laplace_function(y, scales, 2)
     return np.asarray(np.where(y > 0, tail, 1 - tail))
 
 
-def density(y: Array, *scales: float) -> Array:
+def noise_pdf(y: Array, *scales: float) -> Array:
     """Return the density of one Laplace variable, or of the sum of two, at y."""
-    return _noise(y, scales, 1)
+    return _laplace_function(y, scales, 1)
 
 
-def _noise(y: Array, scales: tuple[float, ...], power: int) -> Array:
-    """Return the tail beyond |y|, or the density there: that of two Laplace variables in partial fractions."""
+def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
+    """Return the survival function at |y|, or the density, of one Laplace variable or the sum of two."""
     a, away = max(scales), np.abs(y)
     if len(scales) == 1:
         return np.asarray(a ** (power - 2) * np.exp(-away / a) / 2)
-    b = min(*scales, a * (1 - _ALIKE))
+    b = min(*scales, a * (1 - _MIN_SCALE_GAP))
     parts = a**power * np.exp(-away / a) - b**power * np.exp(-away / b)
     return np.asarray(parts / (2 * (a * a - b * b)))
 
 
 def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
-    """Return the counts of a binomial law that are not negligible, and their probabilities.
+    """Return the counts with non-negligible binomial probabilities, and these.
 
     Where they are more than a thousand, every second stands for two, or every third for three, and so on.
     """
-    counts = _counts(n * p, n * p * (1 - p), 0, n, MOST)
-    return counts, _shared(
+    counts = _count_grid(n * p, n * p * (1 - p), 0, n, N_POINTS)
+    return counts, _normalized(
         gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + xlogy(counts, p) + xlog1py(n - counts, -p)
     )
 
@@ -114,31 +114,31 @@ def by_margin(
     m1: int,
     most: int | None = None,
 ) -> Law:
-    """Return the law of a statistic given M1 = c11 + c10: c11 is hypergeometric; of so many points at most."""
+    """Return the law of a statistic given the margin M1 = c11 + c10, with a hypergeometric c11."""
     n = n1 + n0
     mean = n1 * m1 / n
-    c11 = _counts(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)
+    c11 = _count_grid(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)
     parts = (c11, n1 - c11, m1 - c11, n0 - m1 + c11)
     return Law(
         np.asarray(statistic(c11, m1 - c11), dtype=np.float64),
-        _shared(-np.sum([gammaln(x + 1) for x in parts], axis=0)),
+        _normalized(-np.sum([gammaln(x + 1) for x in parts], axis=0)),
     )
 
 
-def mixed(laws: Sequence[Law], chances: Array) -> Law:
-    """Return the law of a statistic that has each of some laws with these chances, of whatever sum."""
+def mixture(laws: Sequence[Law], chances: Array) -> Law:
+    """Return the mixture of some laws, with weights proportional to the given chances."""
     shares = chances / chances.sum()
     weights = [share * law.weights for share, law in zip(shares, laws, strict=True)]
     return Law(np.concatenate([law.points for law in laws]), np.concatenate(weights))
 
 
-def _counts(mean: float, variance: float, least: int, top: int, most: int | None) -> NDArray[np.int64]:
+def _count_grid(mean: float, variance: float, least: int, top: int, most: int | None) -> NDArray[np.int64]:
     reach = WINDOW * math.sqrt(variance) + 20
     low, high = max(least, math.floor(mean - reach)), min(top, math.ceil(mean + reach))
     return np.arange(low, high + 1, math.ceil((high - low + 1) / most) if most else 1)
 
 
-def _shared(log: Array) -> Array:
+def _normalized(log: Array) -> Array:
     weights: Array = np.exp(log - log.max())
     weights /= weights.sum()
     return weights

@@ -16,7 +16,7 @@ from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mec
 from dfprivacy.inference.planning import smallest
 from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.arguments import checked_rate, different, public_groups, two_categories
+from dfprivacy_chi2.arguments import check_different, check_two_categories, checked_rate, public_groups
 from dfprivacy_chi2.counts import Difference, Distance, UnitCircleNorm
 from dfprivacy_chi2.laws import Law, by_binomials
 from dfprivacy_chi2.tables import tight_sensitivity
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chi2Many", "chi2_many"]
 
-Many = Literal["svt", "select"]
+ManyMethod = Literal["svt", "select"]
 Statistic = Literal["difference", "unitcircle"]
 Score = Literal["statistic", "distance"]
 DEVIATION = math.sqrt(2)
@@ -39,7 +39,7 @@ SELECTION = Fraction(1, 2)
 """The part of the budget that selects; the rest tests what is selected."""
 
 _LEVEL_MIN = 1e-100  # of one test: smaller ones underflow in its critical value
-_LONGEST = 1 << 22  # rows of the smaller group, up to which a distance is looked for
+_MAX_DISTANCE_ROWS = 1 << 22  # rows of the smaller group, up to which a distance is looked for
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -94,7 +94,7 @@ class Chi2Many(Release):
     thresholds: tuple[float, ...]
     tests: int
     alpha: float
-    method: Many
+    method: ManyMethod
     max_rejections: int
     noise_standard_error: tuple[float, ...]
     sizes: tuple[int, ...]
@@ -116,7 +116,7 @@ class Chi2Many(Release):
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
     def _sentence(self) -> str:
-        """Write which columns differ."""
+        """Write which columns differ between the groups."""
         of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
         found = self._noun(*self.discoveries) if self.discoveries else "none"
         differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
@@ -125,13 +125,13 @@ class Chi2Many(Release):
         return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State what was tested, against what, and what was decided."""
+        """State the statistic, the threshold and the decision of each tested column."""
         numbers = {"estimate": self.norms or self.differences or None, "threshold": self.thresholds}
         decided = {"pvalue": self.pvalues or None, "rejected": [name in self.discoveries for name in self.answered]}
         return [{"term": self.answered, **numbers, **decided, "n": sum(self.sizes)}]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what each column that was tested had to exceed, and which did."""
+        """Draw the threshold of each tested column with its noisy statistic, and mark the discoveries."""
         ax = axes(ax, height=forest_height(len(self.answered)))
         places = np.arange(len(self.answered))
         ax.plot(self.thresholds, places, "|", color="tab:red", ms=9, mew=2, label="threshold")
@@ -150,9 +150,9 @@ class Chi2Many(Release):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Columns that are compared in two public groups.
+    """A comparison of columns between two public groups.
 
-    Released and compared with a threshold are numbers in units of their sensitivity; `unit` brings them back.
+    Statistics are released, and compared with thresholds, in units of their sensitivity, `unit`.
 
     Attributes
     ----------
@@ -184,38 +184,38 @@ class Comparison:
 
     @cached_property
     def unit(self) -> float:
-        """How far one row can move the number."""
+        """Sensitivity of the statistic to one row."""
         n1, n0 = self.sizes
         return 1 / min(n1, n0) if self.statistic == "difference" else tight_sensitivity(n1, n0, self.tau)
 
     def numbers(self, xs: Sequence[Column]) -> Difference | UnitCircleNorm:
-        """Return the numbers of some columns, in units of their sensitivity."""
+        """Return the statistics of some columns, divided by their sensitivity."""
         if self.statistic == "difference":
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
         return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit, fill=self.fill)
 
     def null(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
-        """Return the null hypothesis of a column, of all rows or of any of them."""
+        """Return the null hypothesis of a column with the given share of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
             return nulls.MissingRowsNull(min(n1, n0), nulls.nearest_half(rate))
-        return nulls.norm(n1, n0, self.tau, rate, complete=self.fill)
+        return nulls.norm_null(n1, n0, self.tau, rate, complete=self.fill)
 
-    def critical(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
-        """Return the threshold of each column; columns of which the same is known share one."""
+    def critical_values(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
+        """Return the critical value of each column; columns with the same rate share one."""
         of_rate = {rate: self.null(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)}
         return np.array([of_rate[rate] for rate in rates])
 
     def law(self, p1: float, p0: float) -> Law:
-        """Return the law of the number if the groups have these shares of X = 1."""
+        """Return the law of the statistic if the groups have these shares of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
             return by_binomials(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
         return nulls.norm_law(n1, n0, self.tau, p1, p0)
 
 
-class Measured(NamedTuple):
-    """The places of the columns that were answered, and the scales of the noise in a comparison.
+class Measurement(NamedTuple):
+    """The measurement: positions of the answered columns, and noise scales of the comparison.
 
     By ``"svt"`` with whether each reached its threshold, by ``"select"`` with its noisy number.
     """
@@ -233,7 +233,7 @@ def chi2_many(
     xs: tuple[Column, ...],
     by: Column,
     *,
-    method: Many = "svt",
+    method: ManyMethod = "svt",
     statistic: Statistic = "difference",
     score: Score = "statistic",
     max_rejections: Annotated[int, Range(1)] = 1,
@@ -243,7 +243,7 @@ def chi2_many(
     groups: Sequence[Any] | None = None,
     rate: Any = None,
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Measurement:
     r"""Find the columns that differ between two groups, among thousands.
 
     All columns are counted in one pass over the table.
@@ -331,33 +331,33 @@ def chi2_many(
     >>> trial.chi2_many(genes, "arm", epsilon=1).discoveries
     ('gene7',)
     """
-    question = _compared(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
+    question = _comparison(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
     if nan_policy == "raise":
         curator.refuse_missing(*xs, by)
     unit = question.unit
     if method == "svt":  # Algorithm 3: one column after the other
 
         def thresholds(*units: float) -> NDArray[np.float64]:
-            return question.critical(question.rates, *(scale * unit for scale in units)) / unit
+            return question.critical_values(question.rates, *(scale * unit for scale in units)) / unit
 
         above = curator.above_threshold(question.numbers(question.xs), thresholds, most=max_rejections)
         scales = above.threshold_scale * unit, above.value_scale * unit
-        return Measured(question, range(len(above.reached)), scales, reached=above.reached.tolist())
+        return Measurement(question, range(len(above.reached)), scales, reached=above.reached.tolist())
     numbers: Difference | UnitCircleNorm | Distance = question.numbers(xs)  # Algorithm 4
     if score == "distance":
-        numbers = Distance(xs, by, question.groups, _not_too_many(question.sizes), question.tau)
+        numbers = Distance(xs, by, question.groups, _check_group_sizes(question.sizes), question.tau)
     best = [int(at) for at in curator.select(numbers, top=max_rejections, share=SELECTION)]
     tested = question.numbers([xs[at] for at in best])
     noisy = curator.measure(tested)
     scale = float(np.max(noisy.scales * tested.weights)) * unit
-    return Measured(question, best, (scale,), values=(noisy.values * tested.weights * unit).tolist())
+    return Measurement(question, best, (scale,), values=(noisy.values * tested.weights * unit).tolist())
 
 
 @chi2_many.concludes
 def _(
-    measured: Measured,
+    measured: Measurement,
     *,
-    method: Many,
+    method: ManyMethod,
     statistic: Statistic,
     score: Score,
     max_rejections: int,
@@ -366,7 +366,7 @@ def _(
     rate: Any,
     nan_policy: NanPolicy,
 ) -> Chi2Many:
-    """Describe which columns differ."""
+    """Compute the result: which columns differ between the groups."""
     question, places, scales, reached, values = measured
     rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
     known = zip(rates, values, strict=bool(values))
@@ -380,7 +380,7 @@ def _(
         differences=() if circle else tuple(values),
         norms=tuple(values) if circle else (),
         pvalues=pvalues,
-        thresholds=tuple(question.critical(rates, *scales).tolist()),
+        thresholds=tuple(question.critical_values(rates, *scales).tolist()),
         tests=len(question.xs),
         alpha=alpha,
         method=method,
@@ -399,7 +399,7 @@ def _(
     )
 
 
-def _compared(
+def _comparison(
     curator: Curator,
     xs: tuple[Column, ...],
     by: Column,
@@ -412,7 +412,7 @@ def _compared(
     nan_policy: NanPolicy,
     **_: Any,
 ) -> Comparison:
-    """Return what is compared, or say why it cannot be."""
+    """Return the comparison; an error if a group is private or a level too small."""
     kept, sizes = public_groups(curator, xs[0], by, groups)
     rates = [checked_rate(one) for one in (rate if isinstance(rate, list) else [rate] * len(xs))]
     xs = xs[:max_tests]
@@ -426,21 +426,21 @@ def _compared(
     return Comparison(xs, rates[:max_tests], level, statistic, by, kept, sizes, nan_policy != "omit", tau)
 
 
-def _not_too_many(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Refuse groups in which a distance takes too long."""
-    if min(sizes) > _LONGEST:
+def _check_group_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Refuse groups so large that computing a distance takes too long."""
+    if min(sizes) > _MAX_DISTANCE_ROWS:
         raise ArgumentError(
-            f"The distance is looked for in groups of up to {_LONGEST:,} rows; the smaller one has {min(sizes):,}.",
+            f"The distance takes groups of up to {_MAX_DISTANCE_ROWS:,} rows; the smaller one has {min(sizes):,}.",
             'Use score="statistic".',
         )
     return sizes
 
 
-def many_arguments(
+def check_chi2_many(
     xs: tuple[Column, ...],
     by: Column,
     *,
-    method: Many,
+    method: ManyMethod,
     statistic: Statistic,
     score: Score,
     max_rejections: int,
@@ -450,15 +450,15 @@ def many_arguments(
     nan_policy: NanPolicy,
     **_: Any,
 ) -> None:
-    """Refuse arguments before anything is paid."""
+    """Check the arguments of `chi2_many` before anything is charged."""
     distance, rates = score == "distance", rate if isinstance(rate, list) else [rate] * len(xs)
-    least = f"max_rejections={max_rejections} of max_tests={max_tests} cannot be."
+    least = f"max_rejections={max_rejections} exceeds max_tests={max_tests}."
     for wrong, what, instead in (
         (not xs, "There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm')."),
         (len({x.name for x in xs}) < len(xs), "A column is named twice.", "Name each once."),
         (
             max_rejections > len(xs),
-            f"max_rejections={max_rejections!r} of {len(xs)} columns cannot be paid for.",
+            f"max_rejections={max_rejections!r} exceeds the number of columns, {len(xs)}.",
             "Give 1 to all of them.",
         ),
         (
@@ -468,18 +468,18 @@ def many_arguments(
         ),
         (
             method == "svt" and distance,
-            'score= says what method="select" selects by.',
+            'score= is an option of method="select".',
             'Use method="select", or leave it out.',
         ),
         (
             method == "select" and max_tests is not None,
-            'max_tests= is of method="svt"; what is selected depends on all columns.',
+            'max_tests= is an option of method="svt"; method="select" compares all columns.',
             "Leave it out, or name fewer columns.",
         ),
         (max_rejections > (max_tests or max_rejections), least, "Give at least as many tests."),
         (
             statistic == "difference" and not distance and tau is not None,
-            "tau= is of the circle and of the distance.",
+            'tau= is an option of statistic="unitcircle" and of score="distance".',
             "Leave it out.",
         ),
         (
@@ -491,21 +491,21 @@ def many_arguments(
         if wrong:
             raise ArgumentError(what, instead)
     for x, one in zip(xs, rates, strict=True):
-        two_categories(x)
-        different(x, by)
+        check_two_categories(x)
+        check_different(x, by)
         checked_rate(one)
 
 
-def expects(curator: Curator, *, method: Many, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
-    """Describe what the test could find out, from public numbers only: its law is known, noise and all."""
-    question = _compared(curator, **asked)
+def plan_chi2_many(curator: Curator, *, method: ManyMethod, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
+    """Return the smallest difference of shares that one test finds, from public numbers; for ``explain``."""
+    question = _comparison(curator, **asked)
     unit = question.unit
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
         scales = [unit / first, 2 * max_rejections * unit / (curator.epsilon - first)]
     else:
         scales = [max_rejections * unit / (curator.epsilon * float(1 - SELECTION))]
-    critical = float(question.critical(question.rates[:1], *scales)[0])
+    critical = float(question.critical_values(question.rates[:1], *scales)[0])
     p = nulls.nearest_half(question.rates[0])
 
     def power(difference: float) -> float:
@@ -519,4 +519,4 @@ def expects(curator: Curator, *, method: Many, max_rejections: int, **asked: Any
     }
 
 
-chi2_many = chi2_many.checks(many_arguments).plans(expects)
+chi2_many = chi2_many.checks(check_chi2_many).plans(plan_chi2_many)

@@ -1,4 +1,4 @@
-"""The tests of one table: of noisy counts or a noisy difference of shares, and the unit circle mechanism."""
+"""The tests of one table: from noisy counts or a noisy difference of shares, and the unit circle mechanism."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dfprivacy_chi2.arguments import (
     MARGIN_SHARE,
     ROWS_TO_CALIBRATE,
     TAU,
+    check_different,
+    check_two_categories,
     checked_rate,
-    different,
     public_groups,
-    two_categories,
 )
-from dfprivacy_chi2.planning import power, shares
-from dfprivacy_chi2.results import Chi2, Margin, Tested, judged
+from dfprivacy_chi2.planning import draw_outcomes, power
+from dfprivacy_chi2.results import Chi2, Margin, Tested, conclude
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ __all__ = ["chi2", "chi2_unitcircle"]
 Method = Literal["auto", "signed", "table"]
 Rates = Any  # a share, or a range of shares
 
-_DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
+_LAPLACE_SD = math.sqrt(2)  # of a Laplace variable of scale 1
 
 
-class Measured(NamedTuple):
-    """The measurement: values by a method, of groups and their public sizes; all rows, if that is public."""
+class Measurement(NamedTuple):
+    """The noisy values of a method, the groups with their public sizes, and the public number of rows."""
 
     method: Tested
     values: tuple[NoisyValue, ...]
@@ -59,7 +59,7 @@ def chi2_unitcircle(
     margin: Margin = "private",
     sensitivity: Literal["tight", "paper"] = "tight",
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Measurement:
     r"""Test a 2 x 2 table by the unit circle mechanism.
 
     The norm of a vector that is longer than 1 where chi² exceeds tau is released with Laplace noise. It is here for
@@ -140,12 +140,12 @@ def chi2_unitcircle(
         bound = max(bound, swap_sensitivity(n1, n0, tau))
     fill = nan_policy != "omit"
     norm = curator.measure(counts.UnitCircleNorm((x,), by, kept, sizes, tau, bound, fill=fill))
-    return Measured("unit_circle", (norm,), kept, sizes, fill)
+    return Measurement("unit_circle", (norm,), kept, sizes, fill)
 
 
 @chi2_unitcircle.concludes
 def _(
-    measured: Measured,
+    measured: Measurement,
     x: Column,
     by: Column,
     *,
@@ -154,14 +154,14 @@ def _(
     rate: Rates = None,
     alpha: Probability = 0.05,
 ) -> Chi2:
-    """Judge the noisy norm."""
+    """Compute the test from the noisy norm."""
     (norm,) = measured.values
     guarantee = "ε for tables with the same margins, in which two rows exchange their x"
-    return judged(
+    return conclude(
         Chi2(
-            **_about(measured, x, by),
+            **_result_fields(measured, x, by),
             released=(float(norm.values[0]),),
-            noise_standard_error=(_DEVIATION * float(norm.scales[0]),),
+            noise_standard_error=(_LAPLACE_SD * float(norm.scales[0]),),
             omitted=not measured.fill,
             rate=checked_rate(rate),
             alpha=alpha,
@@ -172,10 +172,10 @@ def _(
     )
 
 
-def circle_arguments(x: Column, by: Column, *, margin: str, rate: Any, nan_policy: NanPolicy, **_: Any) -> None:
-    """Refuse arguments before anything is paid."""
-    two_categories(x)
-    different(x, by)
+def check_unitcircle(x: Column, by: Column, *, margin: str, rate: Any, nan_policy: NanPolicy, **_: Any) -> None:
+    """Check the arguments of `chi2_unitcircle` before anything is charged."""
+    check_two_categories(x)
+    check_different(x, by)
     rate = checked_rate(rate)
     if (margin == "private") != (rate is None) or (margin == "invariant" and isinstance(rate, tuple)):
         raise ArgumentError(
@@ -198,7 +198,7 @@ def chi2(
     method: Method = "auto",
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Measurement:
     r"""Test whether two categorical columns are independent, and say how they are associated.
 
     Parameters
@@ -272,28 +272,28 @@ def chi2(
         curator.refuse_missing(x, by)
     fill = nan_policy != "omit"
     if not by.public:
-        return _counted(curator, x, by, by.categories or (), None)
+        return _measure_counts(curator, x, by, by.categories or (), None)
     kept, sizes = public_groups(curator, x, by, groups, most=None)
     if method == "table" or (method == "auto" and not _two_by_two(x, kept)):
-        return _counted(curator, x, by, kept, sizes)
+        return _measure_counts(curator, x, by, kept, sizes)
     margins: tuple[NoisyValue, ...] = ()
     if sum(sizes) * curator.epsilon >= ROWS_TO_CALIBRATE:
         margins = (curator.sum(counts.Margins(x, by, kept, fill=fill), share=MARGIN_SHARE),)
     difference = curator.measure(counts.Difference((x,), by, kept, sizes, fill=fill, signed=True))
-    return Measured("signed", (difference, *margins), kept, sizes, fill)
+    return Measurement("signed", (difference, *margins), kept, sizes, fill)
 
 
 @chi2.concludes
 def _(
-    measured: Measured,
+    measured: Measurement,
     x: Column,
     by: Column,
     *,
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Chi2:
-    """Judge what was measured."""
-    known: dict[str, Any] = {**_about(measured, x, by), "alpha": alpha, "confidence": confidence}
+    """Compute the test from the noisy counts, or from the noisy difference."""
+    known: dict[str, Any] = {**_result_fields(measured, x, by), "alpha": alpha, "confidence": confidence}
     first = measured.values[0]
     if measured.method == "table":
         cells, deviation = first.values.ravel(), first.law.standard_deviation
@@ -303,26 +303,26 @@ def _(
             known |= {"missing": rows - float(cells.sum()), "missing_standard_error": deviation * cells.size**0.5}
     else:
         least = min(measured.sizes)
-        released, deviations = [float(first.values[0]) / least], [_DEVIATION * float(first.scales[0]) / least]
+        released, deviations = [float(first.values[0]) / least], [_LAPLACE_SD * float(first.scales[0]) / least]
         for margins in measured.values[1:]:
             half, *missing = margins.values.tolist()
-            deviation = _DEVIATION * float(margins.scales[0])
+            deviation = _LAPLACE_SD * float(margins.scales[0])
             gone = [] if measured.fill else [2 * each for each in missing]
             released += [half, *gone]
             deviations += [deviation, *(2 * deviation for _ in gone)]
             if gone:
-                known |= {"missing": sum(gone), "missing_standard_error": _DEVIATION * 2 * deviation}
+                known |= {"missing": sum(gone), "missing_standard_error": _LAPLACE_SD * 2 * deviation}
         known["omitted"] = not measured.fill and len(released) == 1
-    return judged(Chi2(**known, released=tuple(released), noise_standard_error=tuple(deviations)))
+    return conclude(Chi2(**known, released=tuple(released), noise_standard_error=tuple(deviations)))
 
 
-def chi2_arguments(
+def check_chi2(
     x: Column, by: Column, *, method: Method, groups: Sequence[Any] | None, nan_policy: NanPolicy, **_: Any
 ) -> None:
-    """Refuse arguments before anything is paid."""
-    different(x, by)
+    """Check the arguments of `chi2` before anything is charged."""
+    check_different(x, by)
     if len(x.categories or ()) < 2 or len(by.categories or ()) < 2:  # noqa: PLR2004
-        two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
+        check_two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
     if not by.public and (method == "signed" or groups is not None):
         raise ArgumentError(
             f"method= and groups= need public groups, and {by.name!r} is private.",
@@ -343,7 +343,7 @@ def _two_by_two(x: Column, groups: Sequence[Any]) -> bool:
     return len(x.categories or ()) == len(groups) == 2  # noqa: PLR2004
 
 
-def _about(measured: Measured, x: Column, by: Column) -> dict[str, Any]:
+def _result_fields(measured: Measurement, x: Column, by: Column) -> dict[str, Any]:
     return {
         "method": measured.method,
         "x": x.name,
@@ -354,10 +354,10 @@ def _about(measured: Measured, x: Column, by: Column) -> dict[str, Any]:
     }
 
 
-def _counted(
+def _measure_counts(
     curator: Curator, x: Column, by: Column, kept: tuple[Any, ...], sizes: tuple[int, ...] | None
-) -> Measured:
-    """Measure counts of all cells: shape (groups, categories).
+) -> Measurement:
+    """Measure noisy counts of all cells, shape (groups, categories).
 
     Of all groups they are the same whichever column names the groups, so they are measured in one order.
     """
@@ -366,13 +366,13 @@ def _counted(
         counts = replace(counts, values=counts.values.T, scales=counts.scales.T)
     else:
         counts = curator.sum(OneHot(by, groups=kept) * OneHot(x), grid="unit")
-    return Measured("table", (counts,), kept, sizes or (), rows=curator.size)
+    return Measurement("table", (counts,), kept, sizes or (), rows=curator.size)
 
 
-def expects(
+def plan_chi2(
     curator: Curator, *, x: Column, by: Column, groups: Sequence[Any] | None, **asked: Any
 ) -> Mapping[str, Any]:
-    """Describe what the test could find out, from public numbers only: the power that its law has."""
+    """Return the power to find some differences of shares, from public numbers; for ``explain``."""
     if not by.public or asked.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)
@@ -387,12 +387,12 @@ def expects(
         base = min(max(p - difference / 2, 0.0), 1 - difference)
         options: dict[str, Any] = {"base": base, "difference": difference, "rate": rate, "tau": tau}
         options["method"] = "unit_circle" if circle else "signed"
-        told = f"at 5% shares of {base:.3g} and {base + difference:.3g} are told apart with probability"
+        told = f"power at level 5% for shares of {base:.3g} and {base + difference:.3g}"
         powers[told] = power(n1, n0, curator.epsilon, **options)
         if circle:
             powers[f"{told} at least, by Theorems 2 and 7"] = power(n1, n0, curator.epsilon, **options, bound=True)
     return powers
 
 
-chi2 = chi2.checks(chi2_arguments).plans(expects).assumes(shares)
-chi2_unitcircle = chi2_unitcircle.checks(circle_arguments).plans(expects).assumes(shares)
+chi2 = chi2.checks(check_chi2).plans(plan_chi2).assumes(draw_outcomes)
+chi2_unitcircle = chi2_unitcircle.checks(check_unitcircle).plans(plan_chi2).assumes(draw_outcomes)

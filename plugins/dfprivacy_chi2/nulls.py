@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from dfprivacy_chi2.laws import WINDOW, Law, beyond, by_binomials, by_margin, density, mixed
+from dfprivacy_chi2.laws import WINDOW, Law, by_binomials, by_margin, mixture, noise_pdf, noise_sf
 from dfprivacy_chi2.tables import unit_circle_norm
 
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MissingRowsNull", "Null", "Rate", "nearest_half", "norm", "norm_given_margin", "norm_law"]
+__all__ = ["MissingRowsNull", "Null", "Rate", "nearest_half", "norm_given_margin", "norm_law", "norm_null"]
 
 Rate: TypeAlias = "float | tuple[float, float] | None"
 
-_EXACT = 2000  # rows up to which laws are summed over all tables
-_GRID = 1.25  # ratio of neighbouring shares on a grid
-_HERMITE = np.polynomial.hermite_e.hermegauss(5)
-_TANGENTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
+_MAX_EXACT_ROWS = 2000  # rows up to which laws are summed over all tables
+_GRID_RATIO = 1.25  # ratio of neighbouring shares on a grid
+_HERMITE_RULE = np.polynomial.hermite_e.hermegauss(5)
+_TANGENT_POINTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
 
 
 @dataclass(frozen=True)
 class Null:
-    """Laws of which one is true under the null hypothesis."""
+    """A null hypothesis: a set of laws, one of which is the true one."""
 
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest probability of a noisy statistic beyond this one; scales as in `Law.sf`."""
+        """Return the largest p-value of a noisy statistic under any of the laws; scales as in `Law.sf`."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
@@ -84,13 +84,13 @@ class MissingRowsNull:
     share: float = 0.5
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Bound the probability of a noisy difference beyond this one, whatever rows are left out."""
+        """Bound the p-value of a noisy difference, whichever rows are left out."""
         t, *noise = (self.rows * each for each in (statistic, *scales))
         weights, points = self._weights, np.arange(len(self._weights), dtype=np.float64) - t
-        tail = beyond(-points[points <= 0], *noise)
-        y = _TANGENTS * max(noise)
-        slope = density(y, *noise)
-        start = beyond(-y, *noise) - slope * y  # of each tangent at t
+        tail = noise_sf(-points[points <= 0], *noise)
+        y = _TANGENT_POINTS * max(noise)
+        slope = noise_pdf(y, *noise)
+        start = noise_sf(-y, *noise) - slope * y  # of each tangent at t
         # Up to t a tangent less the convex g is concave, and at t it is not below 0: the larger from a point on.
         at = (start[:, None] + slope[:, None] * points[: len(tail)] < tail).sum(axis=1)
         below = np.append(0.0, np.cumsum(tail * weights[: len(tail)]))
@@ -98,7 +98,7 @@ class MissingRowsNull:
         return min(1.0, float((below[at] + start * mass[at] + slope * moment[at]).min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return what a noisy difference exceeds with probability `alpha` at most, whatever rows are left out."""
+        """Return a critical value of a noisy difference at level `alpha`, whichever rows are left out."""
 
         def log(t: float) -> float:
             return math.log(max(self.pvalue(t, *scales), 1e-300) / alpha)
@@ -113,7 +113,7 @@ class MissingRowsNull:
 
     @cached_property
     def _weights(self) -> Array:
-        """The law of |D_N|, by its characteristic function, up to nine standard deviations and 20 more."""
+        """Probabilities of |D_N| = 0, 1, …, from its characteristic function; the far tail is left out."""
         moves = self.share * (1 - self.share)
         top = min(self.rows, math.ceil(WINDOW * math.sqrt(2 * self.rows * moves)) + 20)
         size = 1 << (2 * top + 1).bit_length()
@@ -131,8 +131,8 @@ def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple
     return by_binomials(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
 
-def norm(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
-    """Return the laws of the norm under independence; if X is constant (its rate is 0), the norm is 1.
+def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
+    """Return the null hypothesis of the norm under independence; if X is constant (rate 0), the norm is 1.
 
     Parameters
     ----------
@@ -148,43 +148,43 @@ def norm(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> 
     """
 
     def law(p: float, rows: tuple[int, int]) -> Law:
-        if sum(rows) <= _EXACT:
+        if sum(rows) <= _MAX_EXACT_ROWS:
             return norm_law(n1, n0, tau, p, p, rows)
         # Given M1 the law is hypergeometric; it changes slowly with M1, so that five values stand for all.
-        nodes, weights = _HERMITE
+        nodes, weights = _HERMITE_RULE
         n = sum(rows)
         m1 = np.clip(np.rint(n * p + math.sqrt(n * p * (1 - p)) * nodes), 0, n).astype(int)
-        return mixed([norm_given_margin(n1, n0, tau, int(m), rows) for m in m1], weights)
+        return mixture([norm_given_margin(n1, n0, tau, int(m), rows) for m in m1], weights)
 
     constant = (Law(np.ones(1), np.ones(1)),) if rate is None else ()
     left = {(n1, n0)} if complete else {(n1, n0), (min(n1, n0),) * 2}
-    return Null((*constant, *(law(p, rows) for rows in sorted(left) for p in _shares(rate, n1 + n0))))
+    return Null((*constant, *(law(p, rows) for rows in sorted(left) for p in _share_grid(rate, n1 + n0))))
 
 
 def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int, int] | None = None) -> Law:
-    """Return the law of the norm if M1 is known."""
+    """Return the law of the norm, given the number M1 of rows with X = 1."""
     rows = complete or (n1, n0)
     return by_margin(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, m1)
 
 
 def nearest_half(rate: Rate) -> float:
-    """Return the possible share nearest 1/2."""
-    low, high = _ends(rate)
+    """Return the possible share of X = 1 nearest 1/2."""
+    low, high = _share_range(rate)
     return min(max(low, 0.5), high)
 
 
-def _ends(rate: Rate) -> tuple[float, float]:
-    """Return the ends of what is known of a share."""
+def _share_range(rate: Rate) -> tuple[float, float]:
+    """Return the least and the largest possible share."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
-def _shares(rate: Rate, n: int) -> list[float]:
+def _share_grid(rate: Rate, n: int) -> list[float]:
     """Return the possible shares on a geometric grid; laws are the same for p and 1 - p."""
-    low, high = _ends(rate)
+    low, high = _share_range(rate)
     inside = (low - 0.5) * (high - 0.5) <= 0
     low, high = sorted((min(low, 1 - low), min(high, 1 - high)))
     low, high = max(low, 0.25 / n), 0.5 if inside else high
-    steps = max(1, math.ceil(math.log(high / low) / math.log(_GRID))) if high > low else 0
+    steps = max(1, math.ceil(math.log(high / low) / math.log(_GRID_RATIO))) if high > low else 0
     return [low * (high / low) ** (step / max(steps, 1)) for step in range(steps + 1)]

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
     from dfprivacy_chi2.nulls import Rate
 
-__all__ = ["gamma_error", "power", "sample_size", "shares", "type_ii_bound"]
+__all__ = ["draw_outcomes", "gamma_error", "power", "sample_size", "type_ii_bound"]
 
-Planned = Literal["signed", "unit_circle"]
-Bounded = Literal["unitcircle", "chi2"]
+PlannedMethod = Literal["signed", "unit_circle"]
+BoundedStatistic = Literal["unitcircle", "chi2"]
 Sensitivity = Literal["tight", "paper"]
 
-_GAMMAS = 48
+_N_GAMMAS = 48
 _MOST_ROWS = 2**31
 
 
@@ -49,7 +49,7 @@ def power(
     *,
     base: float,
     difference: float,
-    method: Planned = "signed",
+    method: PlannedMethod = "signed",
     rate: Rate = None,
     tau: float | None = None,
     alpha: float = 0.05,
@@ -95,21 +95,21 @@ def power(
     1.0
     """
     tau, alpha, rate = checked_tau(tau), as_probability(alpha, "alpha"), checked_rate(rate)
-    p1, p0 = _both(base, difference)
+    p1, p0 = _group_shares(base, difference)
     if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
         raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
     if method == "unit_circle":
         scale = tight_sensitivity(n1, n0, tau) / epsilon
-        critical = nulls.norm(n1, n0, tau, rate).critical_value(alpha, scale)
+        critical = nulls.norm_null(n1, n0, tau, rate).critical_value(alpha, scale)
         if bound:
             return 1 - type_ii_bound(n1, n0, epsilon, base=p0, difference=p1 - p0, tau=tau, threshold=critical)
         return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
     if method != "signed":
         raise ArgumentError(f"method={method!r} is unknown.", 'Use "signed" for chi2, or "unit_circle".')
     if rate is not None or bound:
-        raise ArgumentError("rate= and bound= are about the unit circle.", 'Use method="unit_circle".')
+        raise ArgumentError('rate= and bound= are options of method="unit_circle".', 'Use method="unit_circle".')
     of_margin = float(MARGIN_SHARE) * epsilon if (n1 + n0) * epsilon >= ROWS_TO_CALIBRATE else 0.0
     margins = (n1 * p1 + n0 * p0 - (n1 + n0) / 2, 0.0, 0.0) if of_margin else ()
     scale = 1 / (epsilon - of_margin)
@@ -128,7 +128,7 @@ def sample_size(
     base: float,
     difference: float,
     ratio: float = 1.0,
-    method: Planned = "signed",
+    method: PlannedMethod = "signed",
     rate: Rate = None,
     tau: float | None = None,
     alpha: float = 0.05,
@@ -167,7 +167,7 @@ def sample_size(
     if not wanted > as_probability(alpha, "alpha"):
         raise ArgumentError(f"power={power} must lie above alpha={alpha}.", "Use, for example, power=0.8.")
     if difference == 0:
-        raise ArgumentError("No sample is large enough to find difference=0.", "Give what you want to find.")
+        raise ArgumentError("No sample is large enough to find difference=0.", "Give the difference to be found.")
     if not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
@@ -190,7 +190,7 @@ def gamma_error(
     n0: int,
     epsilon: float,
     *,
-    statistic: Bounded = "unitcircle",
+    statistic: BoundedStatistic = "unitcircle",
     share: ArrayLike = 0.5,
     tau: float | None = None,
     threshold: float | None = None,
@@ -264,7 +264,7 @@ def type_ii_bound(
     *,
     base: float,
     difference: float,
-    statistic: Bounded = "unitcircle",
+    statistic: BoundedStatistic = "unitcircle",
     tau: float | None = None,
     threshold: float | None = None,
     sensitivity: Sensitivity = "tight",
@@ -300,12 +300,12 @@ def type_ii_bound(
     0.087
     """
     tau = checked_tau(tau)
-    p1, p0 = _both(base, difference)
+    p1, p0 = _group_shares(base, difference)
     law = by_binomials(lambda c11, c10: chi2_statistic(c11, c10, n1, n0), n1, n0, p1, p0)
     order = np.argsort(law.points)
     chi2, below = law.points[order], np.cumsum(law.weights[order])
     below /= below[-1]
-    possible = chi2[np.searchsorted(below, np.geomspace(1e-14, 0.5, _GAMMAS))]
+    possible = chi2[np.searchsorted(below, np.geomspace(1e-14, 0.5, _N_GAMMAS))]
     gammas = np.maximum(possible - tau, 0.0)
     less = np.searchsorted(chi2, tau + gammas)
     beta = np.where(less > 0, below[less - 1], 0.0)
@@ -319,7 +319,7 @@ def type_ii_bound(
     return float(min(bound.min(), 1.0))
 
 
-def shares(
+def draw_outcomes(
     rng: np.random.Generator,
     n: int,
     x: Column,
@@ -330,15 +330,15 @@ def shares(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Make a share of the last category in all groups but the first, where it is larger by the effect."""
+    """Draw outcomes whose share of the last category is larger in the first group, by the effect."""
     return shares_of(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
 
 
-def _both(base: float, difference: float) -> tuple[float, float]:
-    """Return the shares in the two groups, or say that they are none."""
+def _group_shares(base: float, difference: float) -> tuple[float, float]:
+    """Return the shares in the two groups; an error if one is below 0 or above 1."""
     if not (0 <= base <= 1 and 0 <= base + difference <= 1):
         raise ArgumentError(
-            f"base={base} and base + difference={base + difference} are no shares.", "Give shares from 0 to 1."
+            f"base={base} and base + difference={base + difference} must be shares.", "Give shares from 0 to 1."
         )
     return base + difference, base
 

@@ -14,15 +14,15 @@ from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, as_probability
 from dfprivacy.wording import number, sure
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.inference import Circle, NoisyTable, SignedDifference
+from dfprivacy_chi2.inference import NoisyTable, SignedDifference, UnitCircleTest
 
-__all__ = ["Chi2", "Margin", "Tested", "judged"]
+__all__ = ["Chi2", "Margin", "Tested", "conclude"]
 
 Margin = Literal["private", "public_rate", "invariant"]
 Tested = Literal["signed", "table", "unit_circle"]
 
-_DEVIATION = math.sqrt(2)  # of a Laplace variable of scale 1
-_RELEASED = {"signed": "difference of shares", "table": "χ²", "unit_circle": "unit circle"}  # what an axis is of
+_LAPLACE_SD = math.sqrt(2)  # of a Laplace variable of scale 1
+_EFFECTS = {"signed": "difference of shares", "table": "χ²", "unit_circle": "unit circle"}  # what an axis is of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -129,7 +129,7 @@ class Chi2(Release):
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
     def _sentence(self) -> str:
-        """Write whether there is an association, which way, and how large it is."""
+        """Write whether there is an association, its direction, and how large it is."""
         x, by = self._noun(self.x), self._noun(self.by)
         associated = f"{x} {'is' if self.rejected else 'is not shown to be'} associated with {by}"
         if self.estimate is None or self.low is None or self.high is None:
@@ -160,7 +160,7 @@ class Chi2(Release):
 
     @property
     def _axis(self) -> str:
-        return f"{self.effect or _RELEASED[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
+        return f"{self.effect or _EFFECTS[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
 
     def critical_value(self, alpha: float = 0.05) -> float:
         """Return the value that is exceeded with probability `alpha` at most if there is no association.
@@ -192,8 +192,8 @@ class Chi2(Release):
             ``low`` and ``high``, in the units of `estimate`.
         """
         test = self._test
-        if isinstance(test, Circle):
-            raise ArgumentError("The norm says nothing of the size of an effect.", "Ask chi2.")
+        if isinstance(test, UnitCircleTest):
+            raise ArgumentError("The unit circle norm does not estimate the size of an effect.", "Ask chi2.")
         level = (
             self.confidence if confidence_level is None else as_probability(confidence_level, "confidence_level")
         )
@@ -210,20 +210,20 @@ class Chi2(Release):
             ax.axvline(at, color="tab:red", ls=style, label=f"significant at {alpha:.0%}")
         spread = None if of_table else self.noise_standard_error[0]
         ax.errorbar(value, 0, xerr=spread, fmt="o", color=ink(ax), capsize=4, label="released, with noise")
-        about = f"{_RELEASED[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
+        about = f"{_EFFECTS[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
         ax.set(yticks=[], xlabel=wrapped(about), title=f"p = {self.pvalue:.3g}")
         below(ax, ncols=3)
         return ax
 
     @property
-    def _test(self) -> SignedDifference | NoisyTable | Circle:
-        """The test that this is the result of."""
-        scales = [deviation / _DEVIATION for deviation in self.noise_standard_error]
+    def _test(self) -> SignedDifference | NoisyTable | UnitCircleTest:
+        """The test that computes p-values and intervals from the released numbers."""
+        scales = [deviation / _LAPLACE_SD for deviation in self.noise_standard_error]
         if self.method == "table":
             return NoisyTable(np.reshape(self.released, (len(self.groups), len(self.categories))).T, scales[0])
         if self.method == "unit_circle":
             known = self.tau or TAU, self.margin, self.rate, self.omitted
-            return Circle(self.sizes, self.released[0], scales[0], *known)
+            return UnitCircleTest(self.sizes, self.released[0], scales[0], *known)
         apart, *halves = self.released
         least = min(self.sizes)
         margins = (*halves[:1], *(gone / 2 for gone in halves[1:]))
@@ -232,34 +232,34 @@ class Chi2(Release):
         )
 
 
-def judged(bare: Chi2) -> Chi2:
-    """Return a result with all that follows from what was released."""
+def conclude(bare: Chi2) -> Chi2:
+    """Return a result with all fields that follow from the released numbers."""
     test = bare._test  # noqa: SLF001 - of this module
     known: dict[str, Any] = {"statistic": test.statistic, "pvalue": min(max(test.pvalue, 0.0), 1.0)}
     known["rejected"] = known["pvalue"] <= bare.alpha
-    if not isinstance(test, Circle):
+    if not isinstance(test, UnitCircleTest):
         low, high = test.interval(bare.confidence)
         known |= {"estimate": test.estimate, "low": low, "high": high, "covers": "population"}
         clear = known["rejected"] or low > 0 or high < 0
         if isinstance(test, SignedDifference):
-            known |= _of_a_difference(bare, test, clear=clear)
+            known |= _difference_fields(bare, test, clear=clear)
         else:
-            known |= _of_a_table(bare, test, clear=clear)
+            known |= _table_fields(bare, test, clear=clear)
         if high - low >= (2.0 if bare.method == "signed" else 1.0):
             known["notes"] = (*known["notes"], f"Uninformative: any effect is possible. {UNDECLARED}")
     return replace(bare, **known)
 
 
-def _of_a_difference(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict[str, Any]:
-    """Describe which share is larger, and what hides it."""
+def _difference_fields(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict[str, Any]:
+    """Return the fields of a test of two shares: direction, shares and notes."""
     one, other = bare.groups if test.estimate >= 0 else bare.groups[::-1]
     where = f"{bare.by} = {one} than in {bare.by} = {other}"
     notes = []
     n1, n0 = bare.sizes
     if test.scale > min(n1, n0) * math.sqrt((1 / n1 + 1 / n0) / 4):
-        notes.append("the noise is larger than what sampling leaves open: only large differences can be found")
+        notes.append("privacy noise exceeds the sampling error: only large differences can be found")
     if bare.omitted:
-        notes.append("how many rows are complete was not released: differences are at least as large as these")
+        notes.append("the number of complete rows was not released: differences are at least as large as these")
     return {
         "effect": "difference",
         "direction": f"{bare.x} = {bare.categories[1]} is more frequent in {where}" if clear else None,
@@ -268,16 +268,17 @@ def _of_a_difference(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict
     }
 
 
-def _of_a_table(bare: Chi2, test: NoisyTable, *, clear: bool) -> dict[str, Any]:
-    """Describe which cells are two standard deviations from expectation; if none is, the farthest."""
+def _table_fields(bare: Chi2, test: NoisyTable, *, clear: bool) -> dict[str, Any]:
+    """Return the fields of a test of a table: direction, from the largest residuals, and shares."""
     counts, residuals = np.maximum(test.counts, 0.0), test.residuals()
     far = np.abs(residuals) >= min(2.0, float(np.abs(residuals).max()))
     sentences = []
-    for sign, word in ((1, "above"), (-1, "below")):
+    for sign, word in ((1, "more"), (-1, "less")):
         cells = [
-            f"{bare.categories[i]} in {bare.groups[j]}" for i, j in np.argwhere(far & (np.sign(residuals) == sign))
+            f"{bare.x} = {bare.categories[i]} where {bare.by} = {bare.groups[j]}"
+            for i, j in np.argwhere(far & (np.sign(residuals) == sign))
         ]
-        sentences += [f"{word} expectation: {', '.join(cells)}"] if cells else []
+        sentences += [f"{word} often than expected: {', '.join(cells)}"] if cells else []
     return {
         "effect": "Cramér's V",
         "direction": "; ".join(sentences) if clear else None,

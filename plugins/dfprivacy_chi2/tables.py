@@ -24,7 +24,7 @@ __all__ = [
     "unit_circle_norm",
 ]
 
-_NEVER = 2**40  # farther than any table
+_UNREACHABLE = 2**40  # farther than any table
 
 
 def unit_circle_norm(
@@ -106,7 +106,7 @@ def chi2_sensitivity(n1: int, n0: int) -> float:
 
 
 def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return how many rows decide: the signed distance of Johnson and Shmatikov.
+    """Return how many rows must change to reverse significance: the signed distance of Johnson and Shmatikov.
 
     Parameters
     ----------
@@ -127,25 +127,25 @@ def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float
     """
     if n1 > n0:
         c11, c10, n1, n0 = c10, c11, n0, n1
-    low, high = _insignificant(n1, n0, tau)
+    low, high = _insignificant_range(n1, n0, tau)
     first, second = np.broadcast_arrays(c11, c10)
-    of = [_signed(int(c), int(d), low, high, n0) for c, d in zip(first.flat, second.flat, strict=True)]
+    of = [_table_distance(int(c), int(d), low, high, n0) for c, d in zip(first.flat, second.flat, strict=True)]
     return np.array(of, dtype=np.int64).reshape(first.shape)
 
 
-def _signed(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> int:
+def _table_distance(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np.int64], n0: int) -> int:
     aside, none = np.abs(np.arange(len(low)) - c11), low > high
     if not low[c11] <= c10 <= high[c11]:  # into the interval of some c11
-        steps = np.where(none, _NEVER, np.maximum(0, np.maximum(low - c10, c10 - high)))
+        steps = np.where(none, _UNREACHABLE, np.maximum(0, np.maximum(low - c10, c10 - high)))
         return int((aside + steps).min())
-    below = np.where(low > 0, c10 - low + 1, _NEVER)  # out of it, within 0 to n0
-    above = np.where(high < n0, high - c10 + 1, _NEVER)
+    below = np.where(low > 0, c10 - low + 1, _UNREACHABLE)  # out of it, within 0 to n0
+    above = np.where(high < n0, high - c10 + 1, _UNREACHABLE)
     nearest = int((aside + np.where(none, 0, np.maximum(0, np.minimum(below, above)))).min())
-    return 1 - nearest if nearest < _NEVER else -(len(low) - 1 + n0)
+    return 1 - nearest if nearest < _UNREACHABLE else -(len(low) - 1 + n0)
 
 
-def _insignificant(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each c11, the first and the last c10 of a table with chi² up to tau.
+def _insignificant_range(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, for each c11, the least and the largest c10 of a table with chi² up to tau.
 
     They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
     """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_dcor.angles import DistanceMessage
 from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
-from dfprivacy_dcor.mechanisms import dcor, dcor_screen, findings, hsic
+from dfprivacy_dcor.mechanisms import dcor, dcor_screen, hsic, plan_dcor
 from dfprivacy_dcor.message import Estimate, load_message
 from dfprivacy_dcor.paper import ProjectionMessage
 from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_of, message_of, rows_and_keys
@@ -35,7 +35,7 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the methods."""
-    register(dcor.plans(findings))
+    register(dcor.plans(plan_dcor))
     register(dcor_screen)
     register(dcor_message.plans(rows_and_keys))
     register(hsic)

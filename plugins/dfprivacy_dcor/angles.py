@@ -38,7 +38,7 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of one block, and their features as public whole numbers.
+    """Rows of one block, with their features as whole numbers, all of them public.
 
     Attributes
     ----------
@@ -61,28 +61,28 @@ class Features:
         return centred
 
     @property
-    def _unit(self) -> float:
-        """Factor of the squared norm of a feature."""
+    def _scale(self) -> float:
+        """Factor that turns the squared norm of a centred feature into a distance."""
         return self.weight / 2 / len(self.rows) ** 2
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared norm of each row's feature, from the mean on."""
-        squares: NDArray[np.float64] = self._unit * (self._centred.astype(np.float64) ** 2).sum(axis=1)
+        """Squared distance of each row's feature from their mean."""
+        squares: NDArray[np.float64] = self._scale * (self._centred.astype(np.float64) ** 2).sum(axis=1)
         return squares
 
     def only(self, there: NDArray[np.bool_]) -> Features:
-        """Keep some rows of the table."""
+        """Return the features of some rows of the table."""
         kept = there[self.rows]
         return Features(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:
-        """Squared distance covariance with the same rows in another space."""
-        return self._unit * features_covariance(self._centred, y)
+        """Compute the squared distance covariance with the same rows in another space."""
+        return self._scale * features_covariance(self._centred, y)
 
 
 class Angles(RowLabels):
-    r"""Angle of a row along a direction: place :math:`N k x / 2L` of N on the circle.
+    r"""Angle of a row along a direction, as one of N points on a circle: :math:`N k x / 2L`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Angles(RowLabels):
         self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
-        """Return the places of a batch of rows."""
+        """Return the points on the circle of a batch of rows."""
         along = np.zeros(batch.size)
         for step, column in zip(self.direction, self.columns, strict=True):
             along += step * (batch.standardized(column) / 2 + 0.5)
@@ -126,12 +126,12 @@ class Angles(RowLabels):
         return places
 
     def describe(self) -> str:
-        """Name the map in words."""
+        """Name the feature in words."""
         return f"the angle of {', '.join(column.name for column in self.columns)}"
 
 
 def best_reach(epsilon: float, places: int = PLACES) -> int:
-    """Find the arc whose messages are closest to the truth: it maximises `Arc.resultant`."""
+    """Find the half width of randomized response that maximises `Arc.resultant`: messages nearest the truth."""
     lengths = np.arange(1, places - 1, 2, dtype=np.float64)
     ratio = math.exp(min(epsilon, 40.0))
     resultant = (ratio - 1) * np.sin(np.pi * lengths / places) / (lengths * ratio + places - lengths)
@@ -140,7 +140,7 @@ def best_reach(epsilon: float, places: int = PLACES) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceMessage(Message):
-    """One noisy angle a row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
+    """A noisy angle of each row, and the noisy distance deviation of all: the input of `dcor_with`.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -179,16 +179,16 @@ class DistanceMessage(Message):
     inside: int
     outside: int
 
-    _by_row = ("angles", "turns")
+    _row_fields = ("angles", "turns")
     protocol = "angle"
 
     @property
     def arc(self) -> Arc:
-        """How the angles were randomised."""
+        """The randomized response that the angles went through."""
         return Arc(self.places, self.reach, self.inside, self.outside)
 
     def blocks(self) -> list[tuple[NDArray[np.intp], float]]:
-        """Rows of each block of four and more, and the weight of its pseudo-distances in the whole.
+        """Blocks of at least four rows, each with its rows, and the weight of its distances in the total.
 
         The pseudo-distance of two rows of a block is minus the weight times the product of their `features`.
         """
@@ -216,7 +216,7 @@ class DistanceMessage(Message):
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def parts(self) -> list[Features]:
-        """Features of each block as whole numbers, a function of the message alone."""
+        """Return the features of each block as whole numbers, computed from the message alone."""
         wave, parts = self._wave, []
         for rows, weight in self.blocks():
             bits = 29 - len(rows).bit_length()
@@ -227,14 +227,14 @@ class DistanceMessage(Message):
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Squared distance covariance with the rows of y without bias, and with permutations of them."""
+        """Compute the unbiased squared distance covariance with y, and with permutations of y."""
         total = np.zeros(permutations + 1)
         for rows, weight in self.blocks():
             total += of_features(self.features[rows], y[rows], permutations, rng) * weight
         return total
 
     def fits(self) -> bool:
-        """Whether angles, harmonics and arc fit together."""
+        """Whether the angles, harmonics and randomized response are consistent."""
         return (
             self.angles.dtype == np.int64
             and self.angles.shape == (self.rows,)

@@ -69,7 +69,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _message() -> DistanceMessage:
-    """Make another party's message about as many rows as the tables of an audit have; the first stands apart."""
+    """Make another party's message about as many rows as the audited tables have; the first row is an outlier."""
     arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
     return DistanceMessage(
         columns=("other",),

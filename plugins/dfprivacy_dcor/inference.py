@@ -1,4 +1,4 @@
-r"""Tails of a noisy distance covariance of independent columns.
+r"""Tail probabilities of a noisy distance covariance of independent columns.
 
 For m rows of independent columns, :math:`m\,\mathrm{dCov}^2` tends to a quadratic form
 :math:`\sum_k \lambda_k Z_k^2` of normal variables [1]_. Its mean is the product of the mean distances, M = m_x m_y,
@@ -100,18 +100,18 @@ UNINFORMATIVE = (
     "the covariance alone); more rows, a larger epsilon or tighter bounds would help"
 )
 
-_NUISANCE = 0.1  # part of a level that goes into the uncertainty of the null distribution
-_LEAST_LOG = -690.0  # of a p-value: nearly the least that a float can hold
+_NUISANCE_PART = 0.1  # part of a level that goes into the uncertainty of the null distribution
+_MIN_LOG_PVALUE = -690.0  # of a p-value: nearly the least that a float can hold
 _BINARY = 0.8  # of the product of mean distances is that of the distance deviations, if values are all or nothing
-_HIDDEN = 2.5  # scales of noise below which one row is not seen
-_MEET = np.arange(80)  # rows in which rare values meet; where 20 are expected, their number is as good as normal
+_HIDDEN_SCALES = 2.5  # scales of noise below which one row is not seen
+_SHARED = np.arange(80)  # rows that share rare values; where 20 are expected, their number is about normal
 SEEN = 4
-"""Scales of noise above which a number is told from 0."""
+"""Noise scales that a number must reach to be clearly above 0."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Six noisy numbers, the scales of their Laplace noise, and what is public.
+    """The noisy statistics of a distance correlation, the scales of their Laplace noise, and public facts.
 
     Attributes
     ----------
@@ -131,18 +131,18 @@ class Numbers:
 
     @property
     def complete(self) -> float:
-        """Share of complete rows, at least twice the scale of its noise and at least 4/n."""
+        """Noisy share of complete rows, bounded below by twice its noise scale and by 4/n."""
         return share_of(self.values[5], self.scales[5], self.rows)
 
     @property
     def _denominator(self) -> float:
-        """Root of the product of the distance deviations, each at least two scales of its noise."""
+        """Square root of the product of the distance deviations, each at least twice its noise scale."""
         (_, x, y, *_), (_, b_x, b_y, *_) = self.values, self.scales
         return math.sqrt(max(x, 2 * b_x)) * math.sqrt(max(y, 2 * b_y))
 
     @property
     def _sampling(self) -> float:
-        """The mean that independent rows add to the square of the first number."""
+        """Expected square of q s_xy that independent rows have by sampling alone."""
         q = self.complete
         m_x, m_y = (max(self.values[at + 3] + 2 * self.largest[at] * q, 0.0) for at in (0, 1))
         return m_x * m_y / (q * self.rows)
@@ -159,21 +159,21 @@ class Numbers:
 
     @property
     def _squared(self) -> float:
-        """Square of the first number without its noise, perhaps below 0."""
+        """Square of q s_xy, corrected for the variance of its noise; it can be below 0."""
         return math.copysign(self.values[0] ** 2, self.values[0]) - 2 * self.scales[0] ** 2
 
     @property
     def statistic(self) -> float:
-        """Squared distance covariance, times the rows, over both mean distances: about 1 if independent."""
+        """Squared distance covariance, times n over both mean distances: about 1 under independence."""
         return max(self._squared, 0.0) / self._sampling if self._sampling > 0 else 0.0
 
     @property
     def informative(self) -> bool:
-        """Whether both distance deviations are told from 0."""
+        """Whether both distance deviations are clearly above 0."""
         return all(self.values[at] >= SEEN * self.scales[at] for at in (1, 2))
 
     def interval(self, confidence: float) -> ConfidenceInterval:
-        """Return an interval for the R of the complete rows whose coverage is guaranteed.
+        """Return a confidence interval for the distance correlation R of the complete rows.
 
         Parameters
         ----------
@@ -205,35 +205,35 @@ class Numbers:
         def excess(log_level: float) -> float:
             level = math.exp(log_level)
             tail = null_tail(self.values, self.scales, self.rows, self.largest, level)
-            return math.log(max(float(tail), 1e-320)) - math.log((1 - _NUISANCE) * level)
+            return math.log(max(float(tail), 1e-320)) - math.log((1 - _NUISANCE_PART) * level)
 
         if excess(0.0) >= 0:
             return 1.0
-        if excess(_LEAST_LOG) <= 0:
-            return math.exp(_LEAST_LOG)
-        return math.exp(scipy.optimize.brentq(excess, _LEAST_LOG, 0.0, xtol=1e-6))
+        if excess(_MIN_LOG_PVALUE) <= 0:
+            return math.exp(_MIN_LOG_PVALUE)
+        return math.exp(scipy.optimize.brentq(excess, _MIN_LOG_PVALUE, 0.0, xtol=1e-6))
 
     def notes(self) -> tuple[str, ...]:
-        """Return notes on a result."""
+        """Return the notes for a result: too much noise, and rows left out."""
         notes = [] if self.informative else [UNINFORMATIVE]
         return (*notes, *left_out(self.values[5], self.scales[5]))
 
 
 def share_of(share: float, scale: float, rows: int) -> float:
-    """Return a noisy share of complete rows, at least two scales of its noise and four rows."""
+    """Return a noisy share of complete rows, at least twice its noise scale and at least four rows."""
     return min(max(share, 2 * scale, 4 / rows), 1.0)
 
 
 def left_out(share: float, scale: float) -> tuple[str, ...]:
-    """Describe how many rows are left out, where a noisy share of complete rows tells that some are."""
+    """Return a note on the rows left out, where the noisy share of complete rows is clearly below 1."""
     if not 1 - share > SEEN * scale > 0:
         return ()
     gone = f"{min(1 - share, 1.0):.1%}"
-    return (f"about {gone} of the rows are left out: a value is missing, or none that was declared",)
+    return (f"about {gone} of the rows are left out: a value is missing or undeclared",)
 
 
 def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -> NDArray[np.float64]:
-    r"""Bound how likely as large a first number would be, were the columns independent.
+    r"""Bound the probability, under independence, of a noisy q s_xy as large as the observed one.
 
     Independence is rejected at a level α where this is at most 0.9 α. A tenth of α is the probability that one of
     the five numbers on which the null distribution depends lies beyond its confidence limit [2]_: so as to be an
@@ -256,7 +256,7 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
         At most 1.
     """
     values, scales = np.asarray(values, dtype=np.float64), np.asarray(scales, dtype=np.float64)
-    room = math.log(6 / (2 * _NUISANCE * level))
+    room = math.log(6 / (2 * _NUISANCE_PART * level))
     upper = values + scales * room
     most = np.clip(upper[..., 5], 0.0, 1.0)
     least = np.clip(values[..., 5] - scales[..., 5] * room, min(4 / rows, 1.0), 1.0)
@@ -274,25 +274,25 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
     sides = [np.clip(low[..., at + 3] + 2 * largest[at] * least, 0.0, None) for at in (0, 1)]
     nearly_binary = deviations[0] * deviations[1] >= _BINARY * sides[0] * sides[1]
     lump = 2 * math.sqrt(2 * largest[0] * 2 * largest[1]) / rows  # by which one row can move the first number
-    lumps = _lumps(values, scales, rows, largest, mean, lump)
-    return np.where(nearly_binary & (lump > _HIDDEN * scales[..., 0]), np.maximum(tail, lumps), tail)
+    lumps = _rare_values_tail(values, scales, rows, largest, mean, lump)
+    return np.where(nearly_binary & (lump > _HIDDEN_SCALES * scales[..., 0]), np.maximum(tail, lumps), tail)
 
 
-def _lumps(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Return the tail of the first number where columns have rare values, which meet in few rows or none.
+def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
+    """Return the tail probability of q s_xy where the columns have rare values, which few rows share.
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """
-    most = np.minimum(mean / unit**2, 3 * len(_MEET) / 4)
+    most = np.minimum(mean / unit**2, 3 * len(_SHARED) / 4)
     sides = [np.clip(values[..., at + 3] + 2 * largest[at] * values[..., 5], 0.0, None) for at in (0, 1)]
     expected = np.minimum(sides[0] * sides[1] / rows / unit**2, most)
-    gap = (values[..., :1] - unit * np.abs(_MEET - expected[..., None])) / scales[..., :1]
-    each = np.exp(xlogy(_MEET, most[..., None]) - most[..., None] - gammaln(_MEET + 1)) * _laplace_tail(gap)
-    return np.where(expected < len(_MEET) / 4, each.sum(axis=-1), 0.0)
+    gap = (values[..., :1] - unit * np.abs(_SHARED - expected[..., None])) / scales[..., :1]
+    each = np.exp(xlogy(_SHARED, most[..., None]) - most[..., None] - gammaln(_SHARED + 1)) * _laplace_tail(gap)
+    return np.where(expected < len(_SHARED) / 4, each.sum(axis=-1), 0.0)
 
 
 def _ratio(part: float, of: float) -> float:
-    """Return a part of something, at most 1, and 0 for nothing of nothing."""
+    """Return a ratio of at most 1; 0 if the numerator is not positive."""
     if part <= 0:
         return 0.0
     return 1.0 if part >= of else part / of

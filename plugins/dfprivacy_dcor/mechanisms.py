@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["Pair", "conclude_pair", "dcor", "dcor_screen", "findings", "hsic", "measure_pair"]
+__all__ = ["Pair", "conclude_pair", "dcor", "dcor_screen", "hsic", "measure_pair", "plan_dcor"]
 
 _DIRECTIONS_MAX = 1000
-_UNIFORM = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
-_EVENLY = "for columns that fill their bounds evenly; wider if they fill them less"
-_TRUTHS = (0.1, 0.5, 0.9)  # distance correlations for which `findings` says how wide the interval would be
+_UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
+_UNIFORM_NOTE = "for columns that fill their bounds evenly; wider if they fill them less"
+_TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` says how wide the interval would be
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Noisy numbers of some columns and others, or of the first alone, and what is public of both."""
+    """The noisy statistics of two sets of columns, or of one set, with public facts about both."""
 
     x: Space
     y: Space | None
@@ -125,17 +125,17 @@ def _(
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> DistanceCorrelation:
-    """Conclude from noisy numbers."""
+    """Compute the distance correlation and its test from the noisy statistics."""
     return conclude_pair(measured, alpha=alpha, confidence=confidence)
 
 
 def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> Pair:
-    """Measure the numbers that a distance correlation follows from."""
+    """Measure the noisy statistics of a distance correlation."""
     return Pair(x, y, n, curator.measure(FiveNumbers(x, y, n), share=share))
 
 
 def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCorrelation:
-    """Conclude from them."""
+    """Compute a distance correlation, its interval and its test from noisy statistics."""
     x, y, values, scales = pair.x, pair.y or pair.x, pair.noisy.values.tolist(), pair.noisy.scales.tolist()
     if not x.omit:  # all rows are complete
         values, scales = [*values, 1.0], [*scales, 0.0]
@@ -160,7 +160,7 @@ def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCor
     )
 
 
-def findings(
+def plan_dcor(
     curator: Curator,
     x: tuple[Column, ...],
     y: tuple[Column, ...],
@@ -170,21 +170,21 @@ def findings(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return how wide the interval for R would be for a few true values, from public numbers; for ``explain``."""
+    """Return the expected interval for a few true values of R, from public numbers; for ``explain``."""
     one, other = (space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = rows_of(curator, one, other)
     scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)
-    spreads = _UNIFORM * one.diameter, _UNIFORM * other.diameter
+    spreads = _UNIFORM_DEVIATION * one.diameter, _UNIFORM_DEVIATION * other.diameter
     intervals = {}
-    for truth in _TRUTHS:
+    for truth in _TRUE_VALUES:
         noisy = (truth * math.sqrt(math.prod(spreads)), *spreads, 0.0, 0.0, 1.0)
         low, high = Numbers(noisy, scales, n, largest(one, other)).interval(confidence)
-        intervals[f"interval for R = {truth:g}, {_EVENLY}"] = f"{low:.2f} to {high:.2f}"
+        intervals[f"interval for R = {truth:g}, {_UNIFORM_NOTE}"] = f"{low:.2f} to {high:.2f}"
     return intervals
 
 
-Chosen = tuple[tuple[str, ...], tuple[str, ...], tuple[Pair, ...]]
-"""Names of the columns there were, of those that were chosen, and noisy numbers of the latter, if asked for."""
+Selection = tuple[tuple[str, ...], tuple[str, ...], tuple[Pair, ...]]
+"""Names of the candidates and of the selected columns, with the noisy statistics of these if requested."""
 
 
 @mechanism(columns={"target": "columns", "features": "columns"})
@@ -196,7 +196,7 @@ def dcor_screen(
     top: Annotated[int, Range(1)],
     estimate: bool = False,
     nan_policy: NanPolicy = "omit",
-) -> Chosen:
+) -> Selection:
     """Select the columns on which another depends the most, in any form.
 
     Parameters
@@ -264,7 +264,7 @@ def dcor_screen(
     candidates = [space((column,), "euclidean", nan_policy=nan_policy) for column in chosen_from]
     n = rows_of(curator, y, *candidates, nan_policy=nan_policy)
     if top > len(candidates):
-        raise ArgumentError(f"top={top!r} of {len(candidates)} columns cannot be selected.", "Select one to all.")
+        raise ArgumentError(f"top={top!r} exceeds the number of columns, {len(candidates)}.", "Select fewer.")
     places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]
     pairs = tuple(measure_pair(curator, x, y, n, f"1/{2 * top}") for x in best if estimate)
@@ -273,13 +273,13 @@ def dcor_screen(
 
 @dcor_screen.concludes
 def _(
-    measured: Chosen,
+    measured: Selection,
     target: tuple[Column, ...],
     *,
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> Screening:
-    """Conclude for each chosen column."""
+    """Compute the distance correlation of each selected column."""
     candidates, features, pairs = measured
     return Screening(
         features=features,
@@ -289,7 +289,7 @@ def _(
     )
 
 
-_LARGEST = 4 / 9  # a quarter, with 1/(m-1)² in place of 1/m² and four rows
+_MAX_HSIC = 4 / 9  # a quarter, with 1/(m-1)² in place of 1/m² and four rows
 HIDDEN = "uninformative: the noise hides how much the columns vary; more rows or a larger epsilon would help"
 
 
@@ -388,7 +388,7 @@ def _(
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> HSIC:
-    """Conclude from the noisy root, and from what else is known of both sides."""
+    """Compute HSIC, its interval and its test from the noisy statistics."""
     one, other = measured.x, measured.y or measured.x
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     share, share_scale = (values[-1], scales[-1]) if one.omit else (1.0, 0.0)
@@ -424,7 +424,7 @@ def _(
 def criterion(
     root: float, scale: float, share: float, share_scale: float, rows: int, units: float, confidence: float
 ) -> tuple[float, float, float]:
-    """Estimate (m-1)⁻² tr KHLH, and give its interval, by Bonferroni's inequality over root and share.
+    """Estimate HSIC, (m-1)⁻² tr KHLH, with an interval by Bonferroni over the root and the share.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def criterion(
     most, least = min(share + share_reach, 1.0), min(max(share - share_reach, ROWS_MIN / rows), 1.0)
 
     def of(square: float, part: float) -> float:  # of m = part n rows: the square is times part², HSIC over (m-1)²
-        return min(max(square, 0.0) / units / (max(part, ROWS_MIN / rows) - 1 / rows) ** 2, _LARGEST)
+        return min(max(square, 0.0) / units / (max(part, ROWS_MIN / rows) - 1 / rows) ** 2, _MAX_HSIC)
 
     square, middle = math.copysign(root**2, root) - 2 * scale**2, share_of(share, share_scale, rows)
     return of(square, middle), of(max(root - reach, 0.0) ** 2, most), of(max(root + reach, 0.0) ** 2, least)

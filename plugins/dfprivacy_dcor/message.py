@@ -1,4 +1,4 @@
-"""Messages between two parties: their terms, their files, and the rows they are about."""
+"""Messages between two parties: what the parties agree on, files, and matching of rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Keys: TypeAlias = Column | Sequence[str | int]
 
 _FORMAT = "dfprivacy distance message"
 _VERSION = 1
-_KINDS = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
+_TYPES = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:ProjectionMessage")
 
 
 ALONE = (
@@ -54,12 +54,12 @@ ALONE = (
     "party's rows stay protected, as all of it follows from their message"
 )
 
-_AT_ONCE = 32  # permutations
+_BATCH = 32  # permutations
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Not private: dependence of one's own rows, taken without noise, on another party's, for their owner alone.
+    """Dependence of one's own rows on another party's, without noise: not private, for their owner alone.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 
@@ -87,14 +87,14 @@ class Estimate(Exact):
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Write the numbers, and first that they are for the owner alone."""
+        """Write the numbers, after the warning that they are for the owner alone."""
         numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
         decision = f"rejected  {self.rejected} at {self.alpha:g}"
         return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
 
 
 def read_numbers(y: Any) -> NDArray[np.float64]:
-    """Read one's own numbers, all of them there."""
+    """Check one's own numbers, and return them as an array; none may be missing."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ def read_numbers(y: Any) -> NDArray[np.float64]:
 
 
 def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Sum of the distances from each row to all, and of their squares; single numbers are in increasing order."""
+    """Compute the sum of distances of each row, and of all squared distances; y of one column is sorted."""
     m = len(y)
     if y.ndim == 1:
         sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
@@ -120,8 +120,8 @@ def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     return np.concatenate([part.sum(axis=1) for part in rows]), float(sum((part * part).sum() for part in rows))
 
 
-def _form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
-    """Sum of f_i f_j |y_i - y_j| over all pairs of rows, for each of k features f of shape (m, 2, k)."""
+def _quadratic_form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+    """Compute the sum of f_i f_j |y_i - y_j| over pairs of rows, for each of k features f of shape (m, 2, k)."""
     if y.ndim == 1:
         upto = np.cumsum(f, axis=0)
         return 2 * (np.diff(y) @ (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1))
@@ -130,21 +130,21 @@ def _form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
     return sum(part.sum(axis=0) for part in parts).reshape(f.shape[1:]).sum(axis=0)
 
 
-def _unbiased(m: int, first: Any, second: Any, third: Any) -> Any:
-    """Squared distance covariance without bias from the sums over pairs, of row sums, and of totals."""
+def _unbiased_covariance(m: int, first: Any, second: Any, third: Any) -> Any:
+    """Compute the unbiased squared distance covariance from sums over pairs, of row sums, and of totals."""
     return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
 
 
 def distance_variance(y: NDArray[np.float64]) -> float:
-    """Squared distance variance of one's own numbers without bias."""
+    """Compute the unbiased squared distance variance of one's own numbers."""
     sums, squares = _distance_sums(np.sort(y) if y.ndim == 1 else y)
-    return float(_unbiased(len(y), squares, sums @ sums, sums.sum() ** 2))
+    return float(_unbiased_covariance(len(y), squares, sums @ sums, sums.sum() ** 2))
 
 
 def of_features(
     f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Squared distance covariance of the rows, and of their permutations; -f_i f_j is the distance of i and j."""
+    """Compute the squared distance covariances of y, and permutations of it, with features: d_ij = -f_i f_j."""
     m = len(f)
     if y.ndim == 1:
         order = np.argsort(y, kind="stable")
@@ -153,19 +153,19 @@ def of_features(
     rows = (f * f).sum(axis=1) - f @ f.sum(axis=0)
     third = float(rows.sum() * sums.sum())
     totals = []
-    for start in range(0, permutations + 1, _AT_ONCE):
-        count = min(_AT_ONCE, permutations + 1 - start)
+    for start in range(0, permutations + 1, _BATCH):
+        count = min(_BATCH, permutations + 1 - start)
         places = np.stack([rng.permutation(m) for _ in range(count)], axis=1)
         if start == 0:
             places[:, 0] = np.arange(m)
-        first = -_form(np.moveaxis(f[places], 2, 1), y)
-        totals.append(_unbiased(m, first, sums @ rows[places], third))
+        first = -_quadratic_form(np.moveaxis(f[places], 2, 1), y)
+        totals.append(_unbiased_covariance(m, first, sums @ rows[places], third))
     return np.concatenate(totals)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Message(Release, ABC):
-    """One noisy answer a row, and the noisy distance deviation of all: what `dcor_with` needs of the other party.
+    """A noisy answer of each row, and the noisy distance deviation of all: the input of `dcor_with`.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -198,35 +198,35 @@ class Message(Release, ABC):
     complete_scale: float | None = None
 
     _shown = ("columns", "rows", "complete", "deviation", "deviation_scale")
-    _by_row: ClassVar[tuple[str, ...]] = ("turns",)
+    _row_fields: ClassVar[tuple[str, ...]] = ("turns",)
     protocol: ClassVar[str]
     notes: ClassVar[tuple[str, ...]] = ()
 
     def _sentence(self) -> str:
-        """Describe its use."""
+        """Describe the use of the message."""
         about = f"{self.rows:,} rows of {self._noun(*self.columns)}"
         return f"A message to another party about {about}, for its dcor_with(); alone it says little."
 
     @property
     def spread(self) -> float:
-        """The distance deviation, at least two scales of its noise."""
+        """Noisy distance deviation, at least twice its noise scale."""
         return max(self.deviation, 2 * self.deviation_scale)
 
     @property
     def informative(self) -> bool:
-        """Whether the distance deviation is told from 0."""
+        """Whether the distance deviation is clearly above 0."""
         return self.deviation >= SEEN * self.deviation_scale
 
     @property
     def share(self) -> float:
-        """The share of complete rows, at least two scales of its noise and four rows."""
+        """Noisy share of complete rows, at least twice its noise scale and at least four rows."""
         if self.complete is None or self.complete_scale is None:
             return 1.0
         return share_of(self.complete, self.complete_scale, self.rows)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Notes on the message."""
+        """Notes on the message and on incomplete rows."""
         remarks = list(self.notes)
         if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
             remarks.append(f"about {1 - self.complete:.1%} of the message's rows lack a value, and tell nothing")
@@ -234,17 +234,17 @@ class Message(Release, ABC):
 
     @abstractmethod
     def parts(self) -> Sequence[Features | Projected]:
-        """Return what blocks of rows say; their squared distance covariances add up to that of all."""
+        """Return features of blocks of rows, whose squared distance covariances add up to the total."""
 
     @abstractmethod
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Squared distance covariance with the rows of y without bias, and with permutations of them."""
+        """Compute the unbiased squared distance covariance with y, and with permutations of y."""
 
     @abstractmethod
     def fits(self) -> bool:
-        """Whether what the protocol adds fits together."""
+        """Whether the fields that the protocol adds are consistent."""
 
     def aligned(self, keys: Any, rows: int) -> Self:
         """Return the same message with its rows in the order of other keys.
@@ -281,8 +281,8 @@ class Message(Release, ABC):
         return self.only(np.array(order, dtype=np.intp))
 
     def only(self, rows: NDArray[np.intp]) -> Self:
-        """Return the message of some of its rows, or of all in another order."""
-        changed = {name: getattr(self, name)[rows] for name in self._by_row}
+        """Return the message of some of its rows, or of all rows in another order."""
+        changed = {name: getattr(self, name)[rows] for name in self._row_fields}
         keys = None if self.keys is None else tuple(self.keys[row] for row in rows)
         return type(self)(**{
             **self.result, **changed, "keys": keys, "rows": len(rows), "privacy": self.privacy
@@ -297,7 +297,7 @@ class Message(Release, ABC):
         seed: int | None = None,
         alpha: float = 0.05,
     ) -> Estimate:
-        """Estimate dependence on numbers of one's own: a plain function of them, not private.
+        """Estimate the dependence on one's own numbers; not private: it shows them without noise.
 
         Parameters
         ----------
@@ -395,13 +395,13 @@ def load_message(path: str | os.PathLike[str]) -> Message:
     if not isinstance(content, str) or hashlib.sha256(content.encode()).hexdigest() != envelope.get("sha256"):
         raise ArgumentError("The message was changed after it was saved.", again)
     plain = json.loads(content)
-    if not isinstance(plain, dict) or plain.get("type") not in _KINDS:  # no other class is looked up for a stranger
+    if not isinstance(plain, dict) or plain.get("type") not in _TYPES:  # no other class is looked up for a stranger
         raise ArgumentError("This file holds no message of dcor_message.", again)
     return checked(Release.from_dict(plain))
 
 
 def checked(message: object) -> Message:
-    """Return a message in which everything fits together, or raise an `ArgumentError`."""
+    """Return a message after a check that its fields are consistent; else raise an `ArgumentError`."""
     if not isinstance(message, Message):
         raise ArgumentError(
             f"other= is a {type(message).__name__}, no message.",
@@ -409,7 +409,7 @@ def checked(message: object) -> Message:
         )
     try:
         n, p = message.rows, len(message.columns)
-        by_row = [getattr(message, name) for name in message._by_row]  # noqa: SLF001 - of this module
+        by_row = [getattr(message, name) for name in message._row_fields]  # noqa: SLF001 - of this module
         fits = (
             n >= ROWS_MIN
             and all(len(part) == n for part in by_row)
@@ -433,7 +433,7 @@ def checked(message: object) -> Message:
 
 
 def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
-    """Refuse a message about other rows, or keys of one party alone."""
+    """Refuse a message about a different number of rows, or keys that only one party has."""
     if theirs != ours:
         raise ArgumentError(
             f"The other party's message is about {theirs} rows, and this table has {ours}.",
@@ -447,7 +447,7 @@ def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> 
 
 
 def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
-    """Check the keys of a table's rows."""
+    """Check the keys of a table's rows, and return them."""
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(
@@ -458,7 +458,7 @@ def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
 
 
 def fingerprint(keys: Sequence[str | int]) -> str:
-    """Digest of keys in any order: equal keys have equal ones."""
+    """Return a digest of keys, which does not depend on their order."""
     return hashlib.sha256("\n".join(sorted(map(repr, keys))).encode()).hexdigest()
 
 

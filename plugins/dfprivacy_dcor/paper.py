@@ -44,7 +44,7 @@ _CORNERS_MAX = 12  # columns up to which all corners of a box are tried
 
 
 class Projections(OfRows):
-    """Projections of the rows: all of them of each row, or that of its block.
+    """Projections of each row: in all directions, or in the direction of the row's block.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Projections(OfRows):
         self.error = (len(columns) + 1) * 2.0**-52 * float(np.abs(directions).sum(axis=1).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Project, column by column, so that a row's place cannot matter."""
+        """Project the rows, column by column, so that a row's position cannot matter."""
         along = np.zeros(self.shape)
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.columns if self.omit else ():
@@ -93,7 +93,7 @@ class Projections(OfRows):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Largest norm of the change of one row's projections: a convex function, so at a corner of the box.
+        """Return the largest norm of a change of one row's projections, reached at a corner of the box.
 
         Of two complete rows private values change, by 1 at most. Where a private value may be missing, a row that
         counts and one that is at the middle of all bounds differ in all values, by 1/2 at most.
@@ -102,12 +102,12 @@ class Projections(OfRows):
             return math.inf
         private = np.array([column.name not in public for column in self.columns])
         may_go = self.omit and any(each and not c.filled for each, c in zip(private, self.columns, strict=True))
-        farthest = [self._farthest(self.directions * private, norm)]
-        farthest += [self._farthest(self.directions / 2, norm)] if may_go else []
+        farthest = [self._max_norm(self.directions * private, norm)]
+        farthest += [self._max_norm(self.directions / 2, norm)] if may_go else []
         return self.excess * max(farthest)
 
-    def _farthest(self, along: NDArray[np.float64], norm: float) -> float:
-        """Return the largest norm of projections in directions, by values from -1 to 1."""
+    def _max_norm(self, along: NDArray[np.float64], norm: float) -> float:
+        """Return the largest norm of projections of values from -1 to 1."""
         if self.split:
             return float(np.abs(along).sum(axis=1).max())
         if along.shape[1] > _CORNERS_MAX:
@@ -117,7 +117,7 @@ class Projections(OfRows):
 
 
 def kenthapadi(epsilon: float, delta: float) -> float:
-    """Return the scale of Gaussian noise of Theorem 4, for a change by 1: a quarter to a third wider than needed.
+    """Return the scale of Gaussian noise by Theorem 4, for sensitivity 1: a quarter to a third too wide.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def kenthapadi(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class Projected:
-    """One noisy projection of some rows, as a space."""
+    """One noisy projection of some rows, as a metric space."""
 
     rows: NDArray[np.intp]
     line: Line
@@ -142,24 +142,24 @@ class Projected:
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row from the centre, where squared distances are distances on the line."""
+        """Squared distance of each row from the centre; distances on the line are squared distances here."""
         m, step = self.line.size, self.width / 2**self.line.bits
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
     def only(self, there: NDArray[np.bool_]) -> Projected:
-        """Keep some rows of the table."""
+        """Return the projection of some rows of the table."""
         kept = there[self.rows]
         return Projected(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:
-        """Squared distance covariance with the same rows in another space."""
+        """Compute the squared distance covariance with the same rows in another space."""
         return squared_covariance(Lines((self.line,), (self.width,)), y)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProjectionMessage(Message):
-    """Noisy projections of the rows, and the noisy distance deviation of all: the paper's message.
+    """Noisy projections of the rows, and the noisy distance deviation of all: the message of the paper.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -189,12 +189,12 @@ class ProjectionMessage(Message):
     projections: NDArray[np.float64]
     scale: float
 
-    _by_row = ("projections", "turns")
+    _row_fields = ("projections", "turns")
     protocol = "paper"
-    notes = ("the noise went in before the distance was taken, so the estimate is low, often next to nothing",)
+    notes = ("noise was added before distances were computed, so the estimate is too low, often close to 0",)
 
     def _blocks(self) -> Iterator[tuple[NDArray[np.intp], list[int]]]:
-        """Rows that belong together, and the directions that they are projected in."""
+        """Yield the rows of each block, and the directions they are projected on."""
         count = len(self.directions)
         if self.projections.shape[1] == count > 1:
             yield np.arange(self.rows), list(range(count))
@@ -204,7 +204,7 @@ class ProjectionMessage(Message):
             if len(rows) >= ROWS_MIN:  # else they are what is left of a block
                 yield rows, [k]
 
-    def _projected(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
+    def _noisy_line(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
         values = self.projections[rows, k if self.projections.shape[1] > 1 else 0]
         return line_of(values)
 
@@ -213,7 +213,7 @@ class ProjectionMessage(Message):
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         parts = []
         for rows, ks in self._blocks():
-            lines = [self._projected(rows, k) for k in ks]
+            lines = [self._noisy_line(rows, k) for k in ks]
             parts += [Projected(rows, line, weight * width) for line, width in lines]
         return parts
 
@@ -229,13 +229,13 @@ class ProjectionMessage(Message):
         for rows, ks in self._blocks():
             orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(permutations))]
             for k in ks:
-                (x, x_width), (its, y_width) = self._projected(rows, k), line_of(y[rows] @ units[k])
+                (x, x_width), (its, y_width) = self._noisy_line(rows, k), line_of(y[rows] @ units[k])
                 each = [float(covariance_u(x, Line(its.values[order], its.bits))) for order in orders]
                 total += weight * x_width * y_width * np.array(each)
         return total
 
     def fits(self) -> bool:
-        """Whether projections and directions fit together."""
+        """Whether projections and directions are consistent."""
         n, count = self.rows, len(self.directions)
         sizes = np.bincount(self.turns, minlength=count)
         return (
@@ -248,7 +248,7 @@ class ProjectionMessage(Message):
 
 
 def line_of(values: NDArray[np.float64]) -> tuple[Line, float]:
-    """Put numbers that need no protection on a grid between the least and the largest of them."""
+    """Round unprotected numbers to a grid between the least and the largest of them."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))
     return Line(on_grid((values - low) / (width or 1.0), bits), bits), width

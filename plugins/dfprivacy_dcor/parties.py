@@ -1,4 +1,4 @@
-"""The second party: what it measures of a message and its own columns, and how much one row can change it."""
+"""The second party: its statistics of a message and its own columns, and their sensitivity to one row."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHOWN_SHARES",
+    "MessageScores",
     "Protocol",
-    "Shown",
     "dcor_message",
     "dcor_with",
     "estimate_of",
@@ -44,11 +44,11 @@ __all__ = [
 
 SHOWN_SHARES = (0.6, 0.2, 0.2)
 """Parts of epsilon for the covariance with a message, s_y and m_y."""
-_LEAST, _MOST = 1e-100, 1e100  # between them no product overflows, or loses digits
+_MIN_CHANGE, _MAX_CHANGE = 1e-100, 1e100  # between them no product overflows, or loses digits
 
 
-class Shown(SharedNumbers):
-    r"""Distance covariance of complete rows with what a message says, s_y and m_y - D, weighted by `SHOWN_SHARES`.
+class MessageScores(SharedNumbers):
+    r"""Noisy-message statistics: distance covariance of complete rows with a message's features, s_y and m_y - D.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class Shown(SharedNumbers):
 
     def __init__(self, message: Message, y: Space) -> None:
         self.y, self.parts, n = y, message.parts(), message.rows
-        change = math.sqrt(self._reach(n) * y.diameter)
-        if not _LEAST < change < _MOST:
+        change = math.sqrt(self._max_distance(n) * y.diameter)
+        if not _MIN_CHANGE < change < _MAX_CHANGE:
             raise ArgumentError(
-                "The message tells no two rows apart, or its numbers are too large or too small to compute with.",
+                "All rows of the message are equal, or its numbers are too large or too small to compute with.",
                 "Ask for the message again.",
             )
         other = 2 * (n - 1) / n**2 * y.diameter
@@ -78,8 +78,8 @@ class Shown(SharedNumbers):
             n,
         )
 
-    def _reach(self, n: int) -> float:
-        """Bound the squared distance of a row's features from the centre of all rows, or of any part of them."""
+    def _max_distance(self, n: int) -> float:
+        """Bound the squared distance of the features of a row from the mean of all rows, or of some rows."""
         reach = np.zeros(n)
         for part in self.parts:
             far = part.squares
@@ -90,11 +90,11 @@ class Shown(SharedNumbers):
 
     @property
     def sampling(self) -> float:
-        """The mean that independent rows add to the squared distance covariance, for a mean distance of 1."""
+        """Expected squared distance covariance of independent rows, for a mean distance of 1."""
         return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the numbers, weights included."""
+        """Compute the statistics, weights included."""
         points, _, share = complete(self.y, self.y, rows)
         y, there = self.y.rows(rows), self.y.complete(rows)
         squares = []
@@ -110,8 +110,8 @@ class Shown(SharedNumbers):
 
 Protocol = Literal["angle", "paper"]
 
-_ENOUGH = 5000  # n epsilon², from which on a second harmonic pays
-_FIRST = 0.7  # of the rows then speak of the first harmonic
+_HARMONICS_FROM = 5000  # n epsilon², from which on a second harmonic pays
+_FIRST_HARMONIC_SHARE = 0.7  # of the rows then speak of the first harmonic
 _BLOCKS = 10
 KEYS = "fingerprint of the keys"
 
@@ -210,14 +210,14 @@ def dcor_message(
     """
     x = space(columns, "euclidean", nan_policy=nan_policy)
     if x.metric == "discrete":
-        raise ArgumentError("A message is about numbers.", "Name columns with bounds.")
+        raise ArgumentError("A message needs numeric columns.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
-        raise ArgumentError("harmonics= and length= are of angles.", "Leave them out with protocol='paper'.")
+        raise ArgumentError("harmonics= and length= need protocol='angle'.", "Leave them out.")
     if protocol == "angle" and calibration != "analytic":
-        raise ArgumentError("calibration= is of Gaussian noise.", "Use it with protocol='paper'.")
+        raise ArgumentError("calibration= is an option of Gaussian noise.", "Use it with protocol='paper'.")
     n, p = rows_of(curator, x, nan_policy=nan_policy), len(columns)
     if harmonics is None:
-        harmonics = (1, 3) if n * curator.epsilon**2 >= _ENOUGH and p == 1 and protocol == "angle" else (1,)
+        harmonics = (1, 3) if n * curator.epsilon**2 >= _HARMONICS_FROM and p == 1 and protocol == "angle" else (1,)
     odd = isinstance(harmonics, list | tuple) and all(
         type(k) is int and 0 < k <= HARMONIC_MAX and k % 2 for k in harmonics
     )
@@ -232,7 +232,7 @@ def dcor_message(
     known = keys_of(curator, keys, n)
     units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
     rng = np.random.default_rng(seed)
-    turns = _turns(n, len(harmonics), count, rng)
+    turns = _blocks_of(n, len(harmonics), count, rng)
     if protocol == "paper":
         excess = 1.0
         if calibration == "kenthapadi":
@@ -243,7 +243,7 @@ def dcor_message(
         own: dict[str, Any] = {"projections": noisy.values, "scale": float(noisy.scales.flat[0])}
     else:
         units, wave = np.concatenate([units] * len(harmonics)), np.repeat(harmonics, count)
-        maps, whose = _maps(columns, units, wave, length, turns, rng if x.omit else None)
+        maps, whose = _angle_maps(columns, units, wave, length, turns, rng if x.omit else None)
         messages = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=whose, share="9/10")
         arc = {name: getattr(messages.arc, name) for name in ("places", "reach", "inside", "outside")}
         own = {"angles": messages.values, "harmonics": tuple(int(k) for k in wave), "length": length, **arc}
@@ -266,13 +266,13 @@ def dcor_message(
 def rows_and_keys(
     curator: Curator, columns: tuple[Column, ...], *, keys: Keys | None = None, **_: Any
 ) -> Mapping[str, Any]:
-    """Describe the rows that the message would be about, for both parties to compare first; for ``explain``."""
+    """Return what both parties compare first, the rows and a digest of their keys; for ``explain``."""
     n = rows_of(curator, space(columns, "euclidean"))
     known = keys_of(curator, keys, n)
     return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
 
 
-def _maps(
+def _angle_maps(
     columns: tuple[Column, ...],
     directions: NDArray[np.float64],
     harmonics: NDArray[np.intp],
@@ -280,7 +280,7 @@ def _maps(
     turns: NDArray[np.intp],
     coins: np.random.Generator | None,
 ) -> tuple[list[Angles], NDArray[np.intp]]:
-    """Return the maps to angles, and which of them each row's message is of.
+    """Return the maps to angles, and the index of the map of each row's message.
 
     Where rows with a missing value are to send noise alone, there are two for each block, which place them on
     opposite angles, and a coin decides between them.
@@ -294,9 +294,9 @@ def _maps(
     return maps, turns if coins is None else 2 * turns + coins.integers(2, size=len(turns))
 
 
-def _turns(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
-    """Deal the rows out to blocks at random, as evenly as can be, most of them to the first harmonic."""
-    first = n if harmonics == 1 else round(_FIRST * n)
+def _blocks_of(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
+    """Assign the rows to blocks of equal size at random; most blocks are of the first harmonic."""
+    first = n if harmonics == 1 else round(_FIRST_HARMONIC_SHARE * n)
     dealt = np.concatenate(
         [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
     )
@@ -304,8 +304,8 @@ def _turns(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Noisy numbers of a message and the columns it is compared with, and what is public of both."""
+class MessageResult:
+    """Noisy statistics of a message and the columns compared with it, with public facts about both."""
 
     message: Message
     columns: tuple[str, ...]
@@ -324,8 +324,8 @@ def dcor_with(
     protocol: Protocol | None = None,
     keys: Keys | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Compared:
-    r"""Measure how columns depend on those of another party, for anybody to see.
+) -> MessageResult:
+    r"""Measure how columns depend on another party's columns, for anybody to see.
 
     Parameters
     ----------
@@ -397,18 +397,18 @@ def dcor_with(
     >>> float(alice.budget.spent), float(bob.budget.spent)  # neither was asked anything new
     (2.0, 2.0)
     """
-    message, y = _met(curator, other, columns, asked, protocol, keys, nan_policy)
-    shown = Shown(message, y)
-    return Compared(message, y.names, y.diameter, shown.sampling, curator.measure(shown))
+    message, y = _checked_message(curator, other, columns, asked, protocol, keys, nan_policy)
+    shown = MessageScores(message, y)
+    return MessageResult(message, y.names, y.diameter, shown.sampling, curator.measure(shown))
 
 
 @dcor_with.concludes
 def _(
-    measured: Compared,
+    measured: MessageResult,
     *,
     confidence: Probability = 0.95,
 ) -> SharedCorrelation:
-    """Conclude from the numbers and the message."""
+    """Compute the result from the noisy statistics and the message."""
     message, sampling = measured.message, measured.sampling
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     counted = len(values) > 3  # noqa: PLR2004 - the share of complete rows
@@ -435,7 +435,7 @@ def _(
     )
 
 
-def _lower_bound(measured: Compared, values: list[float], scales: list[float], confidence: float) -> float:
+def _lower_bound(measured: MessageResult, values: list[float], scales: list[float], confidence: float) -> float:
     r"""Compute a lower confidence bound for the squared distance correlation, by Bonferroni's inequality.
 
     With t for what :math:`T = 2|C + N|` would be without the noise N of the message's rows,
@@ -474,7 +474,7 @@ def estimate_of(
     seed: Annotated[int, Range(0)] | None = None,
     alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate how columns depend on those of another party, exactly: for the owner of this table alone.
+    """Estimate, without noise, how columns depend on another party's: for the owner of this table alone.
 
     Parameters
     ----------
@@ -526,7 +526,7 @@ def estimate_of(
     >>> float(bob.budget.spent)
     0.0
     """
-    message, y = _met(holder, other, columns, asked, protocol, keys, nan_policy)
+    message, y = _checked_message(holder, other, columns, asked, protocol, keys, nan_policy)
     rows = holder.rows(*y.columns)
     kept = np.flatnonzero(y.complete(rows))
     if len(kept) < ROWS_MIN:
@@ -536,7 +536,7 @@ def estimate_of(
     return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed, alpha=alpha)
 
 
-def _met(
+def _checked_message(
     curator: Curator,
     other: object,
     columns: tuple[Column, ...],
@@ -545,14 +545,14 @@ def _met(
     keys: Keys | None,
     nan_policy: NanPolicy,
 ) -> tuple[Message, Space]:
-    """Check message and columns, and bring the rows of the message in the order of the table's."""
+    """Check the message and the columns; return the message in the order of the table, and the space."""
     if isinstance(other, PrivateFrame):
         raise ArgumentError(
             "This call first buys a message from the other view, and an explanation charges nothing.",
             "Explain the other view's dcor_message, and this with its message.",
         )
     if asked is not None:
-        raise ArgumentError("asked= is for another view.", "Leave it out: a message has its terms.")
+        raise ArgumentError("asked= goes with another view, not with a message.", "Leave it out.")
     message = checked(other)
     if protocol not in (None, message.protocol):
         raise ArgumentError(
@@ -573,7 +573,7 @@ def message_of(
     keys: Keys | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Ask another view for its message, once it is clear that it can be used; for `dcor_with`."""
+    """Request the message of another view for `dcor_with`, after a check that it can be used."""
     if not isinstance(other, PrivateFrame):
         return {}
     n = rows_of(curator, space(columns, "euclidean"))

@@ -56,7 +56,7 @@ _BITS_MAX = 26
 
 
 def grid_bits(n: int) -> int:
-    """Largest k so that sums of n products of two numbers on a k-bit grid of [0, 1] stay below 2^62."""
+    """Return the largest k with sums of n products of two numbers on a k-bit grid of [0, 1] below 2^62."""
     return min(_BITS_MAX, (62 - n.bit_length()) // 2)
 
 
@@ -67,7 +67,7 @@ def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Line:
-    """Whole numbers, one a row, and what follows from them alone.
+    """Values of the rows as whole numbers, with sums of their distances.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Line:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """Rows in increasing order."""
+        """Indices that sort the rows."""
         return np.argsort(self.values, kind="stable")
 
     @cached_property
@@ -106,7 +106,7 @@ class Line:
 
     @property
     def mean(self) -> float:
-        """Mean distance m, as a part of the width."""
+        """Mean distance m, as a fraction of the width of the bounds."""
         return float(Fraction(self.total, self.size**2 << self.bits))
 
 
@@ -135,7 +135,7 @@ def covariance(x: Line, y: Line) -> Fraction:
 
 
 def covariance_u(x: Line, y: Line) -> Fraction:
-    """Squared distance covariance of the population without bias, perhaps below 0, in the same units."""
+    """Compute the unbiased squared distance covariance of the population, in the same units; it can be below 0."""
     n = x.size
     second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
     total = (n - 1) * (n - 2) * _products(x, y) - 2 * (n - 1) * second + third
@@ -143,7 +143,7 @@ def covariance_u(x: Line, y: Line) -> Fraction:
 
 
 def _products(x: Line, y: Line) -> int:
-    """Sum of the products of all distances.
+    """Compute the sum of the products of all distances.
 
     A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
     both grow, less twice that over all. Of a line with itself both grow in all.
@@ -153,7 +153,7 @@ def _products(x: Line, y: Line) -> int:
 
 
 def _concordant(x: NDArray[Any], y: NDArray[Any]) -> int:
-    """Sum of (x_i - x_j)(y_i - y_j) over the pairs of rows with j before i and y_j at most y_i.
+    """Compute the sum of (x_i - x_j)(y_i - y_j) over the pairs of rows with j before i and y_j at most y_i.
 
     Rows are sorted by y by merging; each pair is counted when the two blocks that it lies in are merged [2]_.
     """
@@ -172,12 +172,12 @@ def _concordant(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 
 def _total(values: NDArray[Any]) -> int:
-    """Sum of whole numbers below 2^62, which int64 alone cannot hold, as that of 6 million rows of distances."""
+    """Compute the sum of whole numbers below 2^62, which int64 alone cannot hold."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 
 def _dot(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """Sum of products of whole numbers from 0 on, which int64 alone cannot hold."""
+    """Compute the sum of products of nonnegative whole numbers, which int64 alone cannot hold."""
     bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))
@@ -213,7 +213,7 @@ class Lines:
         return math.fsum(weight * line.mean for weight, line in zip(self.weights, self.lines, strict=True))
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Distances from some rows to all."""
+        """Compute the distances from some rows to all."""
         distances = np.zeros((len(self.lines[0].values[rows]), self.lines[0].size))
         for weight, line in zip(self.weights, self.lines, strict=True):
             distances += np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
@@ -231,7 +231,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Labels:
-    """Points that are equal or not: a code from 0 for each row."""
+    """Points with the discrete distance, 1 where labels differ: a code from 0 for each row."""
 
     codes: NDArray[np.intp]
     count: int
@@ -248,7 +248,7 @@ class Labels:
         return 1.0 - math.fsum((sizes / len(self.codes)) ** 2)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Distances from some rows to all."""
+        """Compute the distances from some rows to all."""
         distances: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
         return distances
 
@@ -264,7 +264,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Points:
-    """Points, shape (n, p), with the Euclidean distance; or, in lengthscales, with 1 - k of a kernel k."""
+    """Points, shape (n, p), with the Euclidean distance, or with 1 - k of a kernel k after scaling."""
 
     points: NDArray[np.float64]
     kernel: Literal["gaussian", "laplace"] | None = None
@@ -275,7 +275,7 @@ class Points:
         return len(self.points)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Distances from some rows to all, each from its two points alone."""
+        """Compute the distances from some rows to all, each from its two points alone."""
         metric = _METRICS[self.kernel]
         distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points, metric)
         return distances if self.kernel is None else -np.expm1(-distances)
@@ -294,7 +294,7 @@ Rows = Lines | Labels | Points
 
 
 def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
-    """Compute distance covariance, both distance deviations, and both mean distances.
+    """Compute the distance covariance, both distance deviations, and both mean distances.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
 
 
 def squared_covariance(x: Rows, y: Rows) -> float:
-    """Squared distance covariance, at least 0, and 0 of no rows."""
+    """Compute the squared distance covariance, at least 0; it is 0 if there are no rows."""
     if x.size == 0:
         return 0.0
     if isinstance(x, Points) or isinstance(y, Points):
@@ -339,7 +339,7 @@ def squared_covariance(x: Rows, y: Rows) -> float:
 
 
 def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
-    r"""Squared distance covariance of features, the square of whose Euclidean distance is the metric.
+    r"""Compute the squared distance covariance of features whose squared Euclidean distance is the metric.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
 
 
 def _integral(centred: NDArray[np.int64], line: Line) -> float:
-    """Integrate the squared norm of the sum of the features up to t over the line."""
+    """Integrate over t the squared norm of the sum of the features of rows up to t."""
     ordered = line.values[line.order]
     sums = np.cumsum(centred[line.order], axis=0).astype(np.float64)
     gaps = np.diff(ordered, append=1 << line.bits) / 2**line.bits

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation", "stated"]
 
-_LARGEST, _NEAR = 4 / 9, 0.01  # of HSIC
+_MAX_HSIC, _LABEL_GAP = 4 / 9, 0.01  # of HSIC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _FromNumbers(Release):
-    """A result that follows from noisy numbers of the table's own rows."""
+class _NoisyResult(Release):
+    """A result computed from noisy statistics of the table's own rows."""
 
     low: float
     high: float
@@ -37,11 +37,11 @@ class _FromNumbers(Release):
     covers: str = "table"
 
     def _sure(self, p: float | None = None) -> str:
-        """Write the interval, which is for the rows at hand: what is unsure of them is the noise."""
+        """Write the interval, which is for this table: its width is privacy noise alone."""
         return sure(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
     def _drawn(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
-        """Draw the interval, and the estimate in it."""
+        """Draw the interval and the estimate."""
         ax = axes(ax)
         interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
         ax.plot(estimate, 0, "o", color=ink(ax))
@@ -51,7 +51,7 @@ class _FromNumbers(Release):
 
 
 def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
-    """Return the fields that state noisy numbers, of which the last is the share of complete rows if counted."""
+    """Return the fields of a result for noisy statistics, the share of complete rows last if it was counted."""
     errors = tuple(math.sqrt(2) * scale for scale in scales)
     return {
         "rows": rows,
@@ -63,13 +63,13 @@ def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, count
 
 
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Write whether some columns depend on others."""
+    """Write whether some columns are associated with others."""
     found = "is associated with" if rejected else "is not shown to be associated with"
     return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DistanceCorrelation(_FromNumbers):
+class DistanceCorrelation(_NoisyResult):
     """Distance correlation of some columns with others, and a test of independence.
 
     Attributes
@@ -124,7 +124,7 @@ class DistanceCorrelation(_FromNumbers):
     _shown = ("x", "y", "correlation", "low", "high", "corrected", "statistic", "pvalue", "rejected", "notes")
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Interval for R; any level costs nothing.
+        """Return an interval for R; any level costs nothing.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class DistanceCorrelation(_FromNumbers):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class HSIC(_FromNumbers):
+class HSIC(_NoisyResult):
     """The Hilbert-Schmidt independence criterion of some columns with others, and a test of independence.
 
     Attributes
@@ -228,13 +228,13 @@ class HSIC(_FromNumbers):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
-        end = min(_LARGEST, max(2 * self.high, _NEAR))  # of what there can be, which most data are far below
+        end = min(_MAX_HSIC, max(2 * self.high, _LABEL_GAP))  # of what there can be, which most data are far below
         return self._drawn(ax, self.hsic, what, end)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Screening(Release):
-    """The columns that depend on another the most.
+    """The columns on which another column depends the most.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class Screening(Release):
     _shown = ("features", "target")
 
     def _sentence(self) -> str:
-        """Write which columns were chosen, and how much the first depends."""
+        """Write which columns were selected, and how strongly the first depends."""
         many = f"Of {len(self.candidates)} columns"
         be = "is" if len(self.features) == 1 else "are"
         told = f"{many}, {self._noun(*self.features)} {be} most associated with"
@@ -268,13 +268,13 @@ class Screening(Release):
         return f"{told} {self._noun(self.target)}, as far as the noise tells{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State which columns were chosen, and their distance correlations if those were asked for."""
+        """State the selected columns, and their distance correlations if these were requested."""
         known = [each._tidy()[0] for each in self.estimates]  # noqa: SLF001 - of our own kind
         numbers = {name: [each[name] for each in known] for name in (known[0] if known else ()) if name != "term"}
         return [{"term": self.features, "target": self.target, "rank": range(1, len(self.features) + 1), **numbers}]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the chosen columns in order, with their distance correlations if those were asked for."""
+        """Draw the selected columns in order, with their distance correlations if these were requested."""
         names = [*map(self._called, self.features)]
         if self.estimates:
             values = [(each.correlation, each.low, each.high) for each in self.estimates]
@@ -290,7 +290,7 @@ class Screening(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SharedCorrelation(_FromNumbers):
+class SharedCorrelation(_NoisyResult):
     """Dependence of one party's columns on another's; it may be shown to anybody.
 
     Attributes

@@ -1,4 +1,4 @@
-r"""Columns as a metric space: public facts, and the rows that become its points.
+r"""Columns as a metric space: public facts, and the points of the rows.
 
 Each column is first scaled by its bounds, so that its width is 1. Then the rows are points of a space with one of
 four metrics, all of negative type:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from dfprivacy_dcor.points import Rows
 
 __all__ = [
-    "Induced",
     "Kernel",
+    "KernelSpace",
     "Metric",
     "Space",
     "kernel_space",
@@ -54,12 +54,12 @@ PAIRWISE_MAX = 20_000
 ROWS_MIN = 4
 """The fewest rows that a squared distance covariance can be estimated from without bias."""
 
-_ERROR = 72 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
+_RELATIVE_ERROR = 72 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
 
 
 @dataclass(frozen=True)
 class Space:
-    """Some columns as a metric space: what is public of it.
+    """Some columns as a metric space, described by public facts.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Space:
 
     @property
     def widths(self) -> NDArray[np.float64]:
-        """Weight of each line: the largest distance on it."""
+        """Largest distance along each line: its weight in the metric."""
         if self.directions is None:
             return np.ones(len(self.columns))
         widths: NDArray[np.float64] = np.abs(self.directions).sum(axis=1)
@@ -95,7 +95,7 @@ class Space:
     def straight(self) -> bool:
         """Whether the distance is a sum of distances on lines."""
         if self.metric == "discrete":
-            return self._count <= 2  # noqa: PLR2004 - two points are on a line
+            return self._n_points <= 2  # noqa: PLR2004 - two points are on a line
         return self.metric != "euclidean" or len(self.columns) == 1
 
     @property
@@ -119,30 +119,30 @@ class Space:
 
     @property
     def terms(self) -> int:
-        """How many numbers are added for one distance."""
+        """Number of terms added for one distance."""
         return len(self.columns if self.directions is None else self.directions)
 
     @property
-    def _count(self) -> int:
-        """Points of a column of categories; what is in none of them is one more, unless it is left out."""
+    def _n_points(self) -> int:
+        """Number of points of a column of categories; undeclared values are one more, unless left out."""
         column = self.columns[0]
         return len(column.categories or ()) + (not column.other and not self.omit)
 
     def may_lack(self, public: frozenset[str]) -> bool:
-        """Return whether a row may be complete on one of two neighbouring tables, and not on the other."""
-        return self.omit and any(c.name not in public and not self._all_there(c) for c in self.columns)
+        """Return whether a row may be complete in one of two neighbouring tables and incomplete in the other."""
+        return self.omit and any(c.name not in public and not self._always_filled(c) for c in self.columns)
 
-    def _all_there(self, column: Column) -> bool:
-        """Return whether somebody said what a missing value of a column counts as."""
+    def _always_filled(self, column: Column) -> bool:
+        """Return whether a fill value is declared for the missing values of a column."""
         return column.filled and (column.other or self.metric != "discrete")
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
-        """Return which rows count: all, or those in which no value is missing."""
+        """Return which rows are complete; all rows, if none is left out."""
         there = np.ones(batch.size, dtype=np.bool_)
         if not self.omit:
             return there
         for column in self.columns:
-            if self._all_there(column):
+            if self._always_filled(column):
                 continue
             if self.metric == "discrete":
                 there &= batch.codes(column) < len(column.categories or ())
@@ -151,9 +151,9 @@ class Space:
         return there
 
     def rows(self, batch: Any) -> Rows:
-        """Make points of cleaned rows."""
+        """Return the points of cleaned rows."""
         if self.metric == "discrete":
-            return Labels(batch.codes(self.columns[0]), self._count)
+            return Labels(batch.codes(self.columns[0]), self._n_points)
         units = [batch.standardized(column) / 2 + 0.5 for column in self.columns]
         if self.pairwise:
             return Points(np.stack(units, axis=1))
@@ -163,10 +163,10 @@ class Space:
         return Lines(tuple(Line(on_grid(unit, bits), bits) for unit in units), tuple(self.widths.tolist()))
 
     def coordinates(self, batch: Any) -> NDArray[np.float64]:
-        """Points of Euclidean space, shape (n, d), with the distances of this one, Euclidean or discrete."""
+        """Return Euclidean coordinates, shape (n, d), with the distances of this space, Euclidean or discrete."""
         if self.metric == "discrete":
-            codes = np.minimum(batch.codes(self.columns[0]), self._count - 1)  # those beyond are left out later
-            hot: NDArray[np.float64] = np.eye(self._count)[codes]
+            codes = np.minimum(batch.codes(self.columns[0]), self._n_points - 1)  # those beyond are left out later
+            hot: NDArray[np.float64] = np.eye(self._n_points)[codes]
             return hot / math.sqrt(2)
         return np.stack([batch.standardized(column) / 2 + 0.5 for column in self.columns], axis=1)
 
@@ -223,10 +223,10 @@ def space(
 
 
 def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
-    """Return the number of rows, or refuse columns twice, few rows, a private number, too many pairs, a gap."""
+    """Return the public number of rows, after checks of the columns, the number and the missing values."""
     columns = [column for each in spaces for column in each.columns]
     if len(set(columns)) < len(columns):
-        raise ArgumentError("A column is on both sides.", "It would depend on itself; name it once.")
+        raise ArgumentError("A column is named on both sides.", "It depends on itself; name it once.")
     if all(column.public for column in columns):
         raise ArgumentError("All these columns are public.", "Compute it without a privacy budget.")
     n = curator.size
@@ -249,7 +249,7 @@ def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") ->
 
 
 def unit_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
-    """Draw public directions, uniform on the sphere."""
+    """Draw public directions, uniform on the unit sphere."""
     vectors: NDArray[np.float64] = np.random.default_rng(seed).normal(size=(count, dimension))
     vectors /= np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return vectors
@@ -261,14 +261,14 @@ def sphere_constant(p: int) -> float:
 
 
 def error(x: Space, y: Space) -> NDArray[np.float64]:
-    """Bound the floating-point error of each of the five numbers; the documentation has the proof."""
+    """Bound the floating-point error of each of the `five_numbers`; the documentation has the proof."""
     both = math.sqrt(x.diameter * y.diameter)
-    part = math.sqrt((168 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _ERROR
+    part = math.sqrt((168 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _RELATIVE_ERROR
     return part * np.array([both, x.diameter, y.diameter, x.diameter, y.diameter])
 
 
 def _projected(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Project rows on a direction, scaled to [0, 1]; column by column, so that a row's place cannot matter."""
+    """Project rows on a direction, scaled to [0, 1], column by column: a row's position cannot matter."""
     along = sum(step * (unit if step > 0 else unit - 1) for step, unit in zip(direction, units, strict=True))
     projected: NDArray[np.float64] = np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
     return projected
@@ -279,12 +279,12 @@ Kernel = Literal["gaussian", "laplace", "distance"]
 SIXTHS = 6
 """A lengthscale is in sixths of the bounds' widths, as in all of the library: a standard deviation, roughly."""
 
-_EXPONENTIAL = 12  # roundings that scaling and an exponential may add to those of a distance
+_EXP_ROUNDINGS = 12  # roundings that scaling and an exponential may add to those of a distance
 
 
 @dataclass(frozen=True)
-class Induced(Space):
-    """Columns with the distance 1 - k: what is public of it.
+class KernelSpace(Space):
+    """Columns as a metric space with the distance 1 - k of a kernel k.
 
     Attributes
     ----------
@@ -304,9 +304,9 @@ class Induced(Space):
 
     @property
     def diameter(self) -> float:
-        """Largest distance D, that of two opposite corners of the bounds."""
+        """Largest distance D, between opposite corners of the bounds."""
         apart = len(self.columns) / self.lengthscale ** (2 if self.kernel == "gaussian" else 1)
-        return -math.expm1(-apart) * (1 + _EXPONENTIAL * 2.0**-52)
+        return -math.expm1(-apart) * (1 + _EXP_ROUNDINGS * 2.0**-52)
 
     @property
     def pairwise(self) -> bool:
@@ -315,11 +315,11 @@ class Induced(Space):
 
     @property
     def terms(self) -> int:
-        """How many numbers are added for one distance, and what an exponential's rounding counts as."""
-        return len(self.columns) + _EXPONENTIAL
+        """Number of terms added for one distance, the exponential's rounding included."""
+        return len(self.columns) + _EXP_ROUNDINGS
 
     def rows(self, batch: Any) -> Points:
-        """Make points of cleaned rows."""
+        """Return the points of cleaned rows."""
         units = [(batch.standardized(column) / 2 + 0.5) / self.lengthscale for column in self.columns]
         return Points(np.stack(units, axis=1), self.kernel)
 
@@ -327,7 +327,7 @@ class Induced(Space):
 def kernel_space(
     columns: tuple[Column, ...], kernel: Kernel, lengthscale: float | None, *, nan_policy: NanPolicy
 ) -> Space:
-    """Check columns, and describe the space whose distance covariance is HSIC, but for `unit`.
+    """Check columns, and return the space whose distance covariance is HSIC, up to the factor `unit`.
 
     Parameters
     ----------
@@ -352,9 +352,9 @@ def kernel_space(
         return plain
     p = len(columns)
     sixths = (math.sqrt(p) if kernel == "gaussian" else p) if lengthscale is None else lengthscale
-    return Induced(columns, "euclidean", omit=plain.omit, kernel=kernel, lengthscale=sixths / SIXTHS)
+    return KernelSpace(columns, "euclidean", omit=plain.omit, kernel=kernel, lengthscale=sixths / SIXTHS)
 
 
 def unit(of: Space) -> float:
-    """Return the distance that is 1 for the kernel: the diameter of the kernel 1 - d / D, else 1."""
-    return 1.0 if isinstance(of, Induced) else of.diameter
+    """Return the factor between distance and kernel: the diameter for the kernel 1 - d / D, else 1."""
+    return 1.0 if isinstance(of, KernelSpace) else of.diameter

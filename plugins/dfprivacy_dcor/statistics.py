@@ -1,4 +1,4 @@
-r"""The statistics that are measured, and how much one row can change them.
+r"""The statistics of distance correlation, and their sensitivity to one row.
 
 With :math:`\varphi, \psi` such that :math:`|\varphi(x) - \varphi(x')|^2 = d_X(x, x')` and likewise for y, and
 :math:`C = \frac{1}{2n^2} \sum_{ij} (\varphi_i - \varphi_j) \otimes (\psi_i - \psi_j)`, the distance covariance is
@@ -44,7 +44,7 @@ DEVIATION_SHARES = (0.75, 0.25)
 
 
 def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
-    """Return the most that s_xy, s_x, s_y, m_x and m_y can change when one of n rows does.
+    """Return upper bounds of the changes of s_xy, s_x, s_y, m_x and m_y when one of n rows changes.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ Relation = Literal["replace_one", "add_remove"]
 
 
 class SharedNumbers(OfRows):
-    """Numbers of the complete rows times their share q = m / n, and q itself where rows may be left out.
+    """Statistics of the complete rows times their share q = m / n, and q itself where rows may be left out.
 
     Each is weighted so that it has its share of epsilon; q costs nothing beyond: see the explanation of distance
     correlation in the documentation.
@@ -114,13 +114,13 @@ class SharedNumbers(OfRows):
         self.error = float((errors * self.weights).max())
 
     def weighted(self, values: Any, share: float) -> NDArray[np.float64]:
-        """Multiply numbers by the share of complete rows, and all by their weights."""
+        """Multiply statistics by the share of complete rows and by their weights."""
         values = share * np.asarray(values)
         weighted: NDArray[np.float64] = self.weights * (np.append(values, share) if self.of[0][0].omit else values)
         return weighted
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Joint sensitivity: all can change at once, and by all they can."""
+        """Return the joint sensitivity: all statistics can change at once, each by its largest change."""
         if relation != "replace_one":
             return math.inf  # the number of rows is part of the numbers
         free = [not all(fixed(space, public) for space in spaces) for spaces in self.of]
@@ -147,13 +147,13 @@ class FiveNumbers(SharedNumbers):
         super().__init__([(x, y), *[(x,), (y,)] * 2], np.array(SHARES), changes(x, y, n), left_out, error(x, y), n)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the numbers, weights included."""
+        """Compute the statistics, weights included."""
         x, y, share = complete(self.x, self.y, rows)
         return self.weighted(five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
 
 
 def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
-    """Make points of the complete rows in both spaces, and say what share of all they are."""
+    """Return the points of the complete rows in both spaces, and their share of all rows."""
     one, other = x.rows(rows), y.rows(rows)
     there = x.complete(rows) & y.complete(rows)
     if there.all():
@@ -163,7 +163,7 @@ def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
 
 
 class Scores(OfRows):
-    """q s_xy of several x with one y, each as a part of the root of the diameters; q is the share of complete rows.
+    """q s_xy of several x with one y, divided by the root of the diameters; q is the share of complete rows.
 
     Parameters
     ----------
@@ -179,9 +179,9 @@ class Scores(OfRows):
         self.candidates, self.y, self.n = candidates, y, n
         self.columns = (*(column for x in candidates for column in x.columns), *y.columns)
         self.shape = (len(candidates),)
-        self.error = max(float(error(x, y)[0] / self._unit(x)) for x in candidates)
+        self.error = max(float(error(x, y)[0] / self._scale(x)) for x in candidates)
 
-    def _unit(self, x: Space) -> float:
+    def _scale(self, x: Space) -> float:
         return math.sqrt(x.diameter * self.y.diameter)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
@@ -189,15 +189,15 @@ class Scores(OfRows):
         scores = []
         for candidate in self.candidates:
             x, y, share = complete(candidate, self.y, rows)
-            scores.append(share * math.sqrt(squared_covariance(x, y)) / self._unit(candidate))
+            scores.append(share * math.sqrt(squared_covariance(x, y)) / self._scale(candidate))
         return np.array(scores)
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Each can change by all it can."""
+        """Return the joint sensitivity of the scores: each can change by its largest change."""
         if relation != "replace_one":
             return math.inf
         free = [
-            changes(x, self.y, self.n)[0] / self._unit(x)
+            changes(x, self.y, self.n)[0] / self._scale(x)
             for x in self.candidates
             if not (fixed(x, public) and fixed(self.y, public))
         ]
@@ -227,13 +227,13 @@ class Deviation(OfRows):
             self.shape, self.error = (2,), float((self.weights * [slack, 2.0**-52]).max())
 
     def value(self, rows: Any) -> Any:
-        """Compute it."""
+        """Compute the distance deviation and the share, weights included."""
         points, _, share = complete(self.x, self.x, rows)
         deviation = share * math.sqrt(squared_covariance(points, points))
         return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Return the bound for any metric of negative type."""
+        """Return the sensitivity, which is the same for any metric of negative type."""
         if relation != "replace_one":
             return math.inf
         if not self.x.omit:
@@ -243,5 +243,5 @@ class Deviation(OfRows):
 
 
 def fixed(space: Space, public: frozenset[str]) -> bool:
-    """Return whether neighbouring tables agree on a space."""
+    """Return whether all columns of a space are public, so that neighbouring tables agree on it."""
     return all(column.name in public for column in space.columns)

@@ -1,4 +1,4 @@
-"""Exploratory analysis of a private table: what people type first on any dataframe.
+"""Exploratory analysis of a private table: the first questions that people ask of a dataframe.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
 ``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``, ``report``;
@@ -25,7 +25,7 @@ from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.correlation import Correlations, Covariances
-from dfprivacy_eda.describe import Description, each_once
+from dfprivacy_eda.describe import Description, check_distinct
 from dfprivacy_eda.planning import PLANS, READS
 from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.quantiles import Quantiles
@@ -53,25 +53,25 @@ __all__ = [
 
 _METHODS = (
     moments.mean,
-    moments.var.checks(moments.var_asked),
+    moments.var.checks(moments.check_var),
     moments.std,
     moments.total,
     counts.count,
     counts.missing,
-    quantiles.quantile.checks(quantiles.quantile_asked),
-    quantiles.median.checks(quantiles.quantile_asked),
-    counts.histogram.checks(counts.histogram_asked),
-    counts.value_counts.checks(counts.value_counts_asked),
-    counts.crosstab.checks(counts.crosstab_asked),
-    counts.nunique.checks(counts.nunique_asked),
-    correlation.corr.checks(correlation.columns_asked),
-    correlation.cov.checks(correlation.columns_asked),
-    aggregate.agg.checks(aggregate.agg_asked),
-    describe.describe.checks(each_once),
-    report.report.checks(each_once),
-    bounds.find_bounds.checks(each_once),
-    categories.find_categories.checks(each_once),
-    profile.profile.checks(each_once),
+    quantiles.quantile.checks(quantiles.check_quantile),
+    quantiles.median.checks(quantiles.check_quantile),
+    counts.histogram.checks(counts.check_histogram),
+    counts.value_counts.checks(counts.check_value_counts),
+    counts.crosstab.checks(counts.check_crosstab),
+    counts.nunique.checks(counts.check_nunique),
+    correlation.corr.checks(correlation.check_columns),
+    correlation.cov.checks(correlation.check_columns),
+    aggregate.agg.checks(aggregate.check_agg),
+    describe.describe.checks(check_distinct),
+    report.report.checks(check_distinct),
+    bounds.find_bounds.checks(check_distinct),
+    categories.find_categories.checks(check_distinct),
+    profile.profile.checks(check_distinct),
 )
 
 

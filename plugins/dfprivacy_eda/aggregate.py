@@ -22,10 +22,10 @@ from dfprivacy_eda.sums import ROWS, SD
 if TYPE_CHECKING:
     from dfprivacy_eda.sums import Cell
 
-__all__ = ["Aggregates", "agg", "agg_asked", "read", "split"]
+__all__ = ["Aggregates", "agg", "check_agg", "read", "split"]
 
-_WHOSE = "Intervals are for this table: privacy noise only, no sampling error"
-_TOLD = 3  # numbers in a sentence
+_COVERS_NOTE = "Intervals are for this table: privacy noise only, no sampling error"
+_LISTED = 3  # numbers in a sentence
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,37 +66,37 @@ class Aggregates(Statistics):
     notes: tuple[str, ...]
 
     @cached_property
-    def _each(self) -> list[Entry]:
-        each = zip(self.names, self._of_columns, self.statistics, strict=True)
+    def _entries(self) -> list[Entry]:
+        each = zip(self.names, self._column_cells, self.statistics, strict=True)
         return [Entry(name, column, statistic, *known) for name, (column, *known), statistic in each]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
-            raise ArgumentError(f"{name!r} was not asked for.", f"There are {[*self.names]!r}.")
+            raise ArgumentError(f"{name!r} is not among the aggregations.", f"There are {[*self.names]!r}.")
         return self.values[self.names.index(name)]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw each number with its interval, on a scale of its own."""
         if all(low is None for low in self.lows):
-            raise ArgumentError("No number was asked for.", "Draw value_counts(...) of a column.")
-        told = [each for each in self._each if each.low is not None]
+            raise ArgumentError("No aggregation is a number.", "Draw value_counts(...) of a column.")
+        told = [each for each in self._entries if each.low is not None]
         return panels(ax, [self._panel([wrapped(self._name(each), LONG)], [each], "") for each in told])
 
     def _name(self, each: Entry) -> str:
-        """Name a number as it was asked, in the words of its column where the name is made of that."""
+        """Return the label of a number: its name, or the words of its statistic and column."""
         own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
         return f"{word(each.statistic)} of {self._called(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Write the first numbers, in the words of their columns."""
+        """Write the first numbers, with the words of their columns."""
         told = []
-        for each in self._each[:_TOLD]:
+        for each in self._entries[:_LISTED]:
             own = each.name == f"{each.column}_{each.statistic}"
-            told.append(self._says(each, f"the {self._what(each.statistic, each.column) if own else each.name}"))
-        more = [f"{len(self.names) - _TOLD} more are below"] if len(self.names) > _TOLD else []
+            told.append(self._words(each, f"the {self._what(each.statistic, each.column) if own else each.name}"))
+        more = [f"{len(self.names) - _LISTED} more are below"] if len(self.names) > _LISTED else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
         limits = f"; values are{limited(self.covers)}" if limited(self.covers) else ""
-        return f"Of {about}: {'; '.join([*told, *more])}. {_WHOSE}{limits}."
+        return f"Of {about}: {'; '.join([*told, *more])}. {_COVERS_NOTE}{limits}."
 
     def _grid(self) -> Grid:
         rows = [
@@ -105,7 +105,7 @@ class Aggregates(Statistics):
                 at_bound(each),
                 "" if each.low is None or each.high is None else between(each.low, each.high, bounds=ends_of(each)),
             )
-            for each in self._each
+            for each in self._entries
         ]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% CI"), rows)
 
@@ -115,7 +115,7 @@ class Aggregates(Statistics):
 
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
 OF_LABELS = ("count", "missing", "top", "freq")
-_INSTEAD = {  # what dataframes have, and nobody can be told
+_ALTERNATIVES = {  # what dataframes have, and nobody can be told
     "min": 'It is one person\'s value. Ask for a quantile near the end, such as "1%".',
     "max": 'It is one person\'s value. Ask for a quantile near the end, such as "99%".',
     "first": "It is one person's value.",
@@ -132,16 +132,16 @@ _INSTEAD = {  # what dataframes have, and nobody can be told
 
 @dataclass(frozen=True)
 class Aggregation:
-    """One aggregation.
+    """One aggregation: a statistic of a column, with a name.
 
     Attributes
     ----------
     name : str
-        What it is called in the answer.
+        Its name in the answer.
     column : str
-        Of which column.
+        The column.
     statistic : str
-        Which.
+        The statistic.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Aggregation:
 
 
 def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
-    """Read what is asked for: statistics by column, or pairs of column and statistic by name.
+    """Parse the aggregations: statistics by column, or pairs of column and statistic by name.
 
     Parameters
     ----------
@@ -178,16 +178,16 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
     by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
     for column, statistics in by_column:
         several = statistics if isinstance(statistics, list | tuple) else [statistics]
-        every += [_checked(f"{column}_{each}", column, each) for each in several]
+        every += [_aggregation(f"{column}_{each}", column, each) for each in several]
     for name, pair in named.items():
         if _of_column(pair):
             continue
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
             given = repr(pair)[:100] if isinstance(pair, str | int | float | list | tuple) else type(pair).__name__
             raise ArgumentError(f"{name}={given} is no aggregation.", f'For example {name}=("age", "mean").')
-        every.append(_checked(name, *pair))
+        every.append(_aggregation(name, *pair))
     if not every:
-        raise ArgumentError("agg() was asked for nothing.", 'For example agg({"age": ["mean", "std"]}).')
+        raise ArgumentError("agg() needs at least one aggregation.", 'For example agg({"age": ["mean", "std"]}).')
     names = [each.name for each in every]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -198,24 +198,24 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
 
 
 def _of_column(given: object) -> bool:
-    """Return whether statistics of the column of that name are given, not a pair of column and statistic."""
+    """Return whether the value names statistics of a column, and is not a pair of column and statistic."""
     several = given if isinstance(given, list) else [given]
-    return bool(several) and all(isinstance(each, str) and _statistic(each) for each in several)
+    return bool(several) and all(isinstance(each, str) and _is_statistic(each) for each in several)
 
 
-def _statistic(name: str) -> bool:
+def _is_statistic(name: str) -> bool:
     share = share_of(name)
     return name in {*OF_NUMBERS, *OF_LABELS} or (share is not None and share <= 1)
 
 
-def _checked(name: str, column: object, statistic: object) -> Aggregation:
+def _aggregation(name: str, column: object, statistic: object) -> Aggregation:
     if not isinstance(column, str):
         raise ArgumentError(f"{name}: a column is named by a string, not by a {type(column).__name__}.")
     if isinstance(statistic, str):
-        if _statistic(statistic):
+        if _is_statistic(statistic):
             return Aggregation(name, column, statistic)
-        if statistic in _INSTEAD:
-            raise ArgumentError(f"No column is aggregated by {statistic!r}.", _INSTEAD[statistic])
+        if statistic in _ALTERNATIVES:
+            raise ArgumentError(f"{statistic!r} is not an aggregation.", _ALTERNATIVES[statistic])
     written = getattr(statistic, "__name__", statistic) if callable(statistic) else statistic
     near = difflib.get_close_matches(str(written)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
@@ -229,7 +229,7 @@ def _checked(name: str, column: object, statistic: object) -> Aggregation:
 
 
 def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -> dict[str, Column]:
-    """Find the columns that are asked for, and check that each can be aggregated so.
+    """Return the columns of the aggregations, after a check that each has its statistic.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -
             raise ArgumentError(
                 f"There is no column {each.column!r} with bounds or categories.",
                 (f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.")
-                + f" Bounds of numbers that nobody knows: view.find_bounds({each.column!r}, epsilon=...).",
+                + f" To find unknown bounds: view.find_bounds({each.column!r}, epsilon=...).",
             )
         allowed = OF_LABELS if column.bounds is None else OF_NUMBERS
         if each.statistic not in allowed and not (
@@ -270,15 +270,15 @@ def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -
     return {each.column: known[each.column] for each in aggregations}
 
 
-_DEGREE = {"mean": 1, "sum": 1, "var": 2, "std": 2}
-_NONE_LOST = (0.0, 0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
+_DEGREES = {"mean": 1, "sum": 1, "var": 2, "std": 2}
+_NO_MISSING = (0.0, 0.0, 0.0, 0.0, 0.0)  # where it was said what a missing value counts as
 
 
-_RANKS = (
+_TREE_ERROR = (
     26.152  # standard error of the rows below an edge of a tree of 16³ intervals at an epsilon of 1, on average
 )
-_SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
-_PARTS = 10**6
+_QUANTILE_SLOPE = 2.507  # standard deviations from a normal median for each unit of the share of rows
+_STEPS = 10**6
 
 
 def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
@@ -303,19 +303,19 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
     most = max((len(column.categories or ()) for column in labels), default=0)
     errors = {  # times the rows and epsilon, where rows change; where they come and go, half of each
         "sums": 2 * math.sqrt((summed + 1) * (summed + 2) / 3) / (SD if moments else 1) * (summed > 0),
-        "quantiles": _SLOPE * _RANKS * ranked,
+        "quantiles": _QUANTILE_SLOPE * _TREE_ERROR * ranked,
         "categories": 2 * math.sqrt(2) * most * len(labels),
     }
     total = sum(errors.values()) or 1.0
-    parts = {name: Fraction(round(_PARTS * error / total), _PARTS) for name, error in errors.items() if error}
+    parts = {name: Fraction(round(_STEPS * error / total), _STEPS) for name, error in errors.items() if error}
     if parts:  # the last has what rounding leaves
         *_, last = parts
         parts[last] = 1 - sum((part for name, part in parts.items() if name != last), Fraction(0))
     return parts
 
 
-def agg_asked(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
-    """Check what is asked for before anything is paid."""
+def check_agg(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
+    """Check the aggregations before anything is charged."""
     read(aggregations, named)
 
 
@@ -390,7 +390,7 @@ def agg(
     columns = columns_of(wanted, curator.columns)
     about = {name: [each for each in wanted if each.column == name] for name in columns}
     degrees = {
-        name: max(_DEGREE.get(each.statistic, 0) for each in about[name])
+        name: max(_DEGREES.get(each.statistic, 0) for each in about[name])
         for name, column in columns.items()
         if column.bounds is not None
     }
@@ -413,7 +413,7 @@ def _(
     named: Mapping[str, Any],
     confidence: Probability = 0.95,
 ) -> Aggregates:
-    """Compute each with its standard error and interval."""
+    """Compute each statistic with its standard error and interval."""
     wanted = read(aggregations, named)
     cells = [_cell(each, measured, confidence) for each in wanted]
     moved = [
@@ -433,11 +433,11 @@ def _(
 
 def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
     found = cell(measured, one.column, one.statistic, confidence)
-    return _NONE_LOST if one.statistic == "missing" and found[0] is None else found
+    return _NO_MISSING if one.statistic == "missing" and found[0] is None else found
 
 
 def _uninformative(one: Aggregation, measured: Measured, found: Cell) -> bool:
-    """Return whether an interval spans half of what is possible for values between the bounds."""
+    """Return whether an interval spans more than half of the possible range."""
     _, _, low, high, _ = found
     if low is None or high is None or one.column in measured.cells or one.statistic in ROWS:
         return False

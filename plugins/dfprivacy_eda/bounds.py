@@ -1,4 +1,4 @@
-"""Bounds that nobody knows: of which powers of two many rows lie between."""
+"""Bounds of columns without declared bounds: the powers of two between which many rows lie."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ __all__ = [
     "EDGES",
     "RUN",
     "FoundBounds",
+    "extended_range",
     "find_bounds",
     "reached",
     "rows_beyond",
     "sums_exceeded",
     "threshold",
-    "widened",
 ]
 
 _POWERS = 2.0 ** np.arange(-10, 32)
 EDGES = np.concatenate([-_POWERS[::-1], [0.0], _POWERS])
-_TOLD = 3  # columns in a sentence
-_SERIES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # colours of columns
+_LISTED = 3  # columns in a sentence
+_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#777777")  # colours of columns
 BETA = 1e-4
 """The probability that an empty interval passes, and that a run of empty ones does, of all columns together."""
 RUN = 16
 """Intervals whose rows are looked at together, at most."""
-_SURE = 1.645  # standard errors, which noise exceeds with probability 5 %
+_ONE_SIDED = 1.645  # standard errors, which noise exceeds with probability 5 %
 
 
 BEYOND = "Known bounds are better: values beyond these are limited to them, and answers are of limited values."
-"""A note on bounds that were found."""
+"""Note on found bounds."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -78,7 +78,7 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The bounds that were found by column, as `protect` takes them, which remembers where they come from."""
+        """The found bounds by column, as `protect` takes them; it remembers that they were found."""
         ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
         return {
             name: FoundPair((low, high), math.inf if beyond is None else beyond)
@@ -100,7 +100,7 @@ class FoundBounds(Release):
         ends = {"low": self.low, "high": self.high, "beyond": self.beyond or None}
         return [{"column": self.columns, **ends, "threshold": self.threshold}]
 
-    def _found(self, at: int) -> str:
+    def _bounds_text(self, at: int) -> str:
         """Write the bounds of a column, and how many rows may lie beyond."""
         low, high = self.low[at], self.high[at]
         if low is None or high is None:
@@ -110,16 +110,16 @@ class FoundBounds(Release):
         return ends if rows is None else f"{ends}, with at most {rows:,.0f} rows beyond"
 
     def _sentence(self) -> str:
-        """Write which bounds were found."""
-        told = [f"{self._noun(name)} {self._found(at)}" for at, name in enumerate(self.columns[:_TOLD])]
-        more = f"; and {len(self.columns) - _TOLD} more columns below" if len(self.columns) > _TOLD else ""
+        """Write the bounds that were found."""
+        told = [f"{self._noun(name)} {self._bounds_text(at)}" for at, name in enumerate(self.columns[:_LISTED])]
+        more = f"; and {len(self.columns) - _LISTED} more columns below" if len(self.columns) > _LISTED else ""
         return f"Bounds were found: {'; '.join(told)}{more} (at 95%)."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the noisy counts of the intervals, and the threshold that those within the bounds exceed."""
+        """Draw the noisy counts of the intervals, and the threshold above which intervals are within the bounds."""
         ax, at = axes(ax, height=3.0), np.arange(len(EDGES))
         ends = zip(self.columns, self.counts, self.low, self.high, strict=True)
-        for colour, (name, row, low, high) in zip(itertools.cycle(_SERIES), ends, strict=False):
+        for colour, (name, row, low, high) in zip(itertools.cycle(_COLOURS), ends, strict=False):
             interval = "not found" if low is None else f"{low:g} to {high:g}"
             ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{self._called(name)}: {interval}")
         ax.axhline(self.threshold, color=SURE, ls="--", label=f"threshold, {self.threshold:,.0f} rows")
@@ -128,28 +128,28 @@ class FoundBounds(Release):
             ax.set_xlim(max(int(held[0]) - 3, 0), min(int(held[-1]) + 4, at[-1]))
         first, last = (int(end) for end in ax.get_xlim())
         ticks = np.arange(max(first, 0), last + 1, max(1, (last - first) // 8))
-        ax.set_xticks(ticks, [_power(EDGES[tick]) for tick in ticks])
+        ax.set_xticks(ticks, [_power_label(EDGES[tick]) for tick in ticks])
         ax.set(xlabel="values, by powers of two", ylabel="rows")
         ax.set_ylim(bottom=0)
         return legend(ax, loc="lower left", bbox_to_anchor=(0, 1))
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = [(name, self._found(at)) for at, name in enumerate(self.columns)]
+        rows = [(name, self._bounds_text(at)) for at, name in enumerate(self.columns)]
         return [*rows, *(("note", note) for note in self.notes)]
 
 
-def _power(edge: float) -> str:
-    """Write 0, or a power of two or its negative."""
+def _power_label(edge: float) -> str:
+    """Write 0, or plus or minus a power of two."""
     return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"
 
 
 def threshold(scale: float, columns: int) -> float:
-    """Count that an empty interval of some columns exceeds with probability 10⁻⁴ at most, all together."""
+    """Return the count that any empty interval exceeds with a total probability of 10⁻⁴ at most."""
     return scale * math.log(columns * (len(EDGES) - 1) / (2 * BETA))
 
 
 def sums_exceeded(scale: float, columns: int) -> NDArray[np.float64]:
-    """Compute what the noisy rows of 1, 2, … intervals together must exceed, by Chernoff's bound on Laplace noise.
+    """Return thresholds for sums of 1, 2, … intervals, by the Chernoff bound for Laplace noise.
 
     One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
     10⁻⁴ at most, all together.
@@ -162,7 +162,7 @@ def sums_exceeded(scale: float, columns: int) -> NDArray[np.float64]:
 
 
 def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
-    """Count the intervals beyond some bounds that clearly hold rows, one by one or the next few together.
+    """Return how many intervals beyond a bound clearly hold rows, alone or with the next few.
 
     Parameters
     ----------
@@ -188,22 +188,22 @@ def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
 
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
-    """Bound the rows of some intervals at 95 %, from noisy counts with the same error each, and from all rows."""
-    most = max(float(counts.sum()), 0.0) + _SURE * error * math.sqrt(counts.size)
+    """Return a 95% upper bound of the rows in some intervals, from noisy counts and the number of rows."""
+    most = max(float(counts.sum()), 0.0) + _ONE_SIDED * error * math.sqrt(counts.size)
     return min(most, math.inf if rows is None else rows)
 
 
-def widened(
+def extended_range(
     counts: NDArray[np.float64], first: int, last: int, limits: NDArray[np.float64], error: float, rows: int | None
 ) -> tuple[int, int, float]:
-    """Move the first interval and the last to where no more rows are clearly held, and bound those beyond."""
+    """Return the outermost intervals that clearly hold rows, and a bound of the rows beyond them."""
     first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
     return first, last, rows_beyond(np.append(counts[:first], counts[last:]), error, rows)
 
 
 @mechanism(columns={"columns": "all"})
 def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyValue, int | None]:
-    """Find bounds of columns of which nobody knows any.
+    """Find bounds of columns without declared bounds.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyVal
 
 @find_bounds.concludes
 def _(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
-    """Keep what exceeds the threshold."""
+    """Compute the bounds from the intervals above the threshold."""
     noisy, rows = measured
     scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]
     least, limits = threshold(scale, len(columns)), sums_exceeded(scale, len(columns))
@@ -271,7 +271,7 @@ def _(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> F
             ends.append((None, None, None))
             continue
         around = int(passed[0]), int(passed[-1]) + 1
-        first, last, outside = widened(counts, *around, limits, math.sqrt(2) * scale, rows)
+        first, last, outside = extended_range(counts, *around, limits, math.sqrt(2) * scale, rows)
         ends.append((float(EDGES[first]), float(EDGES[last]), outside))
     low, high, beyond = zip(*ends, strict=True)
     notes = [BEYOND]

@@ -77,7 +77,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
-    """Return what one method has beside a case for each relation."""
+    """Return the additional cases of one method."""
     if name == "agg":
         return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
     if name == "nunique":

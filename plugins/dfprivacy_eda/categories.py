@@ -1,4 +1,4 @@
-"""Categories that nobody declared: the values that enough rows hold."""
+"""Categories of columns without declared ones: the values that enough rows hold."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FoundCategories", "FoundCounts", "Keys", "find_categories", "found_counts", "keys"]
+__all__ = ["FoundCategories", "FoundCounts", "FoundKeys", "find_categories", "found_counts", "keys"]
 
-_TOLD = 3  # columns in a sentence
+_MAX_LISTED = 3  # columns in a sentence
 
 
 @dataclass(frozen=True)
-class Keys:
-    """Values that enough rows hold of some columns, and the number of all rows where that is public."""
+class FoundKeys:
+    """Values that enough rows hold, of some columns, and the public number of all rows."""
 
     discovered: tuple[DiscoveredKeys, ...]
     size: int | None
 
 
 def reach_of(scale: float, confidence: float) -> float:
-    """Half of the interval of a count that is shown because it reached a threshold.
+    """Return half the width of the interval of a count that is shown because it reached a threshold.
 
     With Laplace noise of scale b, a noisy count above c + b ln(2/α), or below c - b ln(2/α), has at most α/2 of the
     probability of one that is shown, if c is at least the threshold.
@@ -71,7 +71,7 @@ class FoundCounts(Counts):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of an interval for the table's own count of each."""
+        """Lower and upper ends of an interval for each of the table's own counts."""
         if not self.noise_scale:
             return self.raw, self.raw
         reach, least = reach_of(self.noise_scale, self.confidence), 1.0 if self.domain is None else 0.0
@@ -80,8 +80,8 @@ class FoundCounts(Counts):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; other values are ``"other"``."""
-        return _declared({self.column: self.categories})
+        """The schema for `protect` and `~dfprivacy.PrivateFrame.declare`; other values are ``"other"``."""
+        return _schema_of({self.column: self.categories})
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
@@ -90,10 +90,8 @@ class FoundCounts(Counts):
             rows.insert(0, (OTHER, f"{self.other:,.0f}{error} rows"))
         if not self.categories:
             more = "a larger epsilon or delta, or declare them" if self.domain is None else "a larger epsilon"
-            rows.insert(0, ("note", f"No value was found: ask with {more}."))
-        shown = (
-            f"values whose noisy count reached {self.threshold:,}; shown counts near it are too large on average"
-        )
+            rows.insert(0, ("note", f"No value was found: use {more}."))
+        shown = f"values with a noisy count of at least {self.threshold:,}; counts near it are too large on average"
         if self.domain is not None:
             false = f"; on average {self.false:.2g} are shown that no row holds" if self.noise_scale else ""
             rows.append(("domain", f"{self.domain:,} values{false}"))
@@ -109,8 +107,8 @@ def found_counts(
     normalize: bool = False,
     sort: bool = True,
 ) -> FoundCounts:
-    """Return the counts of one column's values."""
-    order = np.arange(len(keys.keys)) if sort else np.array(_in_order(keys.keys), dtype=np.intp)
+    """Return the counts of the found values of one column."""
+    order = np.arange(len(keys.keys)) if sort else np.array(_sorted_indices(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
     total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
     return FoundCounts(
@@ -130,15 +128,15 @@ def found_counts(
     )
 
 
-def _in_order(keys: tuple[Any, ...]) -> list[int]:
-    """Numbers before texts, each in its order."""
+def _sorted_indices(keys: tuple[Any, ...]) -> list[int]:
+    """Return indices that sort the values, numbers before texts."""
     return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
 
 
-def _declared(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Declare the values that were found, by column, and all others as one."""
+def _schema_of(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Return a schema of the found values by column, with all other values as one category."""
     categories = {
-        name: [*(values[at] for at in _in_order(values) if values[at] != OTHER), OTHER]
+        name: [*(values[at] for at in _sorted_indices(values) if values[at] != OTHER), OTHER]
         for name, values in found.items()
     }
     return {"categories": categories, "missing": dict.fromkeys(found, OTHER)}
@@ -176,35 +174,35 @@ class FoundCategories(Release):
 
     @property
     def categories(self) -> dict[str, list[Any]]:
-        """The values by column, in an order of their own, and ``"other"``: as `protect` takes them."""
+        """Sorted values by column, with ``"other"`` last: as `protect` takes them."""
         found: dict[str, list[Any]] = self.schema["categories"]
         return found
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take; other values are ``"other"``."""
-        return _declared(dict(zip(self.columns, self.known, strict=True)))
+        """The schema for `protect` and `~dfprivacy.PrivateFrame.declare`; other values are ``"other"``."""
+        return _schema_of(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
         if column not in self.columns:
-            raise ArgumentError(f"Nothing was looked for in {column!r}.", f"There are {list(self.columns)!r}.")
+            raise ArgumentError(f"{column!r} is not one of the columns.", f"There are {list(self.columns)!r}.")
         at = self.columns.index(column)
         counts = np.array(self.counts[at], dtype=np.int64)
         keys = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
         return found_counts(keys, column, self.size, self.confidence)
 
     def _sentence(self) -> str:
-        """Write how many values were found."""
+        """Write the values that were found."""
         told = [
             f"{self._noun(name)} has {listed(values)}" if values else f"{self._noun(name)} has none"
             for name, values in zip(self.columns, self.known, strict=True)
         ]
-        some = "; ".join(told[:_TOLD])
-        more = f"; and {len(told) - _TOLD} more columns below" if len(told) > _TOLD else ""
+        some = "; ".join(told[:_MAX_LISTED])
+        more = f"; and {len(told) - _MAX_LISTED} more columns below" if len(told) > _MAX_LISTED else ""
         return f"Of values that at least about {min(self.thresholds):,} rows hold, {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number of each value of each column, with its interval."""
+        """Draw the count of each value of each column, with its interval."""
         each = [replace(self[name], column_words=self.column_words) for name in self.columns]
         if len(each) == 1:
             return each[0].plot(ax)
@@ -212,7 +210,7 @@ class FoundCategories(Release):
 
     @property
     def frame(self) -> Any:
-        """A row for each value: its column, itself as text, and its noisy count."""
+        """A row for each value: its column, the value as text, and its noisy count."""
         return self.to_frame()
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -225,20 +223,20 @@ class FoundCategories(Release):
         rows = []
         for at, (name, values) in enumerate(zip(self.columns, self.known, strict=True)):
             shown = ", ".join(map(str, values[:8])) + (f", … ({len(values):,} in all)" if len(values) > 8 else "")  # noqa: PLR2004
-            rows.append((name, f"{shown or 'none found'}; from {self.thresholds[at]:,} rows on, with noise"))
-        return [*rows, ("all others", f"together as {OTHER!r}, missing values among them")]
+            rows.append((name, f"{shown or 'none found'}; noisy counts of {self.thresholds[at]:,} rows or more"))
+        return [*rows, ("all others", f"together as {OTHER!r}, with missing values")]
 
 
-def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None) -> Keys:
-    """Look for the values of each column by itself; what was declared of it is not used."""
+def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None) -> FoundKeys:
+    """Find the values of each column separately; declared bounds and categories are not used."""
     plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
     share = Fraction(1, len(columns))
-    return Keys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
+    return FoundKeys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
 
 
 @mechanism(columns={"columns": "all"}, delta=True)
-def find_categories(curator: Curator, columns: tuple[Column, ...]) -> Keys:
-    """Find the values of columns that enough rows hold, where nobody knows which there are.
+def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
+    """Find the values that enough rows hold, of columns without declared categories.
 
     Parameters
     ----------
@@ -288,8 +286,8 @@ def find_categories(curator: Curator, columns: tuple[Column, ...]) -> Keys:
 
 
 @find_categories.concludes
-def _(measured: Keys, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> FoundCategories:
-    """Keep what was shown."""
+def _(measured: FoundKeys, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> FoundCategories:
+    """Compute the categories from the found values."""
     return FoundCategories(
         columns=tuple(column.name for column in columns),
         known=tuple(each.keys for each in measured.discovered),

@@ -1,4 +1,4 @@
-"""Correlations and covariances: from the sums of numbers and of their products, with noise of the cube."""
+"""Correlations and covariances, from noisy sums of numbers and of their products."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, wrapped
 from dfprivacy.wording import limited, number, sure, with_error
-from dfprivacy_eda.describe import each_once
+from dfprivacy_eda.describe import check_distinct
 from dfprivacy_eda.results import LONG, Framed, left_out, squares
 from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Correlations", "Covariances", "Products", "columns_asked", "corr", "cov"]
+__all__ = ["Correlations", "Covariances", "Products", "check_columns", "corr", "cov"]
 
-_SHOWN = 12  # columns
+_MAX_PRINTED = 12  # columns
 _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the largest
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Matrix(Framed):
-    """A number for each two columns."""
+    """Base class: a matrix with a number for each pair of columns."""
 
     _what: ClassVar[str]
     _row_counts = ("count",)
@@ -62,7 +62,7 @@ class _Matrix(Framed):
 
     @property
     def values(self) -> Numbers:
-        """The numbers, NaN where nothing is known."""
+        """The matrix, with NaN where a number is unknown."""
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
 
@@ -85,7 +85,7 @@ class _Matrix(Framed):
         return [{"a": a, "b": b, **{name: getattr(self, of)[at].tolist() for name, of in fields.items()}}]
 
     def _sentence(self) -> str:
-        """Write the number that is farthest from 0."""
+        """Write the number farthest from 0."""
         every = itertools.combinations(range(len(self.columns)), 2)
         pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
@@ -100,16 +100,16 @@ class _Matrix(Framed):
         return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
 
     def _scaled(self, first: int, second: int) -> float:
-        """Return a number without units."""
+        """Return a number in units of standard deviations."""
         return float(self.values[first, second])
 
     def _grid(self) -> Grid:
-        shown = self.columns[:_SHOWN]
-        cells = _written(self.values, self.standard_errors)
+        shown = self.columns[:_MAX_PRINTED]
+        cells = _cell_text(self.values, self.standard_errors)
         return Grid(("", *shown), [(name, *row[: len(shown)]) for name, row in zip(shown, cells, strict=False)])
 
     def _rows(self) -> list[tuple[str, str]]:
-        hidden = len(self.columns) - _SHOWN
+        hidden = len(self.columns) - _MAX_PRINTED
         rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
         rows.append(("±", "one standard error, which privacy adds"))
         rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
@@ -118,24 +118,24 @@ class _Matrix(Framed):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the matrix as coloured squares, with the number and its standard error in each."""
+        """Draw the matrix as coloured squares, with each number and its standard error."""
         names = [wrapped(self._called(name), LONG) for name in self.columns]
         ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
         errors = np.vectorize(lambda error: f"\n± {error:.2g}" if error else "", otypes=[object])
-        cells = _written(self.values, self.standard_errors, errors(self.standard_errors))
+        cells = _cell_text(self.values, self.standard_errors, errors(self.standard_errors))
         return squares(ax, self.values, cells, names, names, "RdBu")
 
 
 @np.vectorize(otypes=[object])
-def _written(value: float, error: float, spread: str | None = None) -> str:
-    """Write a number with its error, or with a text that says it."""
+def _cell_text(value: float, error: float, spread: str | None = None) -> str:
+    """Write a number with its error, or with a given text for the error."""
     told = with_error(value, error) if spread is None else number(value, error) + spread
     return "not known" if math.isnan(value) else told
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Correlations(_Matrix):
-    """Pearson's correlation of each two columns.
+    """Pearson's correlation of each pair of columns.
 
     ``to_frame()`` has a row for each two, in the order of the upper triangle, with the columns a, b, value,
     standard_error, low and high.
@@ -175,13 +175,13 @@ class Correlations(_Matrix):
 
     @property
     def nearest(self) -> Numbers:
-        """A matrix of correlations near them that some data have: no eigenvalue is below 0, the diagonal is 1.
+        """The nearest correlation matrix: no eigenvalue is below 0, and the diagonal is 1.
 
         Unknown ones count as 0. It is biased where it differs from `values`.
         """
         known = self.estimates.copy()
         np.fill_diagonal(known, 1.0)
-        raised = _raised(known)
+        raised = _nonnegative(known)
         root = np.sqrt(np.diag(raised))
         nearest: Numbers = raised / np.outer(root, root)
         return nearest
@@ -189,7 +189,7 @@ class Correlations(_Matrix):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Covariances(_Matrix):
-    """The covariance of each two columns, with the divisor n - 1, in the product of their units.
+    """The covariance of each pair of columns, with the divisor n - 1, in the product of their units.
 
     ``to_frame()`` is as for `Correlations`.
 
@@ -211,17 +211,17 @@ class Covariances(_Matrix):
 
     @property
     def nearest(self) -> Numbers:
-        """A matrix of covariances near them that some data have: no eigenvalue is below 0.
+        """The nearest covariance matrix: no eigenvalue is below 0.
 
         Nearest counts each column in parts of the width of its bounds. It is biased where it differs from `values`.
         """
         half = np.array([(high - low) / 2 for low, high in self.bounds])
         units = np.outer(half, half)
-        return _raised(self.estimates / units) * units
+        return _nonnegative(self.estimates / units) * units
 
 
-def _raised(matrix: Numbers) -> Numbers:
-    """Raise eigenvalues to 0, or a little above."""
+def _nonnegative(matrix: Numbers) -> Numbers:
+    """Return the matrix with negative eigenvalues raised to about 0."""
     values, vectors = np.linalg.eigh(matrix)
     least = _FLOOR * max(float(values[-1]), _FLOOR)
     raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
@@ -229,20 +229,20 @@ def _raised(matrix: Numbers) -> Numbers:
 
 
 def of_no_data(matrix: Numbers) -> bool:
-    """Return whether a matrix has an eigenvalue clearly below 0."""
+    """Return whether a matrix has an eigenvalue clearly below 0, so that no data have this matrix."""
     return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
 
 
 _MOST = 100  # columns
-_FIRST = "3/10"  # of the budget, for where the values are
-_REACH = 3.0  # standard deviations about the mean, to which values are clipped then
-_CLEARLY = 2.0  # standard errors above 0, from which a variance is one
-_DRAWN = 4_000_000  # numbers in all draws of noise, at most
+_RECENTRE_SHARE = "3/10"  # of the budget, for where the values are
+_CLIP_SDS = 3.0  # standard deviations about the mean, to which values are clipped then
+_CLEAR_ERRORS = 2.0  # standard errors above 0, from which a variance is one
+_MAX_DRAW = 4_000_000  # numbers in all draws of noise, at most
 
 
 @dataclass(frozen=True)
 class Products:
-    """Noisy sums of y and of products of y, each column mapped from its bounds to [-1, 1], over complete rows.
+    """Noisy sums over complete rows of y and of its products; y is a column scaled from its bounds to [-1, 1].
 
     Attributes
     ----------
@@ -280,29 +280,29 @@ class Products:
 
     @cached_property
     def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
-        """Of each column the shares beyond its bounds, and notes on them."""
+        """Shares of the rows beyond the bounds of each column, and notes on them."""
         clipped, notes = limits(self.beyond, self.columns, self.rows)
         return tuple(each for (each,) in clipped), notes
 
     @cached_property
     def estimate(self) -> Numbers:
-        """Covariances of y as released, of shape (p, p, 1)."""
+        """Noisy covariances of y, shape (p, p, 1)."""
         return self._covariances(self.values[:, None])
 
     @cached_property
-    def _drawn(self) -> Numbers:
+    def _noise_free(self) -> Numbers:
         d = len(self.values)
         laws = tuple(NoiseLaw(float(scale), kind="cube", dimension=d) for scale in self.scales)
-        drawn = drawn_noise(laws, min(DRAWS, 2 * (_DRAWN // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
+        drawn = drawn_noise(laws, min(DRAWS, 2 * (_MAX_DRAW // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
         return self._covariances(self.values[:, None] - drawn)
 
     def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
-        """Draw what the table's own covariances of y may be, all with the same weight."""
-        many = self._drawn.shape[-1]
-        return self._drawn, np.full(many, 1 / many)
+        """Draw possible noise-free covariances of y, with equal weights."""
+        many = self._noise_free.shape[-1]
+        return self._noise_free, np.full(many, 1 / many)
 
     def expected(self, rows: float, name: str) -> float | None:
-        """Return the error to expect of a correlation, or of a covariance in standard deviations, near 0.
+        """Return the expected error of a correlation near 0, or of a covariance in standard deviations.
 
         None where nothing will be known: the noise may be all of a variance of a sixth of the range.
         """
@@ -311,13 +311,13 @@ class Products:
         sums = np.concatenate([[rows] * self.counted, np.zeros(p), second])
         typical = replace(self, values=sums, size=None if self.size is None else round(rows))
         if name == "covariance":
-            return float(infer(typical, _itself).noise_standard_error[0, 1]) / SD**2
-        if (2 * _CLEARLY * infer(typical, _variances).noise_standard_error > SD**2).any():
+            return float(infer(typical, _identity).noise_standard_error[0, 1]) / SD**2
+        if (2 * _CLEAR_ERRORS * infer(typical, _variances).noise_standard_error > SD**2).any():
             return None
         return float(infer(typical, _correlations).noise_standard_error[0, 1])
 
     def _covariances(self, sums: Numbers) -> Numbers:
-        """Return covariances of y with the divisor n - 1, of shape (p, p, ...), of sums along the first axis."""
+        """Return covariances of y with divisor n - 1, shape (p, p, ...), from sums along the first axis."""
         p = len(self.columns)
         n = np.maximum(sums[0] if self.counted else float(self.size or 0), 2.0)
         rest = sums[int(self.counted) :]
@@ -328,13 +328,13 @@ class Products:
         return np.asarray((second - mean[:, None] * mean) * (n / (n - 1)))
 
 
-def columns_asked(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check the number of columns, and that none is named twice, before anything is paid."""
-    each_once(columns)
+def check_columns(columns: tuple[Column, ...] | None, **_: Any) -> None:
+    """Check the number of columns, and that none is named twice, before anything is charged."""
+    check_distinct(columns)
     if columns is not None and not 2 <= len(columns) <= _MOST:  # noqa: PLR2004
         raise ArgumentError(
-            f"columns= names {len(columns)}, not two to {_MOST}.",
-            "For one, ask for its variance: view.var(column).",
+            f"columns= must name two to {_MOST} columns, not {len(columns)}.",
+            "For a single column, use view.var(column).",
         )
 
 
@@ -346,7 +346,7 @@ def measured(
     recentre: bool = False,
     limited: bool = True,
 ) -> Products:
-    """Measure all sums in one vector, of values clipped to where they are if that is asked for.
+    """Measure all sums in one vector; with `recentre`, of values clipped again near their means.
 
     Rows beyond bounds are counted before, unless they are known.
     """
@@ -356,10 +356,10 @@ def measured(
             raise ArgumentError(
                 f"{len(columns)} columns have bounds, and two are needed.", "Say them: protect(..., bounds={...})."
             )
-        columns_asked(columns)
+        check_columns(columns)
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if recentre:
-        columns = _narrowed(curator, columns, gaps)
+        columns = _recentred(curator, columns, gaps)
     beyond = measure_beyond(curator, columns if limited else (), gaps)
     # Where rows only change, a row with a gap may be as far from others as these from each other: twice the radius.
     counted: bool | float = (1.0 if n is None else 2.0) if n is None or gaps else False
@@ -368,23 +368,23 @@ def measured(
     return Products(columns, noisy.values, noisy.scales, n, bool(counted), beyond)
 
 
-def _narrowed(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Clip each column to three standard deviations about its mean, as measured with a part of the budget."""
+def _recentred(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns with bounds of three standard deviations about a noisy mean."""
     n = curator.size
     every: list[features.RowFeatures] = [features.Moments(column, centred=True) for column in columns]
     count = n is None or bool(gaps)
     stack = features.Stack(*([features.Count()] if count else []), *every)
-    noisy = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_FIRST)
+    noisy = curator.sum(features.Given(*gaps, of=stack) if gaps else stack, noise="cube", share=_RECENTRE_SHARE)
     error = noisy.law.standard_deviation
     rows = max(float(noisy.values[0]) if count else float(n or 0), 1.0)
     narrow = []
     for column, (s1, s2) in zip(columns, noisy.values[int(count) :].reshape(-1, 2).tolist(), strict=True):
         mean, square = s1 / rows, (s2 / rows + 1) / 2
         variance = min(max(square - mean * mean, 0.0), 1.0)
-        if variance <= _CLEARLY * error / rows:  # nobody knows where the values are
+        if variance <= _CLEAR_ERRORS * error / rows:  # nobody knows where the values are
             narrow.append(column)
             continue
-        mean, reach = column.mid + column.half * mean, _REACH * column.half * math.sqrt(variance)
+        mean, reach = column.mid + column.half * mean, _CLIP_SDS * column.half * math.sqrt(variance)
         low, high = max(column.low, mean - reach), min(column.high, mean + reach)
         kept = (low, high) if low < high else (column.low, column.high)
         fill = None if column.fill is None else min(max(column.fill, kept[0]), kept[1])
@@ -400,7 +400,7 @@ def corr(
     recentre: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Products:
-    """Return Pearson's correlation of each two of some columns.
+    """Return Pearson's correlation of each pair of columns.
 
     Parameters
     ----------
@@ -458,9 +458,9 @@ def corr(
 
 @corr.concludes
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
-    """Divide covariances by standard deviations."""
+    """Compute correlations from the noisy sums."""
     variances = products.estimate.diagonal()[0]
-    unknown = variances <= _CLEARLY * infer(products, _variances).noise_standard_error
+    unknown = variances <= _CLEAR_ERRORS * infer(products, _variances).noise_standard_error
     found = infer(products, _correlations)
     values, errors, (low, high) = found.estimate.copy(), found.noise_standard_error, found.interval(confidence)
     either = unknown[:, None] | unknown
@@ -477,11 +477,11 @@ def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> 
     elif (high - low)[off].min() > 1:
         notes.append("Uninformative: each interval spans more than half of what is possible, of too little data.")
     return Correlations(
-        **_about(products, values, errors, low, high, notes), unknown=drowned, confidence=confidence
+        **_result_fields(products, values, errors, low, high, notes), unknown=drowned, confidence=confidence
     )
 
 
-def _itself(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+def _identity(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     return covariances, np.zeros(1), np.inf
 
 
@@ -490,7 +490,7 @@ def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
 
 
 def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Divide by standard deviations; each number is brought between -1 and 1."""
+    """Divide covariances by standard deviations, and clip to [-1, 1]."""
     root = np.sqrt(np.maximum(_variances(covariances)[0], 1e-12))
     correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
     correlations[range(len(root)), range(len(root))] = 1.0
@@ -505,7 +505,7 @@ def cov(
     recentre: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Products:
-    """Return the covariance of each two of some columns, with the divisor n - 1.
+    """Return the covariance of each pair of columns, with the divisor n - 1.
 
     Parameters
     ----------
@@ -557,16 +557,16 @@ def cov(
 
 @cov.concludes
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
-    """Return to the columns' units."""
+    """Compute covariances in the columns' units from the noisy sums."""
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
-    found = infer(products, _itself)
+    found = infer(products, _identity)
     values, errors, (low, high) = found.estimate, found.noise_standard_error, found.interval(confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))
     notes = _notes(products, values, recentre=recentre)
-    about = _about(products, values * units, errors * units, low * units, high * units, notes)
+    about = _result_fields(products, values * units, errors * units, low * units, high * units, notes)
     return Covariances(**about, unknown=(), confidence=confidence)
 
 
@@ -574,13 +574,13 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
     notes = []
     if recentre:
         ends = ", ".join(f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in products.columns)
-        notes.append(f"It is about values clipped again: {ends}.")
+        notes.append(f"Values were clipped again: {ends}.")
     if of_no_data(matrix):
-        notes.append("As the noise has them they are together those of no data; `nearest` are of some.")
+        notes.append("The noisy matrix has a negative eigenvalue, as that of no data has; `nearest` has none.")
     return [*notes, *products.limits[1]]
 
 
-def _about(
+def _result_fields(
     products: Products, values: Numbers, errors: Numbers, low: Numbers, high: Numbers, notes: list[str]
 ) -> dict[str, Any]:
     left = None if products.size is None or not products.counted else products.size - products.rows

@@ -1,4 +1,4 @@
-"""Counts: of rows, of different values, of bins, of categories, and of combinations of two."""
+"""Counts: of rows, of distinct values, of bins, of categories, and of combinations of two."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.inference.counts import project
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
-from dfprivacy_eda.categories import Keys, found_counts, keys
-from dfprivacy_eda.results import ColumnStatistic, concluded
+from dfprivacy_eda.categories import FoundKeys, found_counts, keys
+from dfprivacy_eda.results import ColumnStatistic, column_statistic
 from dfprivacy_eda.sums import Sums, ids_of
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
@@ -29,16 +29,16 @@ __all__ = [
     "Categories",
     "Cells",
     "Values",
+    "check_crosstab",
+    "check_histogram",
+    "check_nunique",
+    "check_value_counts",
     "count",
     "crosstab",
-    "crosstab_asked",
     "histogram",
-    "histogram_asked",
     "missing",
     "nunique",
-    "nunique_asked",
     "value_counts",
-    "value_counts_asked",
 ]
 
 _MOST = 1 << 16  # cells
@@ -46,7 +46,7 @@ _MOST = 1 << 16  # cells
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the law of their noise, all rows where they are public, and rows in no cell.
+    """Noisy counts of cells, the law of their noise, the public number of rows, and the rows in no cell.
 
     The last are what is left of all rows where they are `derived`; `id` is that of the measurement.
     """
@@ -60,7 +60,7 @@ class Cells:
 
     @classmethod
     def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
-        """Take the counts of columns' categories; of all rows, where they are public, the others are in none."""
+        """Return the counts of a measurement; with a public number of rows, the rest are in no cell."""
         raw, law = measured.values, measured.law
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
@@ -68,7 +68,7 @@ class Cells:
         return cls(raw, law, size, left, left[0] is not None, measured.id)
 
     def about(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
-        """Return what a release of some of the counts says of all of them."""
+        """Return the fields that a release of some of the cells has."""
         return {
             "noise_scale": self.law.scale,
             "noise_step": self.law.step,
@@ -80,7 +80,7 @@ class Cells:
         }
 
     def total(self) -> float:
-        """Rows in the cells, as counts that are not negative have them.
+        """Return the number of rows in the cells, consistent with nonnegative counts.
 
         All rows, less those in no cell where these were counted as well. Where they were not, the sum of what
         is not negative, but at most all rows, and two standard errors above the sum of the noisy counts.
@@ -95,20 +95,20 @@ class Cells:
 
 
 def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
-    """Measure the number of rows in each category or combination, and the number in none of them."""
+    """Measure the number of rows in each category or combination."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
     return Cells.of(curator.sum(counts, grid="unit"), curator.size, columns)
 
 
 def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
-    """Edges of all intervals that are counted, and which of them were asked for.
+    """Return the edges of all counted intervals, and the slice of the requested ones.
 
     What lies outside of the edges asked for, but within the bounds, is counted apart.
     """
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if not 1 <= bins <= _MOST:
-            raise ArgumentError(f"bins={bins} is no number of bins.", f"Use 1 to {_MOST:,}.")
+            raise ArgumentError(f"bins={bins} is not a possible number of bins.", f"Use 1 to {_MOST:,}.")
         return np.linspace(column.low, column.high, int(bins) + 1), slice(0, int(bins))
     listed = isinstance(bins, list | tuple | np.ndarray) and all(
         isinstance(edge, int | float | np.integer | np.floating) and not isinstance(edge, bool) for edge in bins
@@ -116,20 +116,20 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     edges = np.asarray(bins if listed else [], dtype=np.float64)
     if not 2 <= edges.size <= _MOST or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():  # noqa: PLR2004
         raise ArgumentError(
-            "bins= is neither a number of bins nor a list of edges that rise.", "For example bins=[0, 18, 65, 120]."
+            "bins= is neither a number of bins nor a list of rising edges.", "For example bins=[0, 18, 65, 120]."
         )
     if edges[-1] < column.low or edges[0] > column.high:
         raise ArgumentError(
             f"Every bin lies outside of the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "No value counts there: they are clipped to the bounds.",
+            "Values are clipped to the bounds, so these bins are empty.",
         )
     before, after = edges[0] > column.low, edges[-1] < column.high
     every_edge = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
     return every_edge, slice(int(before), int(before) + edges.size - 1)
 
 
-def histogram_asked(column: Column, bins: Any, **_: Any) -> None:
-    """Check the bins before anything is paid."""
+def check_histogram(column: Column, bins: Any, **_: Any) -> None:
+    """Check the bins before anything is charged."""
     edges_of(column, bins)
 
 
@@ -212,7 +212,7 @@ def _(
     normalize: bool = False,
     confidence: Probability = 0.95,
 ) -> Histogram:
-    """Keep the bins that were asked for."""
+    """Compute the histogram of the requested bins."""
     edges, inner = edges_of(column, bins)
     counts = project(measured.raw, measured.total())
     return Histogram(
@@ -225,10 +225,10 @@ def _(
     )
 
 
-def value_counts_asked(
+def check_value_counts(
     column: Column, *, categories: Literal["declared", "discover"], domain: Any, nan_policy: NanPolicy, **_: Any
 ) -> None:
-    """Check that there are categories to count, before anything is paid."""
+    """Check that there are categories to count, before anything is charged."""
     if categories == "declared" and column.categories is None and domain is None:
         raise SchemaError(
             f"Column {column.name!r} has no categories.",
@@ -237,13 +237,13 @@ def value_counts_asked(
         )
     if categories == "discover" and domain is not None:
         raise ArgumentError(
-            'categories="discover" is for values that nobody knows, and domain= says which there can be.',
-            "Leave out one of them.",
+            'categories="discover" finds unknown values, while domain= lists the possible ones.',
+            "Use one of them.",
         )
     if (categories == "discover" or domain is not None) and nan_policy != "omit":
         said = "domain=" if domain is not None else 'categories="discover"'
         raise ArgumentError(
-            f"{said} leaves missing values out; nan_policy={nan_policy!r} is of no use.", "Leave it out."
+            f"{said} leaves missing values out; nan_policy={nan_policy!r} has no effect.", "Leave it out."
         )
 
 
@@ -255,7 +255,7 @@ def value_counts(
     categories: Literal["declared", "discover"] = "declared",
     domain: Sequence[Any] | str | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Cells | Keys:
+) -> Cells | FoundKeys:
     r"""Count the rows in each category of a column.
 
     Parameters
@@ -334,15 +334,15 @@ def value_counts(
 
 @value_counts.concludes
 def _(
-    measured: Cells | Keys,
+    measured: Cells | FoundKeys,
     column: Column,
     *,
     normalize: bool = False,
     sort: bool = True,
     confidence: Probability = 0.95,
 ) -> Counts:
-    """Sort the categories by their noisy counts."""
-    if isinstance(measured, Keys):
+    """Compute the counts, sorted if requested."""
+    if isinstance(measured, FoundKeys):
         (keys,) = measured.discovered
         return found_counts(keys, column.name, measured.size, confidence, normalize=normalize, sort=sort)
     known = column.categories or ()
@@ -356,10 +356,10 @@ def _(
     )
 
 
-def crosstab_asked(a: Column, b: Column, **_: Any) -> None:
-    """Check the columns before anything is paid."""
+def check_crosstab(a: Column, b: Column, **_: Any) -> None:
+    """Check the columns before anything is charged."""
     if a.name == b.name:
-        raise ArgumentError(f"crosstab({a.name!r}, {b.name!r}) is of one column.", "Use value_counts for one.")
+        raise ArgumentError(f"crosstab({a.name!r}, {b.name!r}) names a column twice.", "Use value_counts for one.")
     count = len(a.categories or ()) * len(b.categories or ())
     if count > _MOST:
         raise ArgumentError(f"A crosstab of {count:,} cells is too large.", f"Use columns with at most {_MOST:,}.")
@@ -435,7 +435,7 @@ def _(
     margins: bool = False,
     confidence: Probability = 0.95,
 ) -> Crosstab:
-    """Keep the table."""
+    """Compute the table from the noisy counts."""
     by = "all" if normalize is True else normalize or None
     every = np.arange(measured.raw.size)  # of the columns in the order of their names
     places = every.reshape(measured.raw.shape) if a.name < b.name else every.reshape(measured.raw.T.shape).T
@@ -452,7 +452,7 @@ def _(
 
 @mechanism(columns={"columns": "columns"})
 def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Count rows, or those with a value in every column that is named.
+    """Count rows, or those with a value in every named column.
 
     Parameters
     ----------
@@ -494,13 +494,13 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
     >>> 1400 < float(view.count("age", epsilon=0.5)) < 1600
     True
     """
-    return _rows(curator, columns or (), nan_policy, both=False)
+    return _measure_rows(curator, columns or (), nan_policy, both=False)
 
 
 @count.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the number of rows with a value."""
-    return concluded("count", measured, confidence)
+    """Compute the number of rows with a value."""
+    return column_statistic("count", measured, confidence)
 
 
 @mechanism(columns={"columns": "columns"})
@@ -547,29 +547,29 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
     >>> 400 < float(view.missing("age", epsilon=0.5)) < 600
     True
     """
-    return _rows(curator, columns, nan_policy, both=True)
+    return _measure_rows(curator, columns, nan_policy, both=True)
 
 
 @missing.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the number of rows without one."""
-    return concluded("missing", measured, confidence)
+    """Compute the number of rows without a value."""
+    return column_statistic("missing", measured, confidence)
 
 
-def _rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
-    """Count the rows with a value, and those without one if that comes for nothing or is asked for."""
+def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
+    """Measure the number of rows with a value, and of those without, if free or requested."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
-        return _counted(curator.sum(features.Count(), grid="unit"), columns, complete=True)
+        return _row_sums(curator.sum(features.Count(), grid="unit"), columns, complete=True)
     told = n is None and (both or curator.neighbors == "add_remove")
     known = curator.sum(features.Given(*gaps, tally=(0, 1) if told else None), grid="unit")
-    return _counted(known, columns, n, complete=False)
+    return _row_sums(known, columns, n, complete=False)
 
 
-def _counted(
+def _row_sums(
     noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool
 ) -> Sums:
-    """Return noisy numbers of rows.
+    """Return noisy numbers of rows as `Sums`.
 
     Parameters
     ----------
@@ -592,8 +592,8 @@ def _counted(
     return Sums(column, noisy.values, laws, map_, start, counted, ids_of(noisy))
 
 
-def _one(columns: tuple[Column, ...], public: frozenset[str]) -> float:
-    """Bound how far a row moves a number of different values: a value goes, another comes, or neither."""
+def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> float:
+    """Return the largest change of the number of distinct values by one changed row."""
     return 0.0 if all(column.name in public for column in columns) else 1.0
 
 
@@ -607,16 +607,16 @@ class Categories(OfSums):
         self.columns = (column,)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Count the counts that are not 0."""
+        """Count the categories with rows."""
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves it."""
-        return _one(self.columns, public) if relation == "replace_one" else 1.0
+        """Bound the change by one row."""
+        return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
 class Values(OfRows):
-    """The number of different numbers in a column, as clipped to its bounds."""
+    """The number of distinct numbers in a column, after clipping to its bounds."""
 
     shape = (1,)
 
@@ -625,18 +625,18 @@ class Values(OfRows):
         self.omit = omit
 
     def value(self, rows: Batch) -> Any:
-        """Count them."""
+        """Count the distinct values."""
         (column,) = self.columns
         values = rows.values(column)
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves it."""
-        return _one(self.columns, public) if relation == "replace_one" else 1.0
+        """Bound the change by one row."""
+        return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
-def nunique_asked(column: Column, **_: Any) -> None:
-    """Check that values can be told apart, before anything is paid."""
+def check_nunique(column: Column, **_: Any) -> None:
+    """Check that the column has bounds or categories, before anything is charged."""
     if column.bounds is None and column.categories is None:
         raise ArgumentError(
             f"Of {column.name!r} nothing is declared, so its values cannot be told from typing errors and noise.",
@@ -646,7 +646,7 @@ def nunique_asked(column: Column, **_: Any) -> None:
 
 @mechanism(columns={"column": "any"})
 def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Count the different values of a column.
+    """Count the distinct values of a column.
 
     Parameters
     ----------
@@ -695,15 +695,15 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
     else:
         measured = curator.measure(Values(column, omit=bool(gaps)))
         most = math.inf if curator.size is None else float(curator.size)
-    found = _counted(measured, [column], most, complete=False)
+    found = _row_sums(measured, [column], most, complete=False)
     return replace(found, counted=False)
 
 
 @nunique.concludes
 def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the number with the interval of its noise."""
-    found = replace(concluded("count", measured, confidence), statistic="nunique", count=None)
+    """Compute the number of distinct values, with an interval for its noise."""
+    found = replace(column_statistic("count", measured, confidence), statistic="nunique", count=None)
     wide = found.low is not None and found.high is not None and found.high - found.low > measured.size / 2
-    few = "The interval spans more than half of what is possible: there is too little epsilon for this column."
+    few = "The interval spans more than half of the possible range: epsilon is too small for this column."
     found = replace(found, notes=(few,) * wide)
     return found if column.categories is not None else replace(found, covers="limited table", bounds=column.bounds)

@@ -1,4 +1,4 @@
-"""A whole table at a glance, and how several columns are measured in one release.
+"""Summary statistics of a whole table, and the measurement of several columns in one release.
 
 Sums have noise of the cube, trees of counts and counts of categories discrete Laplace noise; they share the budget.
 """
@@ -39,26 +39,26 @@ __all__ = [
     "Measured",
     "Summed",
     "cell",
+    "check_distinct",
+    "chosen_columns",
     "describe",
-    "described",
-    "each_once",
     "measure",
-    "measured_of",
+    "measure_description",
     "of_labels",
     "share_of",
     "split",
 ]
 
 Focus = Literal["moments", "quartiles", "categories"]
-_PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
-_TOGETHER = range(2, 101)  # columns whose correlations are measured
+_BUDGET_PARTS = {"moments": 1, "quartiles": 2, "categories": 1, "correlations": 2}  # of the budget, for each column
+_CORRELATED = range(2, 101)  # columns whose correlations are measured
 _FOCUS = Fraction(3, 4)
 _QUARTILES = (0.25, 0.5, 0.75)
 _NUMBERS = ("mean", "std", "25%", "50%", "75%")
 _LABELS = ("top", "freq")
-_NONE = NoiseLaw(0.0)
-_NOTHING = (None, None, None, None, None)
-_BEYOND = Fraction(1, 16)  # of the part of sums, for the rows beyond bounds
+_NO_NOISE = NoiseLaw(0.0)
+_EMPTY_CELL = (None, None, None, None, None)
+_BEYOND_SHARE = Fraction(1, 16)  # of the part of sums, for the rows beyond bounds
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,21 +96,21 @@ class Description(Statistics, Framed):
     """
 
     @cached_property
-    def _each(self) -> list[Entry]:
+    def _entries(self) -> list[Entry]:
         return [
             Entry(f"{statistic} of {column}", column, statistic, bounds, plain, *each)
-            for column, bounds, plain, *cells in self._of_columns
+            for column, bounds, plain, *cells in self._column_cells
             for statistic, *each in zip(self.statistics, *cells, strict=True)
         ]
 
-    def _shaped(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+    def _as_fields(self, cells: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(zip(*[iter(cells)] * len(self.statistics), strict=True))
 
     _named = ("statistic", "statistics")
 
     @property
     def unbiased(self) -> Any:
-        """The same shape with numbers of rows as the noise has them, below 0 and above all rows at times."""
+        """The same table with noisy numbers of rows, which can be below 0 or above all rows."""
         return self._framed("raw")
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
@@ -138,28 +138,28 @@ class Description(Statistics, Framed):
         return [{name: [cells[at] for at in kept] for name, cells in columns.items() if name in told}]
 
     def _sentence(self) -> str:
-        """Name the columns, and say the mean, or the most frequent value, of the first."""
+        """Write the columns, and the mean, or the most frequent value, of the first."""
         many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
         every = f"{many} described: {self._noun(*self.columns)}."
-        known = [each for each in self._each if each.statistic in {"mean", "freq"} and each.low is not None]
+        known = [each for each in self._entries if each.statistic in {"mean", "freq"} and each.low is not None]
         if not known:
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
         what = f"The {self._what(one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
-        told = self._says(one, what, whose="this table", noise=1.0)
+        told = self._words(one, what, whose="this table", noise=1.0)
         return f"{every} {told}."
 
     def _grid(self) -> Grid:
-        told = ["" if each.value is None else at_bound(each) for each in self._each]
-        return Grid(("", *self.columns), [*zip(self.statistics, *self._shaped(told), strict=True)])
+        told = ["" if each.value is None else at_bound(each) for each in self._entries]
+        return Grid(("", *self.columns), [*zip(self.statistics, *self._as_fields(told), strict=True)])
 
     def _notes(self) -> list[str]:
-        """Describe which numbers were not possible, and which means are less certain than one row's value."""
-        moved = [each.name for each in self._each if each.statistic in ROWS and each.value != each.raw]
+        """Return notes on clamped numbers, and on means less certain than one row's value."""
+        moved = [each.name for each in self._entries if each.statistic in ROWS and each.value != each.raw]
         spread = {
-            each.column: each.value for each in self._each if each.statistic == "std" and each.value is not None
+            each.column: each.value for each in self._entries if each.statistic == "std" and each.value is not None
         }
-        means = [each for each in self._each if each.statistic == "mean" and each.column in spread]
+        means = [each for each in self._entries if each.statistic == "mean" and each.column in spread]
         weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
         few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
         return [*self._limits(), *([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
@@ -169,14 +169,14 @@ class Description(Statistics, Framed):
         if "mean" not in self.statistics:
             raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
         shown, words = ("mean", "25%", "50%", "75%"), interval_of(self.confidence)
-        told = [each for each in self._each if each.statistic in shown and each.value is not None]
+        told = [each for each in self._entries if each.statistic in shown and each.value is not None]
         columns = groupby(told, key=lambda each: each.column)
         return panels(ax, [self._panel(shown, of, f"{self._called(name)} ({words})") for name, of in columns])
 
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums of several columns in one vector, with noise of the cube.
+    """Noisy sums of several columns in one vector, with cube noise.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Summed:
     """
 
     rows: float
-    law: NoiseLaw = _NONE
+    law: NoiseLaw = _NO_NOISE
     parts: Mapping[str, NoisyValue] = field(default_factory=dict)
     counted: str | None = None
     beyond: Mapping[str, NoisyValue] = field(default_factory=dict)
@@ -208,16 +208,16 @@ class Summed:
         told: Collection[str],
         share: Fraction,
     ) -> Summed:
-        """Measure y of a degree of 1, and 2y²-1 as well of 2, with the number of rows where that is private.
+        """Measure y (degree 1), and 2y²-1 (degree 2), with the number of rows where that is private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
         Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
         """
         n, beyond = curator.size, {}
         if limited := {name: column for name, column in columns.items() if degrees[name]}:
-            counted = measure_beyond(curator, tuple(limited.values()), share=share * _BEYOND)
+            counted = measure_beyond(curator, tuple(limited.values()), share=share * _BEYOND_SHARE)
             beyond = dict(zip(limited, counted, strict=True))
-            share *= 1 - _BEYOND
+            share *= 1 - _BEYOND_SHARE
         every: dict[str, features.RowFeatures] = {}
         for name, column in columns.items():
             if degrees[name]:
@@ -235,11 +235,11 @@ class Summed:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in the number of all rows, 0 where it is public."""
+        """Variance of the noise in the number of all rows; 0 where it is public."""
         return 0.0 if self.counted is None else self.law.variance
 
     def of(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
-        """Put together what was measured of one column: rows, the sums of y and 2y²-1, and rows without a value.
+        """Return the sums of one column: rows, y and 2y²-1, and rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
@@ -268,7 +268,7 @@ class Summed:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of each column, and how the budget was split."""
+    """Measurements of each column, and the split of the budget."""
 
     columns: dict[str, Column]
     sums: dict[str, Sums]
@@ -278,7 +278,7 @@ class Measured:
     size: int | None
 
     def about(self, columns: Sequence[str], cells: Iterable[Iterable[Any]], confidence: float) -> dict[str, Any]:
-        """Return what a release tells: statistics, columns with bounds and noisy sums, how the budget was split."""
+        """Return the fields of a release: statistics, bounds, noisy sums and the split of the budget."""
         sums = [self.sums.get(name) for name in columns]
         names = ("values", "standard_errors", "lows", "highs", "raw")
         return {
@@ -304,7 +304,7 @@ def measure(
     told: Collection[str] = (),
     asked: Sequence[tuple[float, ...]] | None = None,
 ) -> Measured:
-    """Measure sums of numbers, trees of their counts, and counts of categories, each with its share of the budget.
+    """Measure sums of numbers, trees of counts, and counts of categories, each with its share of the budget.
 
     Parameters
     ----------
@@ -361,14 +361,14 @@ def measure(
             for name, column in numbers.items()
         },
         trees=trees,
-        cells={} if of_counts is None else _counted(curator, labels, told, of_counts),
+        cells={} if of_counts is None else _counts_of(curator, labels, told, of_counts),
         shares={name: float(share) for name, share in shares.items()},
         size=curator.size,
     )
 
 
-def _counted(curator: Curator, labels: list[Column], told: Collection[str], share: Fraction) -> dict[str, Cells]:
-    """Count the rows in each category, and of some columns those in none, in a cell of their own."""
+def _counts_of(curator: Curator, labels: list[Column], told: Collection[str], share: Fraction) -> dict[str, Cells]:
+    """Measure the rows in each category, and for some columns the rows in none."""
     every: list[features.RowFeatures] = [
         features.Given(column, of=features.OneHot(column), tally=(0, 1))
         if column.name in told
@@ -387,7 +387,7 @@ def _counted(curator: Curator, labels: list[Column], told: Collection[str], shar
 
 
 def share_of(statistic: str) -> float | None:
-    """Return the share of rows at or below a statistic, if it is a quantile."""
+    """Return the share of rows at or below a quantile; None for other statistics."""
     if statistic == "median":
         return 0.5
     written = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)%", statistic)
@@ -395,7 +395,7 @@ def share_of(statistic: str) -> float | None:
 
 
 def of_labels(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
-    """Return the number of rows in a category and in none, the most frequent category and its rows."""
+    """Return the cells of a column of categories: count, missing, top and freq."""
     reach, error = measured.law.reach(confidence), measured.law.standard_deviation
     known, all_rows = column.categories or (), math.inf if measured.size is None else float(measured.size)
     z, spread, rows = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known)), float(measured.raw.sum())
@@ -414,13 +414,13 @@ def of_labels(measured: Cells, column: Column, confidence: float) -> dict[str, C
 
 
 def cell(measured: Measured, name: str, statistic: str, confidence: float) -> Cell:
-    """Return a statistic of a column, its standard error and interval, and what was released.
+    """Return a statistic of a column, its standard error and interval, and its unclamped value.
 
-    A number of rows is brought between none and all. It is None where the column has none of that name.
+    Numbers of rows are clamped to 0 and all rows. The cell is empty where the column has no such statistic.
     """
     column = measured.columns[name]
     if name in measured.cells:
-        return of_labels(measured.cells[name], column, confidence).get(statistic, _NOTHING)
+        return of_labels(measured.cells[name], column, confidence).get(statistic, _EMPTY_CELL)
     if (share := share_of(statistic)) is not None:
         tree, z = measured.trees[name].tree, float(ndtri((1 + confidence) / 2))
         every = [tree.quantiles([share])[0], *(end[0] for end in tree.intervals([share], z))]
@@ -428,11 +428,11 @@ def cell(measured: Measured, name: str, statistic: str, confidence: float) -> Ce
         return value, (high - low) / (2 * z), low, high, value
     sums = measured.sums[name]
     known = statistic in STATISTICS and (sums.counted or statistic != "missing")
-    return sums.cell(statistic, confidence) if known else _NOTHING
+    return sums.cell(statistic, confidence) if known else _EMPTY_CELL
 
 
-def each_once(columns: Sequence[Column] | None, **_: object) -> None:
-    """Check that columns are named, each once, before anything is paid; None names all."""
+def check_distinct(columns: Sequence[Column] | None, **_: object) -> None:
+    """Check that columns are named once each; None stands for all columns."""
     names = None if columns is None else [column.name for column in columns]
     if names is not None and (not names or len(set(names)) < len(names)):
         raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
@@ -500,19 +500,19 @@ def describe(
     >>> round(described.loc["mean", "age"]), described.loc["top", "sex"]
     (30, 'f')
     """
-    chosen = described(curator, columns)
+    chosen = chosen_columns(curator, columns)
     numbers = sum(column.bounds is not None for column in chosen)
-    return measured_of(curator, chosen, split(numbers, len(chosen) - numbers, focus), nan_policy)
+    return measure_description(curator, chosen, split(numbers, len(chosen) - numbers, focus), nan_policy)
 
 
-def described(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
-    """Return the columns that are described: those named, or all that can be."""
+def chosen_columns(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """Return the columns to describe: the named ones, or all with bounds or categories."""
     if chosen := columns or curator.columns:
         return chosen
     raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
 
 
-def measured_of(
+def measure_description(
     curator: Curator,
     chosen: tuple[Column, ...],
     shares: dict[str, Fraction],
@@ -520,9 +520,9 @@ def measured_of(
     *,
     whole_trees: bool = False,
 ) -> Measured:
-    """Measure moments and quartiles of numbers and counts of categories, each with its share of the budget.
+    """Measure moments and quartiles of numbers, and counts of categories.
 
-    Of the trees of counts only what the quartiles need is shown, if nobody needs the whole trees.
+    Of the trees of counts only the part for the quartiles is released, unless whole trees are requested.
     """
     columns = {column.name: column for column in chosen}
     ranked = [column.name for column in chosen if column.bounds is not None]
@@ -531,14 +531,12 @@ def measured_of(
 
 
 def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bool = False) -> dict[str, Fraction]:
-    """Split the budget among what there is to measure of numbers and categories; correlations are of numbers."""
+    """Split the budget among moments, quartiles, categories and correlations."""
     counts = {"moments": numbers, "quartiles": numbers, "categories": labels}
-    counts["correlations"] = numbers * (together and numbers in _TOGETHER)
-    parts = {name: _PARTS[name] * count for name, count in counts.items() if count}
+    counts["correlations"] = numbers * (together and numbers in _CORRELATED)
+    parts = {name: _BUDGET_PARTS[name] * count for name, count in counts.items() if count}
     if focus is not None and focus not in parts:
-        raise ArgumentError(
-            f"focus={focus!r}, and no column that is described has them.", f"Use one of {[*parts]!r}."
-        )
+        raise ArgumentError(f"focus={focus!r} does not apply to any described column.", f"Use one of {[*parts]!r}.")
     rest = sum(part for name, part in parts.items() if name != focus)
     if focus is None or not rest:
         return {name: Fraction(part, sum(parts.values())) for name, part in parts.items()}
@@ -547,7 +545,7 @@ def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bo
 
 @describe.concludes
 def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
-    """Compute every cell with its standard error and interval."""
+    """Compute every statistic with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [(column, name) for column in measured.columns for name in names]
     found = zip(*(cell(measured, *one, confidence) for one in asked), strict=True)

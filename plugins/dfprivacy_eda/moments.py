@@ -1,4 +1,4 @@
-"""Mean, variance, standard deviation and sum of a column, each by the sum whose noise matters least for it."""
+"""Mean, variance, standard deviation and sum of a column, each by its most accurate noisy sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import laws_of
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.results import ColumnStatistic, concluded, statistic_notes
+from dfprivacy_eda.results import ColumnStatistic, column_statistic, statistic_notes
 from dfprivacy_eda.sums import Sums, ids_of
 
 if TYPE_CHECKING:
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
     from dfprivacy_eda.sums import Drawn
 
-__all__ = ["Centred", "Spread", "Total", "mean", "of_population", "std", "total", "var", "var_asked"]
+__all__ = ["Centred", "Spread", "Total", "check_var", "mean", "of_population", "std", "total", "var"]
 
-_BEYOND = Fraction(1, 16)  # of the budget, where rows beyond the bounds are counted in a sum of their own
-_GUESS = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
+_BEYOND_SHARE = Fraction(1, 16)  # of the budget, where rows beyond the bounds are counted in a sum of their own
+_GUESS_SHARE = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
 # Rows times epsilon from which on a guess is worth it: with missing values, the square of what it is off by is
 # below the noise; else it costs 1 in 30 of the budget at most.
-_MANY = 1000.0
-_MANY_FOR_MEAN = 3000.0
-_REACH = (
+_GUESS_FROM = 1000.0
+_MEAN_GUESS_FROM = 3000.0
+_GUESS_SCALES = (
     4.0  # scales of the noise in a guess, within which the mean is looked for: but for 1 in 55 draws it is there
 )
 
 
-class _OfRowsWithAValue(OfSums):
-    """A number that follows from the sums of y, 1-y² and y² over rows with a value, or of (1+y)/2 and (1-y)/2."""
+class _SumStatistic(OfSums):
+    """Base class: a statistic of the sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over complete rows."""
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
@@ -50,11 +50,11 @@ class _OfRowsWithAValue(OfSums):
         self.columns = self.features.columns
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far it moves."""
+        """Bound the change by one row."""
         return self.moved if relation == "replace_one" else 1.0
 
 
-class Centred(_OfRowsWithAValue):
+class Centred(_SumStatistic):
     """The sum over rows with a value of (y - t) / 2, for some t in [-1, 1].
 
     Before the division a row adds a number in [-1 - t, 1 - t]; one without a value adds 0, which lies in it. So a
@@ -69,13 +69,13 @@ class Centred(_OfRowsWithAValue):
         self.t = t
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute it from the sums of y, 1-y² and y²."""
+        """Compute the sum from the sums of y, 1-y² and y²."""
         first, rest, second = sums.tolist()
         return float(first - self.t * (rest + second)) / 2
 
 
-class Spread(_OfRowsWithAValue):
-    """The least that the sum over rows with a value of ((y - t)² - v) / (1 + b)² is for any t in an interval.
+class Spread(_SumStatistic):
+    """The minimum over t in an interval of the sum over rows with a value of ((y - t)² - v) / (1 + b)².
 
     The interval lies in [-1, 1], b is the largest absolute value in it, and v is in [0, 1]. For a fixed t a row
     adds a number in [-v, (1 + |t|)² - v] before the division, one without a value adds 0, which lies in it: so a
@@ -91,15 +91,15 @@ class Spread(_OfRowsWithAValue):
         self.unit = (1 + max(map(abs, ends))) ** 2
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute it from the sums of y, 1-y² and y²."""
+        """Compute the minimum from the sums of y, 1-y² and y²."""
         first, rest, second = sums.tolist()
         n, (low, high) = rest + second, self.ends
         inside = [min(max(first / n, low), high)] if n > 0 else []
         return float(min(second - 2 * t * first + (t**2 - self.v) * n for t in (low, high, *inside))) / self.unit
 
 
-class Total(_OfRowsWithAValue):
-    """The sum of a column over its largest number in absolute value, from those of (1+y)/2 and (1-y)/2.
+class Total(_SumStatistic):
+    """The sum of a column divided by its largest absolute value, from the sums of (1+y)/2 and (1-y)/2.
 
     A row without a value adds 0. Where a row changes, it moves by the range of the column, or by the largest
     number if that is more, for a value may go missing; where one comes or goes, by the largest number.
@@ -115,14 +115,14 @@ class Total(_OfRowsWithAValue):
         self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Add the part of the upper bound and that of the lower."""
+        """Compute the sum from the sums of (1+y)/2 and (1-y)/2."""
         return float(sums @ np.array(self.ends))
 
 
 def _moments(
     curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
 ) -> Sums:
-    """Measure the number of rows with a value, and the sums of y and, of degree 2, of y², in one vector.
+    """Measure rows with a value and the sum of y, and for degree 2 the sum of y², in one vector.
 
     With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
     y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
@@ -155,7 +155,7 @@ def _moments(
 
 
 def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
-    """Measure the mean alone, or for `alone` False what the variance needs as well.
+    """Measure the sums for a mean; if not `alone`, also those for a variance.
 
     Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
     the number of rows and the sum of y. Where it is public, the sum of y and, if values may be missing, the number
@@ -163,62 +163,62 @@ def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: boo
     t plus the mean of y - t: the less t is off, the less it matters how many rows there are.
     """
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
-    if not (alone and gaps and rows >= _MANY_FOR_MEAN):
+    if not (alone and gaps and rows >= _MEAN_GUESS_FROM):
         return _moments(curator, column, nan_policy, degree=1 if alone else 2)
-    share = _part(rows**0.4 / 2)
+    share = _power_share(rows**0.4 / 2)
     guess = _moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     t = float(guess.estimate.y[0])
-    joined = _joined(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
+    joined = _replaced(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
     joined.map[1] += t * joined.map[0]
     joined.start[1] = t * joined.start[0]
     return joined
 
 
 def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
-    """Measure the sum of squares about the mean, after a guess where the mean lies.
+    """Measure the sum of squares about the mean, after a first estimate of the mean.
 
     The nearer that is to the middle of the bounds, the less one row moves the sum. With few rows there is no guess,
     and the mean may lie anywhere; where their number is private, or small and values may be missing, the sums of y
     and y² are measured.
     """
     n, gaps, many = curator.size, curator.gaps([column], nan_policy), _rows_epsilon(curator)
-    if n is None or (gaps and many < _MANY):
+    if n is None or (gaps and many < _GUESS_FROM):
         return _moments(curator, column, nan_policy)
-    if many < _MANY:
-        blank = _blank(column, n, counted=not (column.filled or nan_policy == "fill"))
-        blank = blank.limited(curator.sum(features.Beyond(column), share=_BEYOND))
-        return _joined(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
-    share = _GUESS if gaps else _part(math.sqrt(many))
+    if many < _GUESS_FROM:
+        blank = _rows_only(column, n, counted=not (column.filled or nan_policy == "fill"))
+        blank = blank.limited(curator.sum(features.Beyond(column), share=_BEYOND_SHARE))
+        return _replaced(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
+    share = _GUESS_SHARE if gaps else _power_share(math.sqrt(many))
     guess = _moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
     v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
-    spread = Spread(column, gaps, (max(t - _REACH * scale, -1.0), min(t + _REACH * scale, 1.0)), v)
-    return _joined(guess, curator.measure(spread), spread.unit, 2, v)
+    spread = Spread(column, gaps, (max(t - _GUESS_SCALES * scale, -1.0), min(t + _GUESS_SCALES * scale, 1.0)), v)
+    return _replaced(guess, curator.measure(spread), spread.unit, 2, v)
 
 
-def _part(of: float) -> Fraction:
-    """Return one part of about so many: of a power of two, which budgets add up without rounding."""
+def _power_share(of: float) -> Fraction:
+    """Return about 1/of, as a power of two, so that shares add up without rounding."""
     return Fraction(1, 2 ** round(math.log2(of)))
 
 
 def _rows_epsilon(curator: Curator) -> float:
-    """Return public rows times epsilon, the same for all groups of a table; 0 where rows are private."""
+    """Return the public number of rows times epsilon, equal for all groups; 0 where it is private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
 
-def _blank(column: Column, rows: float, *, counted: bool) -> Sums:
-    """Return sums of which nothing but the number of rows is known."""
+def _rows_only(column: Column, rows: float, *, counted: bool) -> Sums:
+    """Return sums with a known number of rows only."""
     return Sums(column, np.empty(0), (), np.zeros((4, 0)), np.array([rows, 0.0, 0, 0]), counted)
 
 
-def _joined(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
-    """Put a number that was measured next in the place of one of the four."""
+def _replaced(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
+    """Return the sums with one of the four numbers replaced by a later measurement."""
     law = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0)
     map_, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
     map_[row], start[row] = 0, 0
@@ -293,8 +293,8 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
 def _(
     measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
-    """Divide the sum by the count."""
-    release = concluded("mean", measured, confidence)
+    """Compute the mean from the sum and the count."""
+    release = column_statistic("mean", measured, confidence)
     if covers == "table":
         return release
     if (release.low, release.high) == column.bounds:
@@ -360,18 +360,18 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 @var.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Subtract the square of the mean from the mean of squares."""
-    return concluded("var", measured, confidence)
+    """Compute the variance from the sums."""
+    return column_statistic("var", measured, confidence)
 
 
 def of_population(drawn: Drawn) -> tuple[Any, Any, Any]:
-    """Return the mean of a sample of a population, its variance, and the degrees of freedom of that."""
+    """Return a sample's mean, the variance of that mean, and its degrees of freedom."""
     rows = np.maximum(drawn.count, 2)
     return drawn.mean, drawn.var / rows, rows - 1
 
 
-def var_asked(column: Column, **_: Any) -> None:
-    """Check that squares are finite before anything is paid."""
+def check_var(column: Column, **_: Any) -> None:
+    """Check that squares of the values are finite, before anything is charged."""
     if math.isinf(column.half * column.half):
         raise ArgumentError(
             f"Squares of {column.name!r} are too large for float64 within its bounds.", "Ask for its std."
@@ -434,8 +434,8 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 @std.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Subtract the square of the mean from the mean of squares."""
-    return concluded("std", measured, confidence)
+    """Compute the standard deviation from the sums."""
+    return column_statistic("std", measured, confidence)
 
 
 @mechanism(name="sum", columns={"column": "numeric"})
@@ -486,16 +486,16 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     """
     statistic, size = Total(column, curator.gaps([column], nan_policy)), curator.size
     counted = [features.Given(column)] if size is None else []
-    beyond = curator.sum(features.Stack(features.Beyond(column), *counted), share=_BEYOND).parts
+    beyond = curator.sum(features.Stack(features.Beyond(column), *counted), share=_BEYOND_SHARE).parts
     noisy = curator.measure(statistic)
     n, of = float(size or 0), None if size is not None else float(beyond[-1].values[0])
     unit = statistic.most / column.half  # as the sum of y, and that of the middles
-    found = _joined(_blank(column, n, counted=False).limited(beyond[0], of), noisy, unit, 1)
+    found = _replaced(_rows_only(column, n, counted=False).limited(beyond[0], of), noisy, unit, 1)
     found.start[1] = -n * column.mid / column.half
     return found
 
 
 @total.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Add what the noise may be."""
-    return concluded("sum", measured, confidence)
+    """Compute the sum with its interval."""
+    return column_statistic("sum", measured, confidence)

@@ -20,7 +20,7 @@ from dfprivacy_eda.aggregate import read
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
 from dfprivacy_eda.describe import of_labels, share_of
-from dfprivacy_eda.quantiles import Chosen
+from dfprivacy_eda.quantiles import Choices
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
@@ -42,11 +42,11 @@ __all__ = ["PLANS", "READS"]
 
 RELATIVE = "expected relative error"
 _DRAWS = 64
-_NORMAL = ndtri((np.arange(999) + 0.5) / 999)
-_BY_CHANCE = 1 / 3  # of a row, by which a choice is off the more as rows do not lie evenly; measured
-_FAR = 40.0  # scales of a choice, beyond which it does not go
-_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth of the price, and slow to draw
-_TYPICAL = 10  # values of a column of which nobody knows how many it has
+_NORMAL_POINTS = ndtri((np.arange(999) + 0.5) / 999)
+_CHOICE_OFFSET = 1 / 3  # of a row, by which a choice is off the more as rows do not lie evenly; measured
+_MAX_SCALES = 40.0  # scales of a choice, beyond which it does not go
+_MAX_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth of the price, and slow to draw
+_TYPICAL_COUNT = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {
     "mean": "a mean, in standard deviations of a sixth of the range",
     "std": "a standard deviation, in parts of it",
@@ -58,42 +58,42 @@ Findings = dict[str, Any]
 
 
 def rows_of(curator: Curator) -> float:
-    """Return the number of rows; a private one is taken to be an equal part of the table's, if that is public."""
+    """Return the number of rows assumed by a plan: public, or an equal part of the public number."""
     return float(max(curator.supposed_size[0], 1))
 
 
 def laplace(curator: Curator, at: int = -1) -> float:
-    """Return the standard deviation of the noise of the last measurement, or another; 0 if nothing was measured."""
+    """Return the noise standard deviation of the last measurement, or of another; 0 without one."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
     return measured[at].law.standard_deviation if measured else 0.0
 
 
-def _given(curator: Curator, what: str, *assumed: str) -> str:
+def _error_label(curator: Curator, what: str, *assumed: str) -> str:
     given = [*assumed, *filter(None, [curator.supposed_size[1]])]
     return f"expected standard error of {what}" + (f", if {' and '.join(given)}" if given else "")
 
 
-def _expected(sums: Sums, name: str, rows: float) -> tuple[float, float]:
-    """Return the standard error of a statistic, and in standard deviations of what it is of."""
+def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
+    """Return the expected standard error of a statistic, absolute and relative."""
     error = sums.expected(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
 
-def _of_moments(name: str) -> Any:
-    """Make the planner of a method that gives a mean, a variance or a standard deviation."""
+def _moment_planner(name: str) -> Any:
+    """Return a planner for a mean, a sum, a variance or a standard deviation."""
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
-        error, relative = _expected(curator.planned, name, rows_of(curator))
+        error, relative = _expected_error(curator.planned, name, rows_of(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
-        return {_given(curator, f"the {name}", *assumed): error, RELATIVE: relative}
+        return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return findings
 
 
 # By statistic the statistics of a column whose sums tell it, alone, when the first step to a variance may tell no
 # mean, and among several.
-_TOLD_BY = {
+_SOURCES = {
     "mean": ({"mean"}, {"mean", "sum", "var", "std"}),
     "sum": ({"mean", "sum"}, {"mean", "sum", "var", "std"}),
     "var": ({"var", "std"}, {"var", "std"}),
@@ -104,7 +104,7 @@ _TOLD_BY = {
 
 
 def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
-    """Return the noisy sums of a column that a release holds, if they tell a statistic."""
+    """Return the noisy sums of a column in a release, if these determine a statistic."""
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.of_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
@@ -117,21 +117,21 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
     for each in every:
         if not isinstance(each, Entry | ColumnStatistic) or each.column != column.name or each.released is None:
             continue
-        if each.statistic in _TOLD_BY[name][several]:
+        if each.statistic in _SOURCES[name][several]:
             sums = Sums.of_release(each.released, column)
             return None if name in ROWS and not sums.counted else sums
     return None
 
 
-def _in_cells(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
-    """Return the rows with a value in columns of categories, if the cells are those of all these columns."""
+def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
+    """Return the rows with a value as sums of released cells, if the cells are of exactly these columns."""
     named, raw = [column.name for column in columns], release.raw.ravel()
-    other = {*named} != {*release._of_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
+    other = {*named} != {*release._counted} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
     if (
         other
         or isinstance(release, FoundCounts)
         or release.released is None
-        or raw.size > _CELLS
+        or raw.size > _MAX_CELLS
         or (name == "missing" and size is None)
     ):
         return None
@@ -142,8 +142,8 @@ def _in_cells(release: Counts | Crosstab, columns: Sequence[Column], size: int |
     return Sums(Column(", ".join(named), (-1.0, 1.0)), raw, laws, map_, start, counted=size is not None, ids=ids)
 
 
-def _known_statistic(name: str) -> Any:
-    """Make the reader of answers that tell a statistic of a column."""
+def _answer_reader(name: str) -> Any:
+    """Return a reader that finds a statistic in earlier answers."""
 
     def reader(
         curator: Curator,
@@ -156,18 +156,18 @@ def _known_statistic(name: str) -> Any:
             (column,) = columns or ()
         sums = None if column is None else _known_sums(release, column, name)
         if columns and isinstance(release, Counts | Crosstab) and asked["nan_policy"] == "omit":
-            sums = _in_cells(release, columns, curator.size, name)
+            sums = _cell_sums(release, columns, curator.size, name)
         if sums is None or asked.get("covers") == "population":
             return None
         rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
-        error, most = sums.error(name), _expected(curator.planned, name, rows)[0]
+        error, most = sums.error(name), _expected_error(curator.planned, name, rows)[0]
         return (error, sums) if error <= most else None
 
     return reader
 
 
-def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
-    """Make the planner of noisy numbers: relative to all rows over what `of` gives."""
+def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
+    """Return a planner for noisy counts; relative errors are to all rows over the number from `of`."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
         error = laplace(curator, at)
@@ -180,47 +180,47 @@ def _noise(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -
     return findings
 
 
-_of_keys = _noise("each count", lambda curator, **_: _TYPICAL * len(curator.measured))
-_of_cells = _noise("each {}", lambda curator, **_: curator.planned.raw.size)
+_plan_keys = _count_planner("each count", lambda curator, **_: _TYPICAL_COUNT * len(curator.measured))
+_plan_cells = _count_planner("each {}", lambda curator, **_: curator.planned.raw.size)
 
 
-def _of_counts(curator: Curator, **asked: Any) -> Findings:
-    """Plan a histogram, the counts of categories, or a crosstab: relative to the average cell."""
+def _plan_counts(curator: Curator, **asked: Any) -> Findings:
+    """Plan a histogram, counts of categories, or a crosstab; errors are relative to the average cell."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
-    return dict((_of_keys if found else _of_cells)(curator, **asked))
+    return dict((_plan_keys if found else _plan_cells)(curator, **asked))
 
 
-def _of_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
-    """Plan the number of different values: half of those that there can be."""
+def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
+    """Plan the number of distinct values, assumed to be half of the possible ones."""
     known = len(column.categories or ())
-    error = _rms(np.clip(laplace(curator) * _NORMAL, *((-known / 2, known / 2) if known else (None, None))))
+    error = _rms(np.clip(laplace(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None))))
     return {
         "expected standard error of the number of different values": error,
-        RELATIVE: error / (known or _TYPICAL),
+        RELATIVE: error / (known or _TYPICAL_COUNT),
     }
 
 
-def _of_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Plan the search for bounds: relative to one of ten intervals."""
+def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
+    """Plan the search for bounds; errors are relative to one of ten intervals."""
     error = laplace(curator)
     return {
         "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
-        RELATIVE: error * _TYPICAL / rows_of(curator),
+        RELATIVE: error * _TYPICAL_COUNT / rows_of(curator),
     }
 
 
-def _of_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
-    """Plan quantiles: in the column's units, and in rows relative to a quarter of all."""
+def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
+    """Plan quantiles: the error in the column's units, and relative to a quarter of the rows."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
     if laplace(curator):
         moved, rows = _off(curator.planned, column, shares, rows_of(curator))
     assumed = f"values are normal with a standard deviation of {SD * column.half:.4g}"
-    return {_given(curator, what, assumed): moved, RELATIVE: rows / (rows_of(curator) / 4)}
+    return {_error_label(curator, what, assumed): moved, RELATIVE: rows / (rows_of(curator) / 4)}
 
 
-def _off(measured: Chosen | CountTree, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
-    """Return the standard error of quantiles of normal values, and the same in rows."""
+def _off(measured: Choices | CountTree, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
+    """Return the expected standard error of quantiles of normal values, in units and in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
     cuts = (plan.cuts - column.mid) / sd
@@ -228,9 +228,9 @@ def _off(measured: Chosen | CountTree, column: Column, shares: Sequence[float], 
     true = np.clip(column.mid + sd * ndtri(of), column.low, column.high)
     if plan.whole:
         true = middles[np.maximum(np.searchsorted(cuts, ndtri(of)) - 1, 0)]
-    if isinstance(measured, Chosen):
-        rows = [scale + _BY_CHANCE for scale in measured.scales]
-        squares = [_chosen(cuts, middles - at, n, q, b) for q, at, b in zip(of, true, rows, strict=True)]
+    if isinstance(measured, Choices):
+        rows = [scale + _CHOICE_OFFSET for scale in measured.scales]
+        squares = [_choice_variance(cuts, middles - at, n, q, b) for q, at, b in zip(of, true, rows, strict=True)]
         return math.sqrt(np.mean(squares)), math.sqrt(2 * np.mean(np.square(rows)))
     rng, found = np.random.default_rng(1), []
     expected = [n * np.diff(ndtr(cuts[:: plan.sizes[-1] // size])) for size in (1, *plan.sizes)]
@@ -244,9 +244,9 @@ def _off(measured: Chosen | CountTree, column: Column, shares: Sequence[float], 
     return _rms(np.array(found) - true), prefix_error(plan, *of_all)
 
 
-def _chosen(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
-    """Return the mean squared error of a choice that is off by k rows with probability ∝ exp(-k / rows)."""
-    reach = np.clip([q - _FAR * rows / n, q + _FAR * rows / n], 0, 1)
+def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
+    """Return the mean squared error of a choice that misses by k rows with probability ∝ exp(-k / rows)."""
+    reach = np.clip([q - _MAX_SCALES * rows / n, q + _MAX_SCALES * rows / n], 0, 1)
     first, last = np.searchsorted(cuts, ndtri(reach))
     at = slice(max(first - 1, 0), last)
     below = ndtr(cuts[at.start : last + 1])
@@ -254,22 +254,22 @@ def _chosen(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
     return float(np.average(off[at] ** 2, weights=np.exp(-n * beside / rows)))
 
 
-def _of_describe(curator: Curator, **_: Any) -> Findings:
-    """Plan a description, by the column of which each statistic is known worst."""
-    return _described(curator, curator.planned)
+def _plan_describe(curator: Curator, **_: Any) -> Findings:
+    """Plan a description: the largest error of each statistic over the columns."""
+    return _description_errors(curator, curator.planned)
 
 
-def _of_report(curator: Curator, **_: Any) -> Findings:
-    """Plan a report: a description, and correlations."""
+def _plan_report(curator: Curator, **_: Any) -> Findings:
+    """Plan a report: a description and correlations."""
     measured, products = curator.planned
-    findings = _described(curator, measured)
-    correlations = {} if products is None else _correlated(curator, products, "correlation")
+    findings = _description_errors(curator, measured)
+    correlations = {} if products is None else _correlation_error(curator, products, "correlation")
     relative = [each.get(RELATIVE, 0.0) for each in (findings, correlations)]
     worst = "not known" if "not known" in relative else max(relative)
     return {**findings, **correlations, RELATIVE: worst}
 
 
-def _described(curator: Curator, measured: Measured) -> Findings:
+def _description_errors(curator: Curator, measured: Measured) -> Findings:
     findings = {}
     for name, what in _DESCRIBED.items():
         of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
@@ -278,54 +278,54 @@ def _described(curator: Curator, measured: Measured) -> Findings:
             each: (t.layout.sizes, *t.variances) if isinstance(t := of[each], CountTree) else each for each in of
         }
         alike = {shape[column]: column for column in of}.values()
-        errors = [_aggregated(curator, measured, column, name) for column in alike]
+        errors = [_statistic_error(curator, measured, column, name) for column in alike]
         if errors:
-            findings[_given(curator, what)] = max(relative for _, relative in errors)
+            findings[_error_label(curator, what)] = max(relative for _, relative in errors)
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
 
 
-def _correlated(curator: Curator, products: Products, name: str) -> Findings:
+def _correlation_error(curator: Curator, products: Products, name: str) -> Findings:
     what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
     error = products.expected(rows_of(curator), name)
     told = "not known" if error is None else error
-    return {_given(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
+    return {_error_label(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
 
 
-def _of_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
-    """Plan aggregations, each by its name; the relative error is that of the one that is worst."""
+def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
+    """Plan aggregations: the error of each, and the largest relative error."""
     each = [
-        (one, *_aggregated(curator, curator.planned, one.column, one.statistic))
+        (one, *_statistic_error(curator, curator.planned, one.column, one.statistic))
         for one in read(aggregations, named)
     ]
     errors = {f"expected standard error of {one.name}": error for one, error, _ in each if error}
-    given = _given(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
+    given = _error_label(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
     assumed = {"assumed": given} if errors else {}
     return {**errors, **assumed, RELATIVE: max((relative for *_, relative in each), default=0.0)}
 
 
-def _aggregated(curator: Curator, measured: Measured, name: str, statistic: str) -> tuple[float, float]:
-    """Return the standard error of a statistic of a column, and the relative one."""
+def _statistic_error(curator: Curator, measured: Measured, name: str, statistic: str) -> tuple[float, float]:
+    """Return the expected standard error of a statistic of a column, absolute and relative."""
     n, column = rows_of(curator), measured.columns[name]
     if (share := share_of(statistic)) is not None:
         error, _ = _off(measured.trees[name], column, [share], n)
         return error, error / (SD * column.half)
     if name not in measured.cells:
-        error, relative = _expected(measured.sums[name], statistic, n)
+        error, relative = _expected_error(measured.sums[name], statistic, n)
     else:
         cells, known = measured.cells[name], len(column.categories or ())
         if statistic in {"top", "freq"}:
-            error = _largest(column, cells, n / known)
+            error = _largest_error(column, cells, n / known)
             return error * (statistic == "freq"), error * known / n
         summed = statistic == "count" or curator.size is not None  # what is in no category is what is left
         error = cells.law.standard_deviation * (math.sqrt(known) if summed else 1)
     if statistic not in ROWS:
         return error, relative
-    error = _rms(np.clip(error * _NORMAL, -0.1 * n, 0.9 * n))  # of a tenth that is missing
+    error = _rms(np.clip(error * _NORMAL_POINTS, -0.1 * n, 0.9 * n))  # of a tenth that is missing
     return error, error / n
 
 
-def _largest(column: Column, cells: Cells, rows: float) -> float:
-    """Return the standard error of the largest count, of categories with equally many rows."""
+def _largest_error(column: Column, cells: Cells, rows: float) -> float:
+    """Return the expected standard error of the largest count, for equally frequent categories."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
     every = [of_labels(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
     return _rms(np.array(every) - rows)
@@ -336,24 +336,24 @@ def _rms(off: Array) -> float:
 
 
 PLANS: Mapping[str, Any] = {
-    **{name: _of_moments(name) for name in ("mean", "var", "std", "sum")},
-    **dict.fromkeys(ROWS, _noise("the number of rows")),
-    **dict.fromkeys(("quantile", "median"), _of_quantiles),
-    **dict.fromkeys(("histogram", "value_counts", "crosstab"), _of_counts),
-    "nunique": _of_nunique,
-    "corr": lambda curator, **_: _correlated(curator, curator.planned, "correlation"),
-    "cov": lambda curator, **_: _correlated(curator, curator.planned, "covariance"),
-    "agg": _of_agg,
-    "describe": _of_describe,
-    "report": _of_report,
-    "find_bounds": _of_bounds,
-    "find_categories": _of_keys,
-    "profile": _noise("each number of rows", lambda *_, **__: _TYPICAL, at=0),
+    **{name: _moment_planner(name) for name in ("mean", "var", "std", "sum")},
+    **dict.fromkeys(ROWS, _count_planner("the number of rows")),
+    **dict.fromkeys(("quantile", "median"), _plan_quantiles),
+    **dict.fromkeys(("histogram", "value_counts", "crosstab"), _plan_counts),
+    "nunique": _plan_nunique,
+    "corr": lambda curator, **_: _correlation_error(curator, curator.planned, "correlation"),
+    "cov": lambda curator, **_: _correlation_error(curator, curator.planned, "covariance"),
+    "agg": _plan_agg,
+    "describe": _plan_describe,
+    "report": _plan_report,
+    "find_bounds": _plan_bounds,
+    "find_categories": _plan_keys,
+    "profile": _count_planner("each number of rows", lambda *_, **__: _TYPICAL_COUNT, at=0),
 }
 """The planner of each method."""
 
 _TELL = ("describe", "agg", "mean", "var", "std", "sum", "ttest", "ztest")  # whose answers hold sums of columns
-READS = {name: (_known_statistic(name), *_TELL) for name in ("mean", "var", "std", "sum")} | {
-    name: (_known_statistic(name), *_TELL, "value_counts", "crosstab") for name in ROWS
+READS = {name: (_answer_reader(name), *_TELL) for name in ("mean", "var", "std", "sum")} | {
+    name: (_answer_reader(name), *_TELL, "value_counts", "crosstab") for name in ROWS
 }
 """Of each method that other answers may tell, what reads them, and which they are."""

@@ -1,4 +1,4 @@
-"""A table of which nothing was declared but its name: what each column holds, and a schema to work with."""
+"""A profile of a table without declared columns: what each column holds, and a schema for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dfprivacy.inference.counts import project
 from dfprivacy.plotting import forest
 from dfprivacy.schema import OTHER, FoundPair
 from dfprivacy.wording import listed
-from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, widened
+from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, extended_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Profile", "profile"]
 
-_SURVEY = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
+_SURVEY_SHARE = Fraction(2, 3)  # of the budget: what the columns hold; the rest is for histograms of numbers
 _BINS = 32
-_NOTHING = (None,) * 6  # of a column without numbers
-_FEW = 20  # different numbers that are codes rather than measurements
-_CODES = 0.95  # of the rows with a number, that such codes make up
-_SHOWN = 4
+_NO_NUMBERS = (None,) * 6  # of a column without numbers
+_MAX_CODES = 20  # different numbers that are codes rather than measurements
+_CODES_SHARE = 0.95  # of the rows with a number, that such codes make up
+_MAX_PRINTED = 4
 _KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
-_WIDEST = float(EDGES[0]), float(EDGES[-1])
-_TWO_SIDES = 1.96  # standard errors of a 95% interval
-_DRAWN = 3  # beside a picture, where there is less room
+_WIDEST_BOUNDS = float(EDGES[0]), float(EDGES[-1])
+_TWO_SIDED = 1.96  # standard errors of a 95% interval
+_LABELS = 3  # beside a picture, where there is less room
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Profile(Release):
-    """A profile of a table's columns, found with noise.
+    """A noisy profile of the columns of a table.
 
     Attributes
     ----------
@@ -106,17 +106,17 @@ class Profile(Release):
             if kind in {"number", "date"} and low is not None and high is not None:
                 beyond = self.beyond[at] if self.beyond else None
                 bounds[name] = FoundPair((low, high), math.inf if beyond is None else beyond)
-                if codes := self._codes(at):
+                if codes := self._code_values(at):
                     categories[name] = codes
             elif kind == "text" and texts:
                 categories[name], missing[name] = [*texts, OTHER], OTHER
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
-    def _codes(self, at: int) -> list[Any]:
-        """Return the values of a column of numbers, if they are few and make up most of it."""
+    def _code_values(self, at: int) -> list[Any]:
+        """Return the values of a column of numbers, if few values make up most of it."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)
-        few = 1 < len(held) <= _FEW and total >= _CODES * self.rows[at] and self.kinds[at] == "number"
+        few = 1 < len(held) <= _MAX_CODES and total >= _CODES_SHARE * self.rows[at] and self.kinds[at] == "number"
         return sorted(value for value, _ in held) if few else []
 
     @property
@@ -127,19 +127,19 @@ class Profile(Release):
     def _tidy(self) -> list[dict[str, Any]]:
         names = ("missing", "low", "high", "beyond", "mean", "std", "skewness")
         cells = {name: getattr(self, name) or (None,) * len(self.columns) for name in names}
-        frequent = [", ".join(map(str, values[:_SHOWN])) for values in self.values]
+        frequent = [", ".join(map(str, values[:_MAX_PRINTED])) for values in self.values]
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def _sentence(self) -> str:
-        """Write what kinds of columns there are, and name them."""
+        """Write how many columns of each kind there are, and name them."""
         kinds = [kind or "nothing seen" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._noun(*self.columns)
         return f"{len(self.columns)} columns, {listed(told)}, from {self.threshold:,} rows on: {names}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how many rows each column holds a value in, and in how many it is missing, with intervals."""
-        reach, values = _TWO_SIDES * self.noise_standard_error, []
+        """Draw the number of rows with a value and without one, for each column, with intervals."""
+        reach, values = _TWO_SIDED * self.noise_standard_error, []
         names: list[str] = []
         for at, (rows, gone) in enumerate(zip(self.rows, self.missing, strict=True)):
             both = {self._label(at): rows, "without a value": gone}
@@ -150,12 +150,12 @@ class Profile(Release):
         return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
     def _label(self, at: int) -> str:
-        """Return a column's name, its kind, and its bounds or its most frequent values."""
+        """Return the label of a column: its name, kind, and bounds or most frequent values."""
         name, kind, low, high = self._called(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:
             return f"{name}: nothing seen"
-        held = ", ".join(map(str, self.values[at][:_DRAWN])) + (", …" if len(self.values[at]) > _DRAWN else "")
-        what = held if low is None or high is None else f"{_written(low, kind)} to {_written(high, kind)}"
+        held = ", ".join(map(str, self.values[at][:_LABELS])) + (", …" if len(self.values[at]) > _LABELS else "")
+        what = held if low is None or high is None else f"{_end_text(low, kind)} to {_end_text(high, kind)}"
         return f"{name}: {kind}" + (f"\n{what}" if what else "")
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -163,15 +163,15 @@ class Profile(Release):
         for at, name in enumerate(self.columns):
             words = [self.kinds[at] or "nothing was seen"]
             if self.low[at] is not None:
-                words.append(" to ".join(_written(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
+                words.append(" to ".join(_end_text(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
             if self.beyond and (outside := self.beyond[at]) is not None:
                 words[-1] += f", with at most {outside:,.0f} rows beyond (at 95%)"
             of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
             if known := [f"{name} {value:.3g}" for name, value in of.items() if value is not None]:
                 words.append(", ".join(known))
             if self.values[at]:
-                more = ", …" if len(self.values[at]) > _SHOWN else ""
-                words.append(f"often {', '.join(map(str, self.values[at][:_SHOWN]))}{more}")
+                more = ", …" if len(self.values[at]) > _MAX_PRINTED else ""
+                words.append(f"often {', '.join(map(str, self.values[at][:_MAX_PRINTED]))}{more}")
             gone = self.missing[at]
             if gone is not None:
                 share = f" ({min(gone / self.size, 1):.1%})" if self.size else ""
@@ -181,13 +181,13 @@ class Profile(Release):
         return [*rows, ("seen", seen), *(("note", note) for note in self.notes)]
 
 
-def _written(end: float | None, kind: str | None) -> str:
+def _end_text(end: float | None, kind: str | None) -> str:
     return f"{end:g}" if kind == "number" or end is None else str(np.datetime64(int(end), "D"))
 
 
 @dataclass(frozen=True)
 class ProfileData:
-    """The measurement: values that enough rows hold, noisy histograms with their scale, and the number of rows."""
+    """The measurement: frequent values, noisy histograms with their noise, and the number of rows."""
 
     surveyed: tuple[SurveyedColumn, ...]
     histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]
@@ -195,26 +195,26 @@ class ProfileData:
 
 
 def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:
-    """Return the outer ends of the intervals that were seen, of the kind that more rows have."""
+    """Return the outer ends of the intervals found, of numbers or dates, whichever more rows hold."""
     held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
 def cuts(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
-    """Return edges of bins of one width between bounds and of the intervals beyond, and how many lie below."""
+    """Return edges of equal bins within bounds and of the intervals beyond, and the number of those below."""
     first, last = np.searchsorted(EDGES, bounds).tolist()
     return np.concatenate([EDGES[:first], np.linspace(*bounds, _BINS + 1), EDGES[last + 1 :]]), first
 
 
 def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
-    """Count the numbers of a column in bins between bounds, and in the intervals beyond."""
-    wide = Column(column.name, bounds=_WIDEST, fill=0.0, public=column.public)
+    """Return the counts of a column in equal bins within bounds, and in the intervals beyond."""
+    wide = Column(column.name, bounds=_WIDEST_BOUNDS, fill=0.0, public=column.public)
     return features.Given(wide, of=features.Bins(wide, cuts(bounds)[0]))
 
 
 @mechanism(columns={"columns": "all"}, delta=True)
 def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> ProfileData:
-    """Find out what columns hold of which nothing was declared.
+    """Profile columns without declarations: kinds, bounds, frequent values and missing values.
 
     Parameters
     ----------
@@ -265,13 +265,13 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Prof
     31
     """
     chosen = columns or ()
-    surveyed = curator.survey(chosen, EDGES.tolist(), share=_SURVEY)
+    surveyed = curator.survey(chosen, EDGES.tolist(), share=_SURVEY_SHARE)
     least = float(EDGES[0]), float(EDGES[1])  # beyond which there are most intervals
     (measure,) = curator.jointly((features.Stack(*(bins(column, least) for column in chosen)), 1))
     bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := within(each))}
     numeric = bounds
     if all(column.public for column in bounds):  # what is paid for is of a private column, if there is one
-        numeric = {min(chosen, key=lambda column: column.public): _WIDEST} | bounds
+        numeric = {min(chosen, key=lambda column: column.public): _WIDEST_BOUNDS} | bounds
     counted = measure(features.Stack(*(bins(column, ends) for column, ends in numeric.items())))
     histograms = {
         column.name: (ends, part.values, float(np.max(part.scales)))
@@ -282,7 +282,7 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Prof
 
 @profile.concludes
 def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
-    """Describe each column by what most of it is."""
+    """Compute the profile of each column from the measurement."""
     surveyed = measured.surveyed
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]
     kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)
@@ -290,16 +290,16 @@ def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
         within(each) if kind in {"number", "date"} else None for each, kind in zip(surveyed, kinds, strict=True)
     ]
     looked = [
-        within_reach(*measured.histograms[column.name], len(columns), measured.size) if end else _NOTHING
+        within_reach(*measured.histograms[column.name], len(columns), measured.size) if end else _NO_NUMBERS
         for column, end in zip(columns, ends, strict=True)
     ]
     low, high, beyond, mean, std, skewness = zip(*looked, strict=True)
     notes = [BEYOND]
     if any(not kind and not each.nothing for kind, each in zip(kinds, surveyed, strict=True)):
-        notes.append("Too few rows of some columns hold anything: ask with a larger epsilon, or fewer columns.")
+        notes.append("Some columns have too few rows with a value: use a larger epsilon, or fewer columns.")
     for column, kind, each in zip(columns, kinds, surveyed, strict=True):
         if kind == "text" and not each.values:
-            notes.append(f"No value of {column.name!r} is held by enough rows: it has no categories.")
+            notes.append(f"No value of {column.name!r} is in enough rows: it has no categories.")
     return Profile(
         columns=tuple(column.name for column in columns),
         kinds=kinds,
@@ -323,11 +323,11 @@ def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
 def within_reach(
     seen: tuple[float, float], counts: NDArray[np.float64], scale: float, columns: int, rows: int | None
 ) -> tuple[float | None, ...]:
-    """Return bounds that reach over all intervals that clearly hold rows, the rows beyond, and the shape within."""
+    """Return bounds that contain all clearly held intervals, a bound of the rows beyond, and the moments."""
     runs = np.arange(1, RUN + 1)
     limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
     edges, first = cuts(seen)
-    first, last, outside = widened(counts, first, first + _BINS, limits, scale, rows)
+    first, last, outside = extended_range(counts, first, first + _BINS, limits, scale, rows)
     told = shape(edges[first : last + 1], counts[first:last], scale)
     return float(edges[first]), float(edges[last]), outside, *told
 
@@ -335,7 +335,7 @@ def within_reach(
 def shape(
     edges: NDArray[np.float64], counts: NDArray[np.float64], scale: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Return mean, standard deviation and skewness of a noisy histogram; None for what noise may hide."""
+    """Return mean, standard deviation and skewness of a noisy histogram; None where noise dominates."""
     total = float(counts.sum())
     if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None

@@ -1,4 +1,4 @@
-"""Quantiles: few by the exponential mechanism, many from one tree of counts."""
+"""Quantiles: a few by the exponential mechanism, many from one tree of counts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dfprivacy_eda.tree import (
     CountTree,
     Layout,
     Tree,
-    grown,
     intervals,
     layout,
+    measured_tree,
     most_rows,
     rows_epsilon,
     tree_error,
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
 
-__all__ = ["Chosen", "Quantiles", "RankOfLeaf", "choose_alone", "median", "quantile", "quantile_asked"]
+__all__ = ["Choices", "Quantiles", "RankOfLeaf", "check_quantile", "choose_alone", "median", "quantile"]
 
-_BESIDE = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
-_CLEARLY = 0.75
-_TAIL = 0.002  # of the rows, at each side, that a curve may leave out
+_MIN_TAIL = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
+_CLEARLY_BETTER = 0.75
+_TAIL_SHARE = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
-    """Scores of intervals for a quantile: minus the rows by which each lies too low or too high.
+    """Scores of intervals for a quantile: minus the number of rows by which each interval misses it.
 
     With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
     row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1
@@ -74,8 +74,8 @@ class RankOfLeaf(OfSums):
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """The intervals that were chosen for quantiles, and the scales, in rows, by which each may be off."""
+class Choices:
+    """Intervals selected for quantiles, and the scale, in rows, of the error of each."""
 
     layout: Layout
     leaves: tuple[int, ...]
@@ -88,7 +88,7 @@ class Chosen:
         return [float(value) for value in np.clip(middles, column.low, column.high)]
 
     def rows(self, confidence: float) -> list[float]:
-        """Return the rows by which each is off at most.
+        """Return an upper bound, in rows, of the error of each quantile.
 
         Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
         """
@@ -96,7 +96,7 @@ class Chosen:
 
 
 def choice_error(curator: Curator, shares: Sequence[float]) -> float:
-    """Return the standard error, in rows, of quantiles of which each is chosen alone, where values lie dense.
+    """Return the standard error, in rows, of quantiles selected separately, where values are dense.
 
     One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
     the rows so small is beside a quantile that the choice may be any value.
@@ -104,7 +104,7 @@ def choice_error(curator: Curator, shares: Sequence[float]) -> float:
     part = 2 * len(shares) / curator.epsilon
     scales = [part * (1.0 if curator.neighbors == "replace_one" else max(q, 1 - q)) for q in shares]
     rows = rows_epsilon(curator) / curator.epsilon
-    if len(shares) > 1 and any(rows * min(q, 1 - q) < _BESIDE * b for q, b in zip(shares, scales, strict=True)):
+    if len(shares) > 1 and any(rows * min(q, 1 - q) < _MIN_TAIL * b for q, b in zip(shares, scales, strict=True)):
         return math.inf
     return math.sqrt(2 * sum(scale**2 for scale in scales) / len(scales))
 
@@ -112,7 +112,7 @@ def choice_error(curator: Curator, shares: Sequence[float]) -> float:
 def choose_alone(
     curator: Curator, column: Column, shares: Sequence[float], step: float | None, covers: str | None
 ) -> bool:
-    """Return whether each quantile is chosen alone: where no interval is asked for, and it is to be nearer.
+    """Return whether quantiles are selected separately: no interval is requested, and it is more accurate.
 
     Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
     free; and by group a choice is not proved where a person has several rows.
@@ -120,31 +120,31 @@ def choose_alone(
     if covers is not None or not curator.decides or (column.public and curator.size is not None):
         return False
     of_tree = tree_error(curator, layout(column, step, rows_epsilon(curator)))
-    return choice_error(curator, shares) < _CLEARLY * of_tree
+    return choice_error(curator, shares) < _CLEARLY_BETTER * of_tree
 
 
 def chosen(
     curator: Curator, column: Column, shares: Sequence[float], nan_policy: NanPolicy, step: float | None
-) -> Chosen:
-    """Choose an interval for each quantile by the exponential mechanism, at an equal part of the budget."""
+) -> Choices:
+    """Select an interval for each quantile by the exponential mechanism, with equal parts of the budget."""
     gaps = curator.gaps([column], nan_policy)
     rows = most_rows(curator)
     leaves, scales = [], []
     for q in shares:
-        ranks = _ranks(column, gaps, q, step, rows)
+        ranks = _rank_scores(column, gaps, q, step, rows)
         leaves.append(int(curator.select(ranks, share=Fraction(1, len(shares)))[0]))
         scales.append(curator.measured[-1].scale)
-    return Chosen(intervals(column, step, rows), tuple(leaves), tuple(scales), curator.size)
+    return Choices(intervals(column, step, rows), tuple(leaves), tuple(scales), curator.size)
 
 
-def _ranks(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:
+def _rank_scores(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:
     counts: features.RowFeatures = features.Bins(column, intervals(column, step, rows).cuts)
     return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Quantiles(Release):
-    """Quantiles of one column: from noisy counts from which any other follows, or each chosen alone.
+    """Quantiles of one column: from a tree of noisy counts, or each selected separately.
 
     ``to_frame()`` has a row for each, with the columns q, value, low and high. Those that were chosen alone have no
     interval, and none of what begins with `leaves`.
@@ -208,17 +208,17 @@ class Quantiles(Release):
 
     @cached_property
     def tree(self) -> Tree:
-        """The counts of intervals, with which everything else is computed."""
+        """The tree of counts, from which all else is computed."""
         if self.leaves is None or self.grid is None:
             raise ArgumentError(
-                "Nothing but these quantiles is known: each was chosen alone.",
-                "Ask with covers='table': from a tree of counts any other follows.",
+                "Only these quantiles are known: each was selected separately.",
+                "Use covers='table': its tree of counts gives all other quantiles.",
             )
         plan = Layout(*self.grid, self.sizes[1:], (), self.whole, self.ends)
         return Tree(plan, self.leaves, self.spreads)
 
     def quantile(self, q: float) -> float:
-        """Return another quantile, at no price.
+        """Return another quantile, at no cost.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class Quantiles(Release):
         return float(self.tree.quantiles([share(q)])[0])
 
     def cdf(self, x: float) -> float:
-        """Return the share of rows up to a value, at no price.
+        """Return the share of rows up to a value, at no cost.
 
         Parameters
         ----------
@@ -263,13 +263,13 @@ class Quantiles(Release):
             return [(None, None)] * len(self.q)
         return [*zip(self.low, self.high, strict=True)]
 
-    def _value(self, at: int) -> str:
+    def _value_text(self, at: int) -> str:
         low, high = self._intervals[at]
         error = None if low is None or high is None else (high - low) / 4
         return number(self.values[at], error)
 
     def _sentence(self) -> str:
-        """Write the quantiles, of many the first, the middle and the last."""
+        """Write the quantiles; of many, the first, the middle and the last."""
         unit = self._unit(self.column)
         noisy = self.covers != "population" and any(self.spreads)
         of = whose(self.covers or "") + ": privacy noise only, no sampling error" * noisy
@@ -277,7 +277,7 @@ class Quantiles(Release):
         told = []
         for at in sorted({0, last // 2, last}):
             low, high = self._intervals[at]
-            value = with_unit(self._value(at), unit) + beyond(self.values[at], self.bounds)
+            value = with_unit(self._value_text(at), unit) + beyond(self.values[at], self.bounds)
             how = sure(low, high, self.confidence, bounds=self.bounds)
             told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
         intervals = "" if self.low is None else f" The intervals are for {of}."
@@ -287,7 +287,7 @@ class Quantiles(Release):
         rows = []
         for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
             sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
-            rows.append((f"{q:.4g}", self._value(at) + beyond(value, self.bounds), sides))
+            rows.append((f"{q:.4g}", self._value_text(at) + beyond(value, self.bounds), sides))
         heads = ("q", self.column, f"{100 * self.confidence:.4g}% CI")
         told = 2 if self.low is None else 3  # where no value has an interval, no column is headed so
         return Grid(heads[:told], [row[:told] for row in rows])
@@ -299,9 +299,9 @@ class Quantiles(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the quantiles; with a tree of counts the cumulated shares of rows with a band, and intervals."""
+        """Draw the quantiles; with a tree of counts, also the distribution function with a band."""
         ax, known = axes(ax, height=3.0), self.low is not None
-        places = [*self.values, *(self._cumulated(ax) if known else ())]
+        places = [*self.values, *(self._draw_cdf(ax) if known else ())]
         label = "" if known else "released; its notes say how sure they are"
         ax.plot(self.values, self.q, "o", ms=4, color=SURE, label=label)
         first, last = min(places), max(places)
@@ -310,8 +310,8 @@ class Quantiles(Release):
         ax.set_xlim(first - room, last + room)
         return legend(ax, loc="lower right")
 
-    def _cumulated(self, ax: Any) -> list[float]:
-        """Draw the share of rows up to each value, with a band of two standard errors; give where it lies."""
+    def _draw_cdf(self, ax: Any) -> list[float]:
+        """Draw the distribution function with a band of two standard errors; return the range of values."""
         tree, low, high = self.tree, self.low or (), self.high or ()
         rows, error = tree.below(tree.edges)
         at, how = tree.edges if tree.layout.ends is None else np.clip(tree.edges, *tree.layout.ends), {}
@@ -324,25 +324,25 @@ class Quantiles(Release):
         ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
         sides = interval_of(self.confidence, noise=self.covers != "population")
         ax.hlines(self.q, low, high, color=SURE, lw=2.5, label=sides)
-        return [*low, *high, *tree.quantiles([_TAIL, 1 - _TAIL])]
+        return [*low, *high, *tree.quantiles([_TAIL_SHARE, 1 - _TAIL_SHARE])]
 
 
 def share(q: object) -> float:
-    """Check a share of rows."""
+    """Return a share of rows, after a check that it is between 0 and 1."""
     if isinstance(q, bool) or not isinstance(q, int | float | np.integer | np.floating) or not 0 <= q <= 1:
         raise ArgumentError(
-            f"q={q!r} is no share of rows.", "Give numbers from 0 to 1, such as 0.5 for the median."
+            f"q={q!r} is not a share of rows.", "Give numbers from 0 to 1, such as 0.5 for the median."
         )
     return float(q)
 
 
 Covers = Literal["table", "population"]
 Step = Annotated[float, Range(0, exclusive="low")]
-_WIDE = 1 / 2  # of the bounds
+_WIDE_SHARE = 1 / 2  # of the bounds
 
 
-def quantile_asked(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
-    """Check the shares and the step before anything is paid."""
+def check_quantile(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
+    """Check the shares and the step before anything is charged."""
     if not _shares(q):
         raise ArgumentError("q= names no quantile.", "For example [0.25, 0.5, 0.75].")
     layout(column, step, math.inf)
@@ -357,8 +357,8 @@ def quantile(
     step: Step | None = None,
     nan_policy: NanPolicy = "omit",
     covers: Covers | None = None,
-) -> Chosen | CountTree:
-    """Return quantiles of a column, in the way that is expected to be the most accurate.
+) -> Choices | CountTree:
+    """Return quantiles of a column, by the method with the smallest expected error.
 
     Parameters
     ----------
@@ -425,23 +425,23 @@ def quantile(
     shares = _shares(q)
     if choose_alone(curator, column, shares, step, covers):
         return chosen(curator, column, shares, nan_policy, step)
-    return grown(curator, column, nan_policy, step)
+    return measured_tree(curator, column, nan_policy, step)
 
 
 @quantile.concludes
 def _(
-    measured: Chosen | CountTree,
+    measured: Choices | CountTree,
     column: Column,
     q: float | Sequence[float],
     *,
     covers: Covers | None = None,
     confidence: Probability = 0.95,
 ) -> ColumnStatistic | Quantiles:
-    """Read quantiles off the tree, or give the values of the intervals that were chosen."""
+    """Compute the quantiles from the tree, or from the selected intervals."""
     shares = _shares(q)
     if isinstance(q, list | tuple | np.ndarray):
-        return _several(measured, column, shares, covers, confidence)
-    return _one(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
+        return _quantiles(measured, column, shares, covers, confidence)
+    return _single(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
 
 
 def _shares(q: Any) -> list[float]:
@@ -451,7 +451,7 @@ def _shares(q: Any) -> list[float]:
 @mechanism(columns={"column": "numeric"})
 def median(
     curator: Curator, column: Column, *, step: Step | None = None, nan_policy: NanPolicy = "omit"
-) -> Chosen | CountTree:
+) -> Choices | CountTree:
     """Return the median of a column.
 
     Parameters
@@ -494,21 +494,21 @@ def median(
     >>> float(view.median("age", step=1, epsilon=0.5))
     30.0
     """
-    measured: Chosen | CountTree = quantile.function(curator, column, 0.5, step=step, nan_policy=nan_policy)
+    measured: Choices | CountTree = quantile.function(curator, column, 0.5, step=step, nan_policy=nan_policy)
     return measured
 
 
 @median.concludes
-def _(measured: Chosen | CountTree, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Return the value of the interval that was chosen."""
-    return _one(measured, column, 0.5, None, confidence, "median")
+def _(measured: Choices | CountTree, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+    """Compute the median from the measurement."""
+    return _single(measured, column, 0.5, None, confidence, "median")
 
 
-def _one(
-    measured: Chosen | CountTree, column: Column, q: float, covers: Covers | None, confidence: float, name: str
+def _single(
+    measured: Choices | CountTree, column: Column, q: float, covers: Covers | None, confidence: float, name: str
 ) -> ColumnStatistic:
-    """Return one quantile alone."""
-    release = _several(measured, column, [q], covers, confidence)
+    """Return the statistic for a single quantile."""
+    release = _quantiles(measured, column, [q], covers, confidence)
     ((low, high),), noise = release._intervals, None  # noqa: SLF001 - of our own kind
     if low is not None and high is not None:
         noise = (high - low) / (2 * float(ndtri((1 + confidence) / 2))) if any(release.spreads) else 0.0
@@ -523,21 +523,21 @@ def _one(
     )
 
 
-def _several(
-    measured: Chosen | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
+def _quantiles(
+    measured: Choices | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
 ) -> Quantiles:
-    """Return quantiles, those of a tree with intervals, and of those chosen alone how many rows they may be off."""
-    if isinstance(measured, Chosen):
-        known = _alone(measured, column, shares, confidence)
+    """Return quantiles with intervals from a tree, or with notes on the error of those selected."""
+    if isinstance(measured, Choices):
+        known = _alone_fields(measured, column, shares, confidence)
     else:
-        known = _of_tree(measured, column, shares, covers, confidence)
+        known = _tree_fields(measured, column, shares, covers, confidence)
     return Quantiles(
         column=column.name, q=tuple(shares), confidence=confidence, bounds=(column.low, column.high), **known
     )
 
 
-def _alone(measured: Chosen, column: Column, shares: list[float], confidence: float) -> dict[str, Any]:
-    """Describe between which shares of rows the chosen intervals have their quantiles."""
+def _alone_fields(measured: Choices, column: Column, shares: list[float], confidence: float) -> dict[str, Any]:
+    """Return the fields of separately selected quantiles, with a note on their errors."""
     n, off = measured.size, measured.rows(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
     told = [
@@ -554,19 +554,19 @@ def _alone(measured: Chosen, column: Column, shares: list[float], confidence: fl
     return {
         "values": tuple(values.tolist()),
         "count": None if n is None else float(n),
-        "notes": (note, "Intervals of values come with covers='table', and more noise."),
+        "notes": (note, "Use covers='table' for intervals of values, with more noise."),
     }
 
 
-def _of_tree(
+def _tree_fields(
     measured: CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
 ) -> dict[str, Any]:
-    """Read quantiles and their intervals off a tree of counts."""
+    """Return the fields of quantiles from a tree of counts, with their intervals."""
     tree, plan = measured.tree, measured.layout
     ends = tree.intervals(shares, float(ndtri((1 + confidence) / 2)), population=covers == "population")
     values, low, high = (np.clip(each, column.low, column.high) for each in (tree.quantiles(shares), *ends))
-    wide = ((ends[1] - ends[0]) > _WIDE * (column.high - column.low)).any()
-    few = "Uninformative: an interval spans more than half of the bounds, of too little data for this epsilon."
+    wide = ((ends[1] - ends[0]) > _WIDE_SHARE * (column.high - column.low)).any()
+    few = "Uninformative: an interval spans more than half of the bounds: too little data for this epsilon."
     return {
         "values": tuple(values.tolist()),
         "low": tuple(low.tolist()),

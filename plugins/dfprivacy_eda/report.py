@@ -1,4 +1,4 @@
-"""A report of a whole table: every column with a picture, and how columns go together, as a page to save.
+"""A report of a whole table as a page: every column with a picture, and correlations.
 
 The page has no script and loads nothing from elsewhere; all texts from the table are escaped.
 """
@@ -20,7 +20,7 @@ from dfprivacy.wording import between, beyond, clearly_some, number
 from dfprivacy_eda.correlation import Products, corr
 from dfprivacy_eda.correlation import measured as products_of
 from dfprivacy_eda.counts import value_counts
-from dfprivacy_eda.describe import Description, Measured, describe, described, measured_of, split
+from dfprivacy_eda.describe import Description, Measured, chosen_columns, describe, measure_description, split
 from dfprivacy_eda.results import is_quantile
 from dfprivacy_eda.tables import Counts, Histogram
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BAR", "SURE", "Report", "binned", "document", "report"]
 
-_MOST = 24  # bins of a picture
-_TAIL = 0.002  # of the rows, at each end, that a picture may leave out
+_MAX_BINS = 24  # bins of a picture
+_TAIL_SHARE = 0.002  # of the rows, at each end, that a picture may leave out
 
 
 BAR, SURE = "#5b8fc9", "#c2571a"  # on light and on dark: the suite computes their contrast on both
@@ -53,9 +53,9 @@ nav ul{{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0
 .drawn span{{display:block;height:.6em;background:{BAR}}}.drawn span+span{{height:.2em;background:{SURE}}}
 @media print{{nav,.skip{{display:none}}section{{break-inside:avoid}}*{{print-color-adjust:exact}}}}
 """
-_TOGETHER = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
+_CORR_NOTE = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
 with a value in every one of these columns."""
-_READING = {
+_NOTES = {
     "Every number here has noise.": """It was added on purpose, so that nobody can tell from this page whether any
 one row of the table was as it is. The noise does not fade with more reading: asking again would cost more of the
 budget.""",
@@ -105,7 +105,7 @@ class Report(Release):
     confidence: float
 
     def save(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-        """Write the report as one HTML page, which loads nothing from elsewhere.
+        """Write the report to one HTML page, which loads nothing from elsewhere.
 
         Parameters
         ----------
@@ -133,13 +133,13 @@ class Report(Release):
         return file
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw quartiles and mean of each column of numbers, with their intervals; `save` draws everything."""
+        """Draw quartiles and means of the columns of numbers, with their intervals; `save` draws everything."""
         return self.description.plot(ax)
 
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
-        """Return the same result for somebody whose tables are this library's, and who calls columns so."""
+        """Return the same report for tables of a library, with these words and units for the columns."""
         made = super().with_library(library, words, units)
         object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made
@@ -163,27 +163,27 @@ class Report(Release):
         ]
 
 
-def binned(column: Column, grown: CountTree, confidence: float) -> Histogram:
-    """Make a histogram of a tree of counts, of as many bins as its noise is worth.
+def binned(column: Column, measured_tree: CountTree, confidence: float) -> Histogram:
+    """Return a histogram of a tree of counts, with as many bins as its noise allows.
 
     A bin is some neighbouring nodes of one level, all bins the same number. The bins go from where the noisy counts
     begin to where they end, but for 2 in 1,000 rows at each side. What a node's count varies by if it is estimated
     from itself and what is below is at least what it varies by in the whole tree, for which every count is used.
     """
-    tree = grown.tree
-    ends = np.clip(tree.quantiles([_TAIL, 1 - _TAIL]), column.low, column.high)
+    tree = measured_tree.tree
+    ends = np.clip(tree.quantiles([_TAIL_SHARE, 1 - _TAIL_SHARE]), column.low, column.high)
     span = float(tree.edges[-1] - tree.edges[0])
     best: tuple[int, int, int, int, float] | None = None
     for level, nodes in list(enumerate(tree.sizes))[1:]:
         for merged in (8, 4, 2, 1):
-            if merged * (tree.sizes[-1] // nodes) == 1 and grown.layout.ends is not None:
+            if merged * (tree.sizes[-1] // nodes) == 1 and measured_tree.layout.ends is not None:
                 continue  # the first and the last interval have no width
             width = span * merged / nodes
             first, last = (int((end - tree.edges[0]) / width) for end in ends.tolist())
             last = min(last, math.ceil(nodes / merged) - 1)
             bins, error = last - first + 1, math.sqrt(merged * max(tree.spreads[level], 0.0))
             clear = error * bins <= max(tree.total, 0.0) / 2
-            if bins <= _MOST and (best is None or (bins > best[2] and clear)):
+            if bins <= _MAX_BINS and (best is None or (bins > best[2] and clear)):
                 best = (level, merged, bins, first, error)
     level, merged, bins, first, error = best or (0, 1, 1, 0, math.sqrt(tree.spreads[0]))
     per = merged * (tree.sizes[-1] // tree.sizes[level])  # leaves in a bin
@@ -195,8 +195,8 @@ def binned(column: Column, grown: CountTree, confidence: float) -> Histogram:
         total=float(shown.sum()),
         noise_scale=error / math.sqrt(2),
         confidence=confidence,
-        missing=grown.missing[0],
-        missing_standard_error=grown.missing[1],
+        missing=measured_tree.missing[0],
+        missing_standard_error=measured_tree.missing[1],
         column=column.name,
         edges=np.clip(tree.edges[np.append(starts, stop)], column.low, column.high),
         bounds=(column.low, column.high),
@@ -207,7 +207,7 @@ def binned(column: Column, grown: CountTree, confidence: float) -> Histogram:
 def report(
     curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit"
 ) -> tuple[Measured, Products | None]:
-    """Look at a whole table once: every column with a picture, and how columns go together.
+    """Report on a whole table: every column with a picture, and the correlations of the columns.
 
     Parameters
     ----------
@@ -259,10 +259,10 @@ def report(
     >>> seen.save("report.html").name
     'report.html'
     """
-    chosen = described(curator, columns)
+    chosen = chosen_columns(curator, columns)
     numbers = tuple(column for column in chosen if column.bounds is not None)
     shares = split(len(numbers), len(chosen) - len(numbers), together=True)
-    measured = measured_of(curator, chosen, shares, nan_policy, whole_trees=True)
+    measured = measure_description(curator, chosen, shares, nan_policy, whole_trees=True)
     products = None
     if "correlations" in shares:
         products = products_of(curator, numbers, nan_policy, limited=False)  # which the description tells
@@ -271,7 +271,7 @@ def report(
 
 @report.concludes
 def _(looked: tuple[Measured, Products | None], *, confidence: Probability = 0.95) -> Report:
-    """Describe, count, and divide covariances by standard deviations."""
+    """Compute the description, the counts and the correlations."""
     measured, products = looked
     told: dict[str, Any] = {"confidence": confidence}
     description = describe.conclude(measured, told)
@@ -298,7 +298,7 @@ def _(looked: tuple[Measured, Products | None], *, confidence: Probability = 0.9
 
 
 def document(report: Report, title: str | None) -> str:
-    """Write the page.
+    """Return the report as an HTML page.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def document(report: Report, title: str | None) -> str:
     glance = Grid(("column", *heads[1:]), [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)])
     sections = [("glance", "At a glance", _table(glance, "All columns, ± standard error of the noise"))]
     sections += [
-        (f"column-{at + 1}", each, _column(report, at, pictures[described.columns[at]]))
+        (f"column-{at + 1}", each, _column_section(report, at, pictures[described.columns[at]]))
         for at, each in enumerate(names)
     ]
     if (matrix := report.correlations) is not None:
@@ -329,9 +329,9 @@ def document(report: Report, title: str | None) -> str:
         rows = [(words.get(name, name), *cells) for name, *cells in grid.rows]
         grid = Grid([words.get(name, name) for name in grid.heads], rows)
         shown = _table(grid, "Pearson's correlation, ± standard error of the noise")
-        notes = "".join(map(paragraph, (_TOGETHER, *matrix.notes)))
+        notes = "".join(map(paragraph, (_CORR_NOTE, *matrix.notes)))
         sections.append(("together", "Correlations", notes + shown))
-    told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _READING.items())
+    told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _NOTES.items())
     sections.append(("reading", "How to read this page", f"<ul>{told}</ul>"))
     if report.privacy is not None:
         noise = Grid((), [(f"{at}", str(each)) for at, each in enumerate(report.privacy.noise, start=1)])
@@ -350,19 +350,19 @@ def document(report: Report, title: str | None) -> str:
             f"<title>{escaped(name)}: a private report</title><style>{_STYLE}</style></head>",
             '<body><a class="skip" href="#main">Skip to the report</a>',
             f'<header><h1>{escaped(name)}</h1></header><nav aria-label="Contents"><ul>{listed}</ul></nav>',
-            f'<main id="main">{_paid(report)}{body}</main></body></html>\n',
+            f'<main id="main">{_payment_table(report)}{body}</main></body></html>\n',
         ]
     )
 
 
 def _table(grid: Grid, caption: str) -> str:
-    """Wrap a table that may be wider than the page, so that it scrolls, by keyboard too."""
+    """Return a table as HTML that scrolls, with the keyboard too, where it is wide."""
     return (
         f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
     )
 
 
-def _paid(report: Report) -> str:
+def _payment_table(report: Report) -> str:
     paid = report.privacy
     facts = [
         ("asked", f"a report of {len(report.description.columns)} columns"),
@@ -389,10 +389,10 @@ def _paid(report: Report) -> str:
     return warning + _table(Grid((), facts), "What was asked and paid")
 
 
-def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
-    """Write what is known of a column: what it is, its counts in bars, and its statistics with their intervals."""
+def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str:
+    """Return the section of a column: its kind, its counts as bars, and its statistics."""
     described, bounds = report.description, report.bounds[at]
-    of = described._each[at * len(described.statistics) :][: len(described.statistics)]  # noqa: SLF001 - of our kind
+    of = described._entries[at * len(described.statistics) :][: len(described.statistics)]  # noqa: SLF001 - our own
     cells = {each.statistic: (each.value, each.error, each.low, each.high) for each in of if each.value is not None}
     column = report.column_words.get(picture.column, picture.column)
     text = f"{picture.raw.size:,} categories."
@@ -412,7 +412,7 @@ def _column(report: Report, at: int, picture: Histogram | Counts) -> str:
 
 
 def _bars(release: Histogram | Counts, column: str) -> str:
-    """Write a table of counts with a bar for each, and a line below it along the interval."""
+    """Return a table of counts as HTML, with a bar and an interval for each."""
     grid, (lows, highs) = release._grid(), release.intervals  # noqa: SLF001 - of our own kind
     most = float(max(highs.max(), release.counts.max(), 1.0))
     heads = "".join(f'<th scope="col">{escaped(head)}</th>' for head in (column, *grid.heads[1:]))
@@ -435,7 +435,7 @@ def _bars(release: Histogram | Counts, column: str) -> str:
 
 
 def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
-    """Describe what is known of missing values; only what is clearly above 0 is called a number."""
+    """Write the number of missing values, where it is clearly above 0."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
         return "How many values are missing is not known."

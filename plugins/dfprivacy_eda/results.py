@@ -1,4 +1,4 @@
-"""Results of one number, and tables of several results; words and parts of pictures that results share.
+"""Results of one number, tables of several results, and their words and pictures.
 
 Dots, bars and lines of a picture are what was released; the lines across them are intervals, whose coverage the
 legend says. The colours can be told apart by people who see fewer of them, and in grey.
@@ -41,7 +41,7 @@ __all__ = [
     "Framed",
     "Statistics",
     "at_bound",
-    "concluded",
+    "column_statistic",
     "covers_of",
     "ends_of",
     "interval_of",
@@ -57,29 +57,29 @@ __all__ = [
 BAR, SURE = "#9ec3e6", "#d95f02"
 LONG = 18
 """Letters beside a plot, from which a name is broken."""
-_DARK = 0.65  # of the largest number, from which its square is too dark for black
+_DARK_SHARE = 0.65  # of the largest number, from which its square is too dark for black
 
 
 def legend(ax: Any, **how: Any) -> Any:
-    """Explain what is drawn, and take away the frame's right and upper side, which say nothing."""
+    """Add a legend, and remove the upper and right sides of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize="small", **how)
     return ax
 
 
 def interval_of(confidence: float, *, noise: bool = True) -> str:
-    """Name intervals in a legend."""
+    """Return the words for intervals in a legend."""
     return f"{100 * confidence:.4g}% CI{', all noise' if noise else ''}"
 
 
 def squares(
     ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
 ) -> Any:
-    """Draw numbers on squares, dark for large ones."""
+    """Draw a matrix as squares with their numbers, dark for large ones."""
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")
     for (i, j), text in [] if written is None else np.ndenumerate(written):
-        colour = "white" if abs(values[i, j]) > _DARK * most else "black"
+        colour = "white" if abs(values[i, j]) > _DARK_SHARE * most else "black"
         ax.text(j, i, text, ha="center", va="center", color=colour)
     ax.set_xticks(range(len(columns)), columns, rotation=45, ha="right")
     ax.set_yticks(range(len(rows)), rows)
@@ -95,13 +95,13 @@ _WORDS = {
     "freq": "number of rows with the most frequent value",
     "count": "number of rows with a value",
 }
-_ROWS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
-_NAMED = 3  # numbers in a note
-_LIMITED = {"mean", "sum", "var", "std"}
+_ROW_COUNTS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+_MAX_NAMED = 3  # numbers in a note
+_OF_LIMITED = {"mean", "sum", "var", "std"}
 
 
 def left_out(missing: float | None, error: float | None) -> list[tuple[str, str]]:
-    """Return a row about missing values, where there clearly are some."""
+    """Return a printed row about missing values, where there clearly are some."""
     some = clearly_some(missing, error)
     return [("missing", f"{with_error(missing, error)} rows, left out")] if some else []
 
@@ -112,31 +112,31 @@ def is_quantile(statistic: str) -> bool:
 
 
 def ends_of(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
-    """Return the bounds of a quantile, which may lie beyond them if it lies on one; None of other numbers."""
+    """Return the bounds for a quantile, which may lie beyond a bound that it equals; None for others."""
     return one.bounds if is_quantile(one.statistic) else None
 
 
 def at_bound(one: Entry) -> str:
-    """Write a number with its error, or a quantile at a bound, with no error, as one that may lie beyond it."""
+    """Write a number with its error; a quantile that equals a bound is marked as possibly beyond it."""
     past = beyond(one.value, ends_of(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
 
 
 def covers_of(statistic: str) -> str:
-    """Return which number of the table an interval of a statistic covers: that of limited values of a mean.
+    """Return what an interval of a statistic covers: means and sums are of limited values.
 
     Limits do not move quantiles within them, nor numbers of rows.
     """
-    return "limited table" if statistic in _LIMITED else "table"
+    return "limited table" if statistic in _OF_LIMITED else "table"
 
 
 def word(statistic: str) -> str:
-    """Return what a statistic is called."""
+    """Return the words for a statistic."""
     return _WORDS.get(statistic, statistic)
 
 
 def note(names: Sequence[str], where: str) -> str:
-    """Return which numbers were clamped to what is possible, and where the noisy ones are.
+    """Return a note on clamped numbers, and where the noisy ones are.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def note(names: Sequence[str], where: str) -> str:
     'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
     """
     one = len(names) == 1
-    listed = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} numbers of rows"
+    listed = ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} numbers of rows"
     clamped = "it was clamped" if one else "they were clamped"
     return (
         f"Noise took {listed} below 0 or above the number of rows; {clamped}, and `{where}` holds the noisy "
@@ -153,17 +153,17 @@ def note(names: Sequence[str], where: str) -> str:
 
 
 class Framed(Release):
-    """A result that is a table of numbers, whose rows have names; a number more of each is its standard error."""
+    """A result that is a table of numbers with named rows, and a table of their standard errors."""
 
     _named: ClassVar[tuple[str, str]]
-    """What a column of their names is called, and the attribute that has them."""
+    """Header of the column of row names, and the attribute with these names."""
 
     def _cells_of(self, name: str) -> Mapping[str, list[Any]]:
-        """Return the columns of one of the tables: ``"values"``, ``"standard_errors"``, ..."""
+        """Return the columns of a table: ``"values"``, ``"standard_errors"``, ..."""
         raise NotImplementedError
 
     def _framed(self, name: str) -> Any:
-        """Make a frame; that of pandas has the rows' names as an index, others in a first column."""
+        """Return a frame, with the row names as index in pandas, and as first column otherwise."""
         pandas, cells = self.library == "pandas", self._cells_of(name)
         head, names = self._named[0], list(getattr(self, self._named[1]))
         made = self._table(dict(cells) if pandas else {head: names, **cells})
@@ -173,7 +173,7 @@ class Framed(Release):
 
     @property
     def frame(self) -> Any:
-        """The numbers, as a table of the library whose table was asked; Polars and Arrow have names in a column."""
+        """The numbers as a table; pandas has row names as index, Polars and Arrow in a column."""
         return self._framed("values")
 
     @property
@@ -188,23 +188,23 @@ class Framed(Release):
 
 
 class _OfColumns(Release):
-    """Statistics of columns, in words."""
+    """Base class with the words for statistics of columns."""
 
     confidence: float
 
     def _what(self, statistic: str, column: str) -> str:
-        """Describe what a statistic is of, in the words of the schema."""
+        """Return the words for a statistic of a column."""
         if not column:
             return "number of rows"
         share = f"{statistic} quantile" if statistic.endswith("%") else word(statistic)
         return f"{share} of {self._noun(*column.split(', '))}"
 
-    def _says(
+    def _words(
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
     ) -> str:
-        """Describe a number with its unit, and how sure it is."""
+        """Write a number with its unit and its uncertainty."""
         error = error if one.low is None or one.high is None else (one.high - one.low) / 4
-        unit = "" if one.statistic in _ROWS or not one.column else self._unit(one.column)
+        unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
         value = with_unit(number(one.value, error), unit) + beyond(one.value, ends_of(one))
         told = sure(one.low, one.high, self.confidence, unit=unit, bounds=ends_of(one), **about)
@@ -213,7 +213,7 @@ class _OfColumns(Release):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ColumnStatistic(_OfColumns):
-    """One number about a column, or about rows; ``float()`` gives it.
+    """One statistic of a column or of rows; ``float()`` gives its value.
 
     Attributes
     ----------
@@ -291,27 +291,27 @@ class ColumnStatistic(_OfColumns):
         return question, f"{100 * self.confidence:.4g}% CI"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the number; `n` is the rows that it is about."""
+        """State the number; `n` is the number of rows behind it."""
         ends = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         about = {"column": self.column, "statistic": self.statistic}
         return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
 
     def _sentence(self) -> str:
-        """Write the number, what it is of, and how sure it is."""
+        """Write the statistic and its uncertainty."""
         exact = self._exact and self.low is not None and self.low == self.high
         how = ", exact: it follows from public columns" if exact else ""
         what = f"The {self._what(self.statistic, self.column)}{limited(self.covers, self.bounds)}"
         about = {"whose": whose(self.covers or ""), "noise": self._noise_part}
-        return self._says(self, what, how, self.noise_standard_error, **about) + "."
+        return self._words(self, what, how, self.noise_standard_error, **about) + "."
 
     @property
     def _exact(self) -> bool:
-        """Whether nothing that was measured has noise."""
+        """Whether the answer has no noise."""
         return self.privacy is not None and not self.privacy.noise
 
     @property
     def _noise_part(self) -> float | None:
-        """All of an interval for the table; of one for the population as far as its width tells."""
+        """Share of the interval's width that is due to noise; 1 for an interval for the table."""
         noise = self.noise_standard_error
         if not (self.covers or "population").endswith("population"):
             return 1.0 if noise and not self._exact else None
@@ -322,7 +322,7 @@ class ColumnStatistic(_OfColumns):
 
     @property
     def _axis(self) -> str:
-        """Describe what the number is, in the words of the column."""
+        """Label of the axis: the statistic and the column."""
         return f"{word(self.statistic)} of {self._called(*self.column.split(', '))}" if self.column else "rows"
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -337,7 +337,7 @@ class ColumnStatistic(_OfColumns):
             rows.append(("rows", f"{self.count:,.0f}"))
         rows += left_out(self.missing, self.missing_standard_error)
         if self.raw is not None:
-            nearest = f"{number(self.raw, error)}, unbiased, is not possible: the nearest that is became the answer"
+            nearest = f"{number(self.raw, error)}, unbiased, is impossible: the answer is the nearest possible"
             rows.append(("raw", nearest))
         return [*rows, *(("note", note) for note in self.notes)]
 
@@ -355,8 +355,8 @@ class ColumnStatistic(_OfColumns):
         return forest([""], values, ax.get_xlabel(), ax, noise=[self._noise_part], confidence=self.confidence)
 
 
-def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
-    """Return a statistic of noisy sums, with the interval in which the table's own lies."""
+def column_statistic(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
+    """Return a statistic computed from noisy sums, with an interval for the table's own."""
     value, error, low, high, raw = sums.cell(name, confidence)
     left, left_error = sums.missing
     rows: float | None = sums.known("count")
@@ -387,20 +387,20 @@ def concluded(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
 
 
 def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return notes on how many values were limited, how far that moves a mean or sum, and on a wide interval."""
+    """Return notes on clipped values, their effect on a mean or sum, and wide intervals."""
     limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
-    few = "Uninformative: the interval spans more than half of what is possible, there is too little data for this "
+    few = "Uninformative: the interval spans more than half of the possible range: too little data for this "
     return (*limited, f"{few}epsilon.") if sums.wide(name, *ends) else limited
 
 
 def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
-    """Return the numbers of a column under draws of the noise in what was released of it."""
+    """Return the sums of a column under draws of the noise in its release."""
     return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One of several statistics: its name, what it is of, and what is known of it."""
+    """One of several statistics: its name, column, value, error and interval."""
 
     name: str
     column: str
@@ -415,7 +415,7 @@ class Entry:
 
     @property
     def redrawn(self) -> Any:
-        """The number under draws of the noise, if it follows from sums; else None."""
+        """The statistic under draws of the noise; None if it does not follow from sums."""
         if self.released is None or self.statistic not in STATISTICS:
             return None
         return getattr(drawn(self.released, self.column, self.bounds), self.statistic)
@@ -423,7 +423,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics(_OfColumns):
-    """Statistics of columns, by place: all of a column in one tuple, or each for itself."""
+    """Several statistics: all of a column in one tuple, or each by itself."""
 
     columns: tuple[str, ...]
     statistics: tuple[str, ...]
@@ -439,49 +439,49 @@ class Statistics(_OfColumns):
     released: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False)
 
     @cached_property
-    def _each(self) -> list[Entry]:
-        """The statistics one by one."""
+    def _entries(self) -> list[Entry]:
+        """The statistics, one by one."""
         raise NotImplementedError
 
     @property
-    def _of_columns(self) -> Iterator[tuple[Any, ...]]:
-        """Return of each column, or statistic, what is known: as `Entry` has it, from the bounds on."""
+    def _column_cells(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each column or statistic, in the order of `Entry` from the bounds on."""
         none = (None,) * len(self.columns)
         cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
 
-    def _shaped(self, cells: Sequence[Any]) -> tuple[Any, ...]:
-        """Lay what is of each statistic out as the fields are."""
+    def _as_fields(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a list of cells in the shape of the fields."""
         return tuple(cells)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the numbers that follow from sums under draws of the noise; others are None."""
-        raw = [each.redrawn for each in self._each]
+        """Return the statistics that follow from sums under draws of the noise; others are None."""
+        raw = [each.redrawn for each in self._entries]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
-        values = [None if one.statistic in ROWS else each for one, each in zip(self._each, raw, strict=True)]
-        return {"raw": self._shaped(raw), "values": self._shaped(values)}
+        values = [None if one.statistic in ROWS else each for one, each in zip(self._entries, raw, strict=True)]
+        return {"raw": self._as_fields(raw), "values": self._as_fields(values)}
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State each statistic; a category is no number, and has a column of its own."""
-        texts = [each.value if isinstance(each.value, str) else None for each in self._each]
+        """State each statistic; categories have a column of their own."""
+        texts = [each.value if isinstance(each.value, str) else None for each in self._entries]
         named: dict[str, Any] = {
-            "name": [each.name for each in self._each],
-            "column": [each.column for each in self._each],
-            "statistic": [each.statistic for each in self._each],
-            "value": [None if isinstance(each.value, str) else each.value for each in self._each],
+            "name": [each.name for each in self._entries],
+            "column": [each.column for each in self._entries],
+            "statistic": [each.statistic for each in self._entries],
+            "value": [None if isinstance(each.value, str) else each.value for each in self._entries],
             **({"category": texts} if any(texts) else {}),
-            "standard_error": [each.error for each in self._each],
-            "low": [each.low for each in self._each],
-            "high": [each.high for each in self._each],
+            "standard_error": [each.error for each in self._entries],
+            "low": [each.low for each in self._entries],
+            "high": [each.high for each in self._entries],
         }
-        covers = [None if each.low is None else covers_of(each.statistic) for each in self._each]
+        covers = [None if each.low is None else covers_of(each.statistic) for each in self._entries]
         return [{**named, "covers": covers}]
 
     def _limits(self) -> list[str]:
-        """Return notes on how many values of each column were limited, where sums of them were measured."""
+        """Return notes on how many values of each column were clipped, where that was measured."""
         told: list[str] = []
         for column in dict.fromkeys(self.columns):
-            of = [each for each in self._each if each.column == column and each.released is not None]
+            of = [each for each in self._entries if each.column == column and each.released is not None]
             beyond = of[0].released and of[0].released.get("clipped") if of else None
             if beyond is not None:
                 moved = next((name for name in ("mean", "sum") if any(each.statistic == name for each in of)), "")
@@ -489,7 +489,7 @@ class Statistics(_OfColumns):
         return told
 
     def _panel(self, names: Sequence[str], told: Iterable[Entry], what: str) -> tuple[Any, ...]:
-        """Return what a panel of `dfprivacy.plotting.panels` draws."""
+        """Return the arguments of one panel of `dfprivacy.plotting.panels`."""
         values, lows, highs, noise = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
         return names, values, lows, highs, what, noise
 

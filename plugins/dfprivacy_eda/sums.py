@@ -1,4 +1,4 @@
-"""Noisy sums of a column: rows with a value, the sums of it and of its square, and what follows."""
+"""Noisy sums of a column: rows with a value, its sum and sum of squares, and statistics from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ possible."""
 
 @dataclass(frozen=True)
 class Drawn:
-    """Possible statistics of a table by name, draws along the last axis.
+    """Possible statistics of a table by name, with draws along the last axis.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ class Drawn:
         return np.sqrt(self._square) * self.half
 
 
-def _statistic(name: str) -> Parameter:
-    """Return the table's own number of a name of `Drawn`, as `~dfprivacy.inference.engine.infer` takes it."""
+def _parameter(name: str) -> Parameter:
+    """Return the function that computes a statistic of `Drawn`, for `~dfprivacy.inference.engine.infer`."""
     return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
 
 @dataclass(frozen=True)
 class Sums:
-    r"""Noisy sums of one column, y being its values mapped from the bounds to [-1, 1].
+    r"""Noisy sums of one column, with y its values scaled from the bounds to [-1, 1].
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Sums:
     about: float | None = None
     clipped: Clipped | None = None
 
-    def _named(self, values: Array) -> Drawn:
+    def _statistics(self, values: Array) -> Drawn:
         count, first, second, missing = self.start[:, None] + self.map @ values
         if self.about is not None:
             second = second + count * (self.about + np.clip(first / np.maximum(count, 1), -1, 1) ** 2)
@@ -140,21 +140,21 @@ class Sums:
 
     @cached_property
     def estimate(self) -> Drawn:
-        """The numbers as measured, with a last axis of length 1."""
-        return self._named(self.values[:, None])
+        """The noisy statistics, with a last axis of length 1."""
+        return self._statistics(self.values[:, None])
 
     @cached_property
-    def _possible(self) -> Drawn:
-        return self._named(self.values[:, None] - drawn_noise(self.laws))
+    def _noise_free(self) -> Drawn:
+        return self._statistics(self.values[:, None] - drawn_noise(self.laws))
 
     def draws(self, draws: int = DRAWS) -> tuple[Drawn, Array]:  # noqa: ARG002 - as many as all take
-        """Draw what the numbers may be, given what was measured, all with the same weight."""
+        """Draw possible noise-free statistics, with equal weights."""
         noisy = any(law.scale for law in self.laws)
-        return (self._possible, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
+        return (self._noise_free, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
 
     @property
     def released(self) -> dict[str, Any]:
-        """The measurement in plain values, of which `of_release` makes it again."""
+        """The measurement in JSON values, from which `of_release` rebuilds it."""
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
@@ -164,7 +164,7 @@ class Sums:
 
     @classmethod
     def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
-        """Return what was measured, from `released`."""
+        """Return the sums written by `released`."""
         laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
@@ -174,7 +174,7 @@ class Sums:
 
     @classmethod
     def of_moments(cls, moments: NoisyMoments, column: Column) -> Sums:
-        """Return the same of the noisy sums of one group, as tests of means release them."""
+        """Return the sums of one group, as released by tests of means."""
         ((*values,),), counted = moments.values, moments.rows is not None and moments.form != "known"
         maps = {
             "known": [[0, 0], [1, 0], [0, 1], [0, 0]],
@@ -189,64 +189,64 @@ class Sums:
         return cls(column, np.array(values), tuple(moments.laws), map_, start, counted, ids, None, moments.clipped)
 
     def limited(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
-        """Return the same with the rows beyond the bounds, of all with a value."""
+        """Return the sums with a measured number of rows beyond the bounds."""
         of = self.known("count") if rows is None else rows
         return replace(self, clipped=Clipped.measured(noisy, (self.column.low, self.column.high), of))
 
     @property
     def redrawn(self) -> Drawn:
-        """The numbers of what was measured less fresh noise, draws along the last axis."""
+        """The statistics under fresh draws of the noise, along the last axis."""
         values = np.repeat(self.values[:, None], REDRAWS, axis=1)
         for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
                 values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]
-        return self._named(values)
+        return self._statistics(values)
 
     def known(self, name: str) -> float:
-        """Return a statistic as it was measured."""
+        """Return a noisy statistic."""
         return float(getattr(self.estimate, name)[0])
 
     @property
     def size(self) -> float:
-        """Number of all rows; infinity where it is private."""
+        """Number of all rows; infinite where it is private."""
         of_all = self.map[0] + self.map[3]
         private = any(of_all * [law.scale for law in self.laws])
         return math.inf if private else float(of_all @ self.values + self.start[0] + self.start[3])
 
     def most(self, name: str) -> tuple[float, float] | None:
-        """Return what a statistic may be, however few rows have a value; None where that depends on rows."""
+        """Return the largest possible value of a statistic; None where that depends on the rows."""
         half = self.column.half
         ends = {"var": (0.0, half * half), "std": (0.0, half)}
         return None if name in {*ROWS, "sum"} else ends.get(name, self.column.bounds)
 
     def wide(self, name: str, low: float, high: float) -> bool:
-        """Return whether an interval spans more than half of what is possible for values between the bounds."""
+        """Return whether an interval spans more than half of the possible range."""
         rows = self.known("count")
         known = bool(rows or self.map[0].any())
         ends = self.most(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
         return known and high - low > (ends[1] - ends[0]) / 2
 
-    def _noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
-        """Return the laws of the noise in a number of rows, each with how many times it is added."""
+    def _row_noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
+        """Return the noise laws of a number of rows, each with its coefficient."""
         weights = np.abs(self.map[ROWS.index(name) * 3]).tolist()
         return [(times, law) for times, law in zip(weights, self.laws, strict=True) if times and law.scale]
 
     def error(self, name: str) -> float:
-        """Return the standard error that privacy adds to a statistic."""
+        """Return the standard error of a statistic due to privacy noise."""
         if name in ROWS:
-            return math.sqrt(sum(times**2 * law.variance for times, law in self._noise(name)))
-        return float(infer(self, _statistic(name)).noise_standard_error)
+            return math.sqrt(sum(times**2 * law.variance for times, law in self._row_noise(name)))
+        return float(infer(self, _parameter(name)).noise_standard_error)
 
     def cell(self, name: str, confidence: float) -> Cell:
-        """Return a statistic, its standard error from noise, and its interval for the table's own.
+        """Return a statistic, its standard error from noise, and an interval for the table's own value.
 
         The interval is all that is possible where there may be no row with a value.
         """
-        value, noise = self.known(name), self._noise(name) if name in ROWS else []
+        value, noise = self.known(name), self._row_noise(name) if name in ROWS else []
         if name in ROWS and len(noise) <= 1:  # of which the law is known
             reach = sum(times * law.reach(confidence) for times, law in noise)
             return within(value, self.error(name), value - reach, value + reach, self.size)
-        found = infer(self, _statistic(name))
+        found = infer(self, _parameter(name))
         low, high = map(float, found.interval(confidence))
         if name in ROWS:
             return within(value, self.error(name), low, high, self.size)
@@ -257,11 +257,11 @@ class Sums:
 
     @property
     def missing(self) -> tuple[float | None, float | None]:
-        """Number of rows without a value and its standard error; None where it is not known."""
+        """Number of rows without a value, and its standard error; None where unknown."""
         return (self.known("missing"), self.error("missing")) if self.counted else (None, None)
 
     def expected(self, rows: float) -> Sums:
-        """Return the same of a table in the middle of the bounds, a sixth of which is its standard deviation."""
+        """Return the sums of a typical table: mean in the middle of the bounds, sd a sixth of their width."""
         about, second = self.about, rows * SD**2
         if about is not None:  # a guess of the variance is off by its noise
             second = self.laws[1].standard_deviation if len(self.laws) > 1 else 0.0
@@ -272,7 +272,7 @@ class Sums:
 
 @lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
 def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
-    """Draw noise, the same every time: a conclusion is a function of what was measured.
+    """Draw noise with a fixed seed, so that conclusions are functions of the measurement.
 
     Parameters
     ----------
@@ -298,12 +298,12 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
 
 
 def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
-    """Return of each of several sums its measurement, and its place in that."""
+    """Return for each sum its measurement and its index there."""
     return tuple((noisy.id, place) for place in range(noisy.values.size))
 
 
 def within(value: float, error: float, low: float, high: float, most: float) -> Cell:
-    """Bring a noisy number between 0 and the most it can be, with its interval.
+    """Clamp a noisy number and its interval to 0 and the largest possible value.
 
     The interval reaches as far below and above the new number as it did of the old one, so it holds all that it
     held of what is possible, and never says that what is possible ends where the noise happened to end.

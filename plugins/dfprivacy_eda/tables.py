@@ -1,4 +1,4 @@
-"""Counts as they are returned: of categories, of bins, and of combinations of two columns."""
+"""Results of counts: of categories, of bins, and of combinations of two columns."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Crosstab", "Histogram"]
 
 _SHOWN = 24  # cells
-_DRAWN = 2_000  # cells whose noise is drawn again
-_MOST_ROWS, _MOST_WRITTEN = 40, 240  # of a picture, and its cells
-_ROW = 0.28  # inches of a row
-_WHOLE = 10.0  # the least error by which numbers of rows are written: then without places
+_MAX_REDRAWN = 2_000  # cells whose noise is drawn again
+_MAX_DRAWN_ROWS, _MAX_LABELLED = 40, 240  # of a picture, and its cells
+_ROW_INCHES = 0.28  # inches of a row
+_MIN_ERROR = 10.0  # the least error by which numbers of rows are written: then without places
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Counted(Release):
-    """Counts of cells, with what is the same for all of them."""
+class _CellCounts(Release):
+    """Base class of counts of cells."""
 
     covers: str | None = "table"
     raw: NDArray[np.float64]
@@ -49,8 +49,8 @@ class _Counted(Release):
     released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the noisy counts under draws of the noise, of tables that are not too large."""
-        if self.released is None or self.raw.size > _DRAWN:
+        """Return the noisy counts under draws of the noise, for tables that are not too large."""
+        if self.released is None or self.raw.size > _MAX_REDRAWN:
             return super()._redrawn()  # which refuses it
         measurement, places = self.released
         noise = redrawn(self._law, np.full(max(places, default=0) + 1, self.noise_scale), measurement)[[*places]]
@@ -58,12 +58,12 @@ class _Counted(Release):
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Counts that are not negative, with the sum `total`: the nearest to the noisy ones."""
+        """Nonnegative counts with the sum `total`, nearest to the noisy ones."""
         return project(self.raw.ravel(), self.total).reshape(self.raw.shape)
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The same as parts of their sum; NaN where that is 0."""
+        """Counts as shares of their sum; NaN where the sum is 0."""
         return self.counts / self.total if self.total > 0 else np.full(self.raw.shape, np.nan)
 
     @property
@@ -73,12 +73,12 @@ class _Counted(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends of an interval for the table's own count in each cell: about the unbiased one, or about 0."""
+        """Lower and upper ends of intervals for the table's own counts."""
         return np.maximum(self.raw - self.reach, 0), np.maximum(self.raw, 0) + self.reach
 
     @property
     def reach(self) -> float:
-        """How far an interval reaches from a noisy count, in rows."""
+        """Half the width of an interval, in rows."""
         return self._law.reach(self.confidence)
 
     @property
@@ -86,12 +86,12 @@ class _Counted(Release):
         return NoiseLaw(self.noise_scale, self.noise_step)
 
     @property
-    def _of_columns(self) -> tuple[str, ...]:
+    def _counted(self) -> tuple[str, ...]:
         """The columns that are counted."""
         raise NotImplementedError
 
     def _keys(self) -> dict[str, list[Any]]:
-        """Describe what each cell is of, in columns of a table."""
+        """Return the labels of the cells, as columns of a table."""
         raise NotImplementedError
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -102,29 +102,29 @@ class _Counted(Release):
         return [{**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}]
 
     def _cells(self) -> list[str]:
-        """Name the cells, in the order in which they are shown."""
+        """Return the labels of the cells, in printed order."""
         raise NotImplementedError
 
     def _sentence(self) -> str:
-        """Write which cell has the most rows."""
+        """Write the cell with the most rows."""
         if not self.raw.size:
-            return f"No value of {self._noun(*self._of_columns)} was found."
+            return f"No value of {self._noun(*self._counted)} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
-        count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _WHOLE)
+        count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _MIN_ERROR)
         share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
         whose, noise = ("this table", 1.0) if self.noise_scale else ("", None)
         how = sure(low, high, self.confidence, whose=whose, noise=noise)
-        cell = f"{self._noun(*self._of_columns)} = {self._cell(at)}"
+        cell = f"{self._noun(*self._counted)} = {self._cell(at)}"
         return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)} rows{share}{how}."
 
     def _cell(self, at: int) -> str:
-        """Name a cell in a sentence."""
+        """Return the label of a cell for a sentence."""
         return self._cells()[at]
 
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
-        error, shares = max(self.noise_standard_error, _WHOLE), self.shares.ravel()
+        error, shares = max(self.noise_standard_error, _MIN_ERROR), self.shares.ravel()
         shown = [f"{100 * share:.1f}%" for share in shares] if self.normalize else None
         rows = [
             (
@@ -137,7 +137,7 @@ class _Counted(Release):
         more = self.raw.size - _SHOWN
         rows += [(f"… {more:,} more", "", "")] if more > 0 else []
         return Grid(
-            (self._of_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
+            (self._counted[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
             rows,
         )
 
@@ -151,39 +151,39 @@ class _Counted(Release):
         notes = []
         if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
             notes.append(
-                "Uninformative: no count is clearly above the noise, there is too little data for this epsilon. "
+                "Uninformative: no count is clearly above the noise: too little data for this epsilon. "
                 f"{UNDECLARED}"
             )
         if (self.raw < 0).any():
             notes.append(
-                "Counts below 0 became 0 and others smaller, so small ones are too large; raw is unbiased."
+                "Negative counts became 0 and others smaller, so small counts are biased upwards; raw is unbiased."
             )
         return notes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _OfColumn(_Counted):
-    """Counts of the rows in each of some parts of a column."""
+class _ColumnCounts(_CellCounts):
+    """Base class of counts of the rows in parts of one column."""
 
     column: str
 
     @property
-    def _of_columns(self) -> tuple[str, ...]:
+    def _counted(self) -> tuple[str, ...]:
         return (self.column,)
 
     @property
-    def _counted_in(self) -> tuple[float, str]:
-        """Divisor of counts in a picture, and their name: shares of all rows where these were asked."""
+    def _plot_unit(self) -> tuple[float, str]:
+        """Divisor of the counts in a picture, and its unit: rows, or shares of all rows."""
         return (max(self.total, 1.0), "share of rows") if self.normalize else (1.0, "rows")
 
     def _framed(self, **keys: Any) -> Any:
-        """Put the counts, or shares, beside what they are of."""
+        """Return the counts, or shares, with their labels as a frame."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return self._table({**keys, name: values.tolist()})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Counts(_OfColumn):
+class Counts(_ColumnCounts):
     """Counts of rows by category.
 
     ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
@@ -223,13 +223,13 @@ class Counts(_OfColumn):
     def __getitem__(self, category: object) -> float:
         if category not in self.categories:
             raise ArgumentError(
-                f"{category!r} is no category of {self.column!r}.", f"They are {list(self.categories)!r}."
+                f"{category!r} is not a category of {self.column!r}.", f"They are {list(self.categories)!r}."
             )
         return float((self.shares if self.normalize else self.counts)[self.categories.index(category)])
 
     @property
     def frame(self) -> Any:
-        """A row for each category: itself, and its count or share."""
+        """A row for each category, with its count or share."""
         return self._framed(**{self.column: list(self.categories)})
 
     def _keys(self) -> dict[str, list[Any]]:
@@ -239,8 +239,8 @@ class Counts(_OfColumn):
         return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number of each category, with its interval."""
-        shown, (every, rows) = self.categories[:_MOST_ROWS], self._counted_in
+        """Draw the count of each category, with its interval."""
+        shown, (every, rows) = self.categories[:_MAX_DRAWN_ROWS], self._plot_unit
         numbers = (each[: len(shown)] / every for each in (self.counts, *self.intervals))
         noise = [1.0 if self.noise_scale else None] * len(shown)
         values = [*zip(*numbers, strict=True)]
@@ -251,7 +251,7 @@ class Counts(_OfColumn):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Histogram(_OfColumn):
+class Histogram(_ColumnCounts):
     """Counts of rows by interval.
 
     ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
@@ -294,7 +294,7 @@ class Histogram(_OfColumn):
         """Draw the histogram, with an interval for each bin."""
         ax, widths = axes(ax), np.diff(self.edges)
         even = bool(np.allclose(widths, widths[0], rtol=1e-9))
-        every, rows = self._counted_in
+        every, rows = self._plot_unit
         unit = (np.ones(len(widths)) if even else widths) * every
         low, high = (ends / unit for ends in self.intervals)
         ax.stairs(self.counts / unit, self.edges, fill=True, color=BAR)
@@ -309,7 +309,7 @@ class Histogram(_OfColumn):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Crosstab(_Counted):
+class Crosstab(_CellCounts):
     """Counts of rows by the categories of two columns.
 
     ``to_frame()`` has a row for each: both categories, and the columns of `Counts`.
@@ -336,12 +336,12 @@ class Crosstab(_Counted):
     margins: bool = False
 
     @property
-    def _of_columns(self) -> tuple[str, ...]:
+    def _counted(self) -> tuple[str, ...]:
         return self.columns
 
     @property
     def table(self) -> NDArray[np.float64]:
-        """The counts or shares that were asked for, with sums in a last row and column where they were."""
+        """The counts or shares, with margins in a last row and column if requested."""
         table = self.counts
         if self.margins:
             table = np.vstack([table, table.sum(axis=0)])
@@ -404,13 +404,13 @@ class Crosstab(_Counted):
         return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar for each combination, with its interval; a map where there are many."""
+        """Draw a bar with its interval for each combination, or a map where there are many."""
         rows, columns = ([*map(str, each)] for each in self.categories)
         values = self.table[: len(rows), : len(columns)]
         form = "{:,.0f}" if self.by is None else "{:.1%}"
-        few = self.raw.size <= _MOST_WRITTEN
+        few = self.raw.size <= _MAX_LABELLED
         written = np.vectorize(form.format, otypes=[object])(values) if few else None
-        ax = axes(ax, height=max(2.2, _ROW * (len(rows) + 4)))
+        ax = axes(ax, height=max(2.2, _ROW_INCHES * (len(rows) + 4)))
         squares(ax, np.nan_to_num(values), written, rows, columns)
         reach = f"each ± {self.reach:.3g} rows ({100 * self.confidence:.4g}%)"
         ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else 'rows'},\n{reach}")

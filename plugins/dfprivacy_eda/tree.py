@@ -1,4 +1,4 @@
-"""Trees of noisy counts: how they lie over a column, how they are measured, and what quantiles follow."""
+"""Trees of noisy counts: their layout over a column, their measurement, and quantiles from them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = [
     "CountTree",
     "Layout",
     "Tree",
-    "grown",
     "intervals",
     "layout",
     "least_squares",
+    "measured_tree",
     "most_rows",
     "prefix_error",
     "quantiles",
@@ -44,11 +44,11 @@ __all__ = [
 
 _LEAVES = 16**3
 # Rows times epsilon, up to which 240 leaves, and 1,024, are about as accurate as more, and drawn sooner; measured.
-_FEW, _MANY = 1_500.0, 20_000.0
-_UNKNOWN = 10_000  # rows that a table is taken to have where that is private
+_FEW_ROWS, _MANY_ROWS = 1_500.0, 20_000.0
+_ASSUMED_ROWS = 10_000  # rows that a table is taken to have where that is private
 # Intervals for each row times epsilon, of which one is chosen: where values are ten times as dense as if they were
 # spread over the bounds, one holds 2.5/epsilon rows, and its width is 3 % of the error.
-_FINE, _FEWEST, _MOST = 4.0, 256.0, 2.0**20
+_PER_ROW, _MIN_INTERVALS, _MAX_INTERVALS = 4.0, 256.0, 2.0**20
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,21 @@ class Layout:
 
     @property
     def cuts(self) -> NDArray[np.float64]:
-        """Edges at which rows are told apart: as an interval holds its lower edge, the lowest value ends above."""
+        """Edges that separate rows: an interval includes its lower edge, so the last edge is above the values."""
         cuts = self.edges
         if self.ends is not None:
             cuts[1], cuts[-2] = np.nextafter(self.ends[0], np.inf), self.ends[1]
         return cuts
 
     def features(self, column: Column, *, missing: bool, root: bool) -> features.Bins:
-        """Count rows in all nodes, in that of the root if their number is private, and those without a value."""
+        """Return the counts of all nodes, of the root if rows are private, and of rows without a value."""
         sizes, weights = ((1, *self.sizes), (1, *self.weights)) if root else (self.sizes, self.weights)
         widths = tuple(self.sizes[-1] // size for size in sizes)
         return features.Bins(column, self.cuts, widths=widths, weights=weights, missing=missing)
 
 
 def layout(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the tree: 20 branches a node or fewer, and as many leaves as the values, or the rows, are worth.
+    """Choose the tree: up to 20 branches a node, with leaves by the number of values or rows.
 
     Without a step the first interval and the last are for the bounds themselves: many rows may lie there, and
     values outside do, and a quantile among them is that value and nothing beside it.
@@ -119,8 +119,8 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
         The tree.
     """
     if step is None:
-        sizes = (12, 240) if rows < _FEW else (16, 256, 1024) if rows < _MANY else (16, 256, 4096)
-        return _between(column, sizes, (2, 3) if len(sizes) == 2 else (4, 3, 2))  # noqa: PLR2004
+        sizes = (12, 240) if rows < _FEW_ROWS else (16, 256, 1024) if rows < _MANY_ROWS else (16, 256, 4096)
+        return _bounded_layout(column, sizes, (2, 3) if len(sizes) == 2 else (4, 3, 2))  # noqa: PLR2004
     values = (column.high - column.low) / step + 1
     count = round(values)
     if count > _LEAVES or count < 2 or abs(values - count) > 1e-9 * count:  # noqa: PLR2004
@@ -134,8 +134,8 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
     return Layout(column.low - step / 2, step, sizes, ((1,), (1, 1), (4, 3, 2))[len(above)], whole=True)
 
 
-def _between(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -> Layout:
-    """Lay equal intervals between the bounds, and one on each of them if floats have room for it."""
+def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -> Layout:
+    """Return equal intervals between the bounds, with one on each bound if floats allow it."""
     width = (column.high - column.low) / (sizes[-1] - 2)
     ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
     if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
@@ -144,7 +144,7 @@ def _between(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -
 
 
 def intervals(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the intervals of which one is chosen for a quantile: as many as the values, or the rows, are worth.
+    """Choose the intervals from which a quantile is selected, by the number of values or rows.
 
     Parameters
     ----------
@@ -160,31 +160,31 @@ def intervals(column: Column, step: float | None, rows: float) -> Layout:
     """
     if step is not None:
         return layout(column, step, math.inf)
-    count = min(_FINE * rows, _MOST)
+    count = min(_PER_ROW * rows, _MAX_INTERVALS)
     room = (column.high - column.low) / np.spacing(max(abs(column.low), abs(column.high))) / 4  # that floats have
-    return _between(column, (int(max(min(count, room), _FEWEST)),), (1,))
+    return _bounded_layout(column, (int(max(min(count, room), _MIN_INTERVALS)),), (1,))
 
 
 def most_rows(curator: Curator) -> float:
-    """Return the number of rows times epsilon; where it is private, that of which intervals are the finest.
+    """Return the number of rows times epsilon, or where private, the one with the finest intervals.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """
-    return _MOST / _FINE / curator.groups if curator.typical_size is None else rows_epsilon(curator)
+    return _MAX_INTERVALS / _PER_ROW / curator.groups if curator.typical_size is None else rows_epsilon(curator)
 
 
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Return the number of rows, the same for all groups, supposed where it is private, times an epsilon."""
+    """Return the number of rows, equal for all groups and assumed where private, times an epsilon."""
     rows = curator.typical_size
-    return (_UNKNOWN if rows is None else rows) * curator.epsilon * float(share)
+    return (_ASSUMED_ROWS if rows is None else rows) * curator.epsilon * float(share)
 
 
-_WIDE = 3.0  # standard errors of the rows below an edge, within which a quantile is looked for
+_REVEAL_ERRORS = 3.0  # standard errors of the rows below an edge, within which a quantile is looked for
 
 
 @dataclass(frozen=True)
 class AdaptiveReveal:
-    """The nodes of some trees, one after the other, in which quantiles may lie: from the root down, level by level.
+    """Rule for releasing nodes of trees level by level: those near the requested quantiles.
 
     The first level is shown. Of any other, the children of those nodes are shown that lie, with the noise in the
     counts above, within three standard errors of a quantile. So the ends of an interval of 95 % are found as well.
@@ -204,23 +204,23 @@ class AdaptiveReveal:
     shares: tuple[tuple[float, ...], ...]
 
     def describe(self) -> str:
-        """Describe in words what is shown."""
+        """Describe the rule in words."""
         return "shown where quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
-        """Return which nodes are shown next, of each group."""
+        """Return the nodes released next, for each group."""
         trees, start = [], 0
         for sizes, missing, shares in zip(self.sizes, self.missing, self.shares, strict=True):
             end = start + sum(sizes)
-            trees.append(_shown(values[:, start:end], scales[start:end], sizes, np.array(shares)))
+            trees.append(_revealed(values[:, start:end], scales[start:end], sizes, np.array(shares)))
             if missing:
                 trees.append(np.ones((len(values), 1), dtype=np.bool_))
             start = end + missing
         return np.hstack(trees)
 
 
-def _shown(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
-    """Return of each node of a tree whether it is shown, given those that are."""
+def _revealed(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
+    """Return a mask of the released nodes of a tree, given the counts so far."""
     ends = list(itertools.accumulate(sizes))
     counts = values[:, : sizes[0]]
     shown = [np.ones(counts.shape, dtype=np.bool_)]
@@ -236,7 +236,7 @@ def _shown(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Num
     variance = first * (edges * (1 - q) ** 2 + (sizes[0] - edges) * q**2)
     variance = np.maximum(variance[:, None, :-1], variance[:, None, 1:])
     for (end, size), fewer in zip(itertools.pairwise(ends), sizes, strict=False):
-        reach = _WIDE * np.sqrt(variance)
+        reach = _REVEAL_ERRORS * np.sqrt(variance)
         wanted = ((below - reach <= target) & (above + reach >= target)).any(axis=0)
         b = (size - end) // fewer
         shown.append(np.repeat(wanted, b, axis=1))
@@ -261,7 +261,7 @@ def _padded(shown: list[Places], shape: tuple[int, ...]) -> Places:
 def least_squares(
     counts: Sequence[NDArray[np.float64]], variances: Sequence[float]
 ) -> tuple[NDArray[np.float64], tuple[float | Numbers, ...]]:
-    """Make noisy counts of a tree consistent, in least squares.
+    """Return the least-squares estimate of consistent counts of a tree.
 
     Parameters
     ----------
@@ -303,13 +303,13 @@ def least_squares(
     above = below.pop()
     for z, spread in zip(reversed(below), spreads[1:], strict=True):
         families = z.reshape(len(above), -1)
-        part = _parts(spread.reshape(families.shape))[0]
+        part = _residual_weights(spread.reshape(families.shape))[0]
         above = (families + (above - families.sum(axis=1))[:, None] * part).ravel()
     return above, tuple(float(each[0]) if (each == each[0]).all() else each for each in spreads)
 
 
-def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the parts by which children share what is left of their parent, and the sum of their variances.
+def _residual_weights(variances: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the weights by which children share their parent's residual, and the sum of their variances.
 
     Where nothing is known of them, or all is, they share alike.
     """
@@ -320,7 +320,7 @@ def _parts(variances: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayLike) -> NDArray[np.float64]:
-    """Quantiles of a histogram, linear within its intervals.
+    """Return quantiles of a histogram, linear within its intervals.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayL
 
 @dataclass(frozen=True)
 class Tree:
-    """Noisy counts of the intervals of a layout, made consistent.
+    """Consistent noisy counts of the intervals of a layout.
 
     Attributes
     ----------
@@ -377,17 +377,17 @@ class Tree:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Nodes on each level, the root's 1 first and the leaves' N last."""
+        """Number of nodes on each level, from the root (1) to the leaves (N)."""
         return (1, *self.layout.sizes)
 
     @property
     def total(self) -> float:
-        """Number of rows, as the root has it."""
+        """Number of rows: the count of the root."""
         return float(self.leaves.sum())
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Counts that are not negative, of the same total: projected family by family, from the root down."""
+        """Nonnegative counts with the same total, projected family by family from the root down."""
         above: NDArray[np.float64] = np.maximum(self.leaves.sum(keepdims=True), 0.0)
         for size in self.sizes[1:]:
             above = project(self.leaves.reshape(size, -1).sum(axis=1).reshape(len(above), -1), above).ravel()
@@ -395,7 +395,7 @@ class Tree:
 
     @cached_property
     def prefix_variances(self) -> NDArray[np.float64]:
-        """Variance of the least-squares count below each edge, shape (N + 1,); infinite where it is not known.
+        """Variance of the count below each edge, shape (N + 1,); infinite where unknown.
 
         A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
         variance is s. Given the node's count, with S the variances of all its children, it varies by
@@ -407,7 +407,7 @@ class Tree:
         known[[0, -1]] = True
         for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), spreads[:0:-1], strict=True):
             b = fewer // more
-            parts, total = _parts(spread.reshape(more, b))
+            parts, total = _residual_weights(spread.reshape(more, b))
             ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
             np.cumsum(parts, axis=1, out=ends[:-1, 1:])
             at, j = np.divmod(at, b)
@@ -422,11 +422,11 @@ class Tree:
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
-        """Whether each edge bounds a node whose count was measured, shape (N + 1,)."""
+        """Mask of the edges of nodes whose counts were measured, shape (N + 1,)."""
         return np.isfinite(self.prefix_variances)
 
     def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Count rows below some values, linear within intervals, and the standard error at the nearest edge."""
+        """Return the rows below some values, linear within intervals, and the standard errors."""
         at = np.asarray(x, dtype=np.float64)
         if self.layout.ends is not None:
             at = np.where(
@@ -439,7 +439,7 @@ class Tree:
         return np.interp(at, self.edges, reached), np.sqrt(self.prefix_variances[near])
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
-        """Quantiles of the counts that are not negative."""
+        """Return quantiles of the nonnegative counts."""
         values = quantiles(self.counts, self.edges, q)
         if not self.layout.whole:
             return values if self.layout.ends is None else np.clip(values, *self.layout.ends)
@@ -450,7 +450,7 @@ class Tree:
     def intervals(
         self, q: ArrayLike, z: float, *, population: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Find the ends of an interval for each quantile, from the unbiased counts.
+        """Return the ends of an interval for each quantile, from the unbiased counts.
 
         Parameters
         ----------
@@ -481,7 +481,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class CountTree:
-    """A measured tree: its layout, the rows without a value where they were counted, and the noisy counts."""
+    """A measured tree: its layout, the rows without a value, and the noisy counts by level."""
 
     layout: Layout
     missing: tuple[float | None, float | None]
@@ -490,7 +490,7 @@ class CountTree:
 
     @cached_property
     def tree(self) -> Tree:
-        """The tree, of consistent counts: no part of the measurement."""
+        """The tree of consistent counts, computed from the measurement."""
         leaves, spreads = least_squares(self.levels, self.variances)
         return Tree(self.layout, leaves, spreads)
 
@@ -505,7 +505,7 @@ class CountTree:
         root: bool,
         none_missing: bool = False,
     ) -> CountTree:
-        """Put noisy counts in levels; `rows` is the number of all rows and its variance, None where unknown."""
+        """Return the tree of noisy counts; `rows` is the number of all rows and its variance, if known."""
         values, variances = measured.values, 2 * measured.scales**2
         left: tuple[float | None, float | None] = (0.0, 0.0) if none_missing else (None, None)
         gone, spread = 0.0, 0.0
@@ -522,7 +522,7 @@ class CountTree:
         return cls(plan, left, levels, noise)
 
 
-def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
+def measured_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
     """Measure a tree of counts of one column."""
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     plan = layout(column, step, rows_epsilon(curator))
@@ -534,14 +534,14 @@ def grown(curator: Curator, column: Column, nan_policy: NanPolicy, step: float |
 
 @lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Return the mean standard error of the rows below an edge, of a tree with these variances of counts."""
+    """Return the mean standard error of the rows below an edge, for these variances of counts."""
     counts = [np.zeros(size) for size in (1, *plan.sizes)]
     leaves, spreads = least_squares(counts, (rows_variance, *variances))
     return float(np.sqrt(Tree(plan, leaves, spreads).prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:
-    """Return the same of the tree of one column that all of a call's budget buys."""
+    """Return the mean standard error of the rows below an edge, if the tree has the whole budget."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
     error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))

@@ -11,7 +11,7 @@ from dfprivacy_gmm.cases import dfprivacy_conformance_cases  # noqa: F401 - a ho
 from dfprivacy_gmm.classes import GaussianClasses, GaussianClassifier
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
-from dfprivacy_gmm.mechanisms import check_by, check_fit, findings, fourier_sketch, gmm_fit, moments
+from dfprivacy_gmm.mechanisms import check_gmm_fit, check_moments, fourier_sketch, gmm_fit, moments, plan_fit
 
 __all__ = [
     "FourierSketch",
@@ -28,6 +28,6 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the classes, the mixtures, the moments and the sketch."""
-    register(gmm_fit.checks(check_fit).plans(findings))
-    register(moments.checks(check_by))
+    register(gmm_fit.checks(check_gmm_fit).plans(plan_fit))
+    register(moments.checks(check_moments))
     register(fourier_sketch)

@@ -1,4 +1,4 @@
-"""Gaussian classes: what they say of a row, once means and covariances are known."""
+"""Gaussian classes: predictions from means and covariances, with the methods of scikit-learn."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
     "matrix",
 ]
 
-_FAR = 1e130  # standard deviations, of which the square is a number
+_MAX_DISTANCE = 1e130  # standard deviations, of which the square is a number
 
 
 def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
-    """Return the logarithm of weight times density of each Gaussian, shape (rows, K)."""
+    """Return the log of weight times density of each Gaussian, shape (rows, K)."""
     joint = np.empty((len(rows), len(weights)))
     with np.errstate(divide="ignore"):
         joint[:] = np.log(weights) - len(means.T) / 2 * math.log(2 * math.pi)
@@ -53,7 +53,7 @@ def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> 
         values, vectors = np.linalg.eigh(covariance / scale[:, None] / scale)
         values = np.maximum(values, len(values) * np.finfo(float).eps)
         with np.errstate(over="ignore"):
-            z = np.clip((rows - mean) / scale, -_FAR, _FAR) @ vectors
+            z = np.clip((rows - mean) / scale, -_MAX_DISTANCE, _MAX_DISTANCE) @ vectors
         column[:] -= 0.5 * ((z * z / values).sum(axis=1) + np.log(values).sum()) + np.log(scale).sum()
     return joint
 
@@ -61,7 +61,7 @@ def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> 
 def drawn(
     weights: Array, means: Array, covariances: Array, count: int, random_state: Any
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Draw rows of a mixture of Gaussians, and which of them each is of."""
+    """Draw rows of a mixture of Gaussians, and the component of each row."""
     rng = np.random.default_rng(random_state)
     codes = rng.choice(len(weights), count, p=weights)
     rows = rng.standard_normal((count, len(means.T)))
@@ -73,7 +73,7 @@ def drawn(
 
 
 class ClassifierMethods:
-    """The interface of a fitted classifier of scikit-learn, from priors, means and covariances."""
+    """The methods of a fitted classifier of scikit-learn, for given priors, means and covariances."""
 
     classes_: NDArray[Any]
     priors_: Array
@@ -143,7 +143,7 @@ class ClassifierMethods:
         return best
 
     def score(self, X: Any, y: Any) -> float:
-        """Share of rows that are classified as they are labelled.
+        """Return the share of rows that are classified correctly.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class ClassifierMethods:
         return rows, self.classes_[codes]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's
-        """Return the parameters, as scikit-learn asks for them.
+        """Return the parameters, with the interface of scikit-learn.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class ClassifierMethods:
 
 
 class GaussianClassifier(ClassifierMethods):
-    """Linear or quadratic discriminant analysis of public data: what `gmm_fit` is without privacy.
+    """Linear or quadratic discriminant analysis of public data: `gmm_fit` without privacy.
 
     A release of `gmm_fit` becomes one where scikit-learn clones it, for instance in ``cross_val_score``.
 
@@ -260,7 +260,7 @@ class GaussianClassifier(ClassifierMethods):
         return diagram
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, as scikit-learn does.
+        """Change parameters, with the interface of scikit-learn.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ def fitted(
 
 
 def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
-    """Rows of a frame or an array as finite numbers."""
+    """Return the rows of a frame or an array as finite numbers."""
     if names is not None and hasattr(X, "columns"):
         if missing := [name for name in names if name not in X.columns]:
             raise ArgumentError(f"The table has no column {missing[0]!r}.", "Give one with the fitted columns.")
@@ -394,7 +394,7 @@ Positive: TypeAlias = Annotated[float, Range(0, exclusive="low")]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GaussianClasses(ClassifierMethods, Release):
-    """Gaussian classes: a release, and a classifier as scikit-learn expects one.
+    """Gaussian classes: a release, and a classifier with the interface of scikit-learn.
 
     Attributes
     ----------
@@ -468,7 +468,7 @@ class GaussianClasses(ClassifierMethods, Release):
         queries: Queries,
         **model: Any,
     ) -> GaussianClasses:
-        """Fit to noisy sums."""
+        """Return classes fitted to noisy sums."""
         names = ("priors", "means", "covariances", "estimated_covariances")
         later: dict[str, Any] = dict.fromkeys(names, measured.sums.sizes)
         blank = cls(
@@ -481,7 +481,7 @@ class GaussianClasses(ClassifierMethods, Release):
             **measured.stated(columns),
             **later,
         )
-        return blank._fitted(**model)
+        return blank._refitted(**model)
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
@@ -504,7 +504,7 @@ class GaussianClasses(ClassifierMethods, Release):
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
     def _sentence(self) -> str:
-        """Write which columns tell which classes."""
+        """Write which columns separate which classes."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
         columns = self._noun(*self.columns)
         return f"{columns} tell {len(told)} classes of {self._noun(self.label)}: {listed(told)}."
@@ -543,7 +543,7 @@ class GaussianClasses(ClassifierMethods, Release):
         GaussianClasses
             Another model.
         """
-        return self._fitted(
+        return self._refitted(
             method=self.method if method is None else checked(method, Method, "method"),
             repair=self.repair if repair is None else checked(repair, Repair, "repair"),
             grid_minimum=self.grid_minimum
@@ -573,7 +573,7 @@ class GaussianClasses(ClassifierMethods, Release):
         return own.mean_errors(sampling=sampling) * self._half, covariances * units
 
     def plot(self, ax: Any = None, columns: tuple[str, str] | None = None) -> Any:
-        """Draw decision regions and the ellipses that hold 39% and 86% of each class, for two columns.
+        """Draw decision regions of two columns, and the ellipses that contain 39% and 86% of each class.
 
         Parameters
         ----------
@@ -628,7 +628,7 @@ class GaussianClasses(ClassifierMethods, Release):
     def _sums(self) -> Sums:
         return Sums.named(self.released, self.noise_standard_error, self.sizes if self.public_sizes else None)
 
-    def _fitted(self, **model: Any) -> Self:
+    def _refitted(self, **model: Any) -> Self:
         half = self._half
         units = half[:, None] * half
         own, covariances, doubts = fitted(self._sums, half, self.columns, self.radius, **model)
@@ -656,7 +656,7 @@ class GaussianClasses(ClassifierMethods, Release):
 
 
 def ellipses(ax: Any, mean: Array, covariance: Array, color: str, label: str) -> None:
-    """Draw the ellipses that hold 39% and 86% of a normal distribution of two columns, and its mean."""
+    """Draw the mean of a normal distribution of two columns, and its ellipses of 39% and 86% probability."""
     circle = np.linspace(0, 2 * math.pi, 100)
     values, vectors = np.linalg.eigh(covariance)
     ring = np.array([np.cos(circle), np.sin(circle)]).T * np.sqrt(np.maximum(values, 0)) @ vectors.T

@@ -1,4 +1,4 @@
-"""From a noisy symmetric matrix to a covariance: positive definite, and not further away than need be."""
+"""Covariances from noisy symmetric matrices: the nearest positive definite matrix."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = [
 
 Repair = Literal["noise_aware", "shrink", "paper", "clip"]
 
-_FLOOR = 1e-9  # of eigenvalues, where there is no noise
-_STEPS = 200
-_CLOSE = 1e-7  # of the noise
-_NOTED = 0.5  # standard deviations of the noise
+_MIN_EIGENVALUE = 1e-9  # of eigenvalues, where there is no noise
+_MAX_STEPS = 200
+_TOLERANCE = 1e-7  # of the noise
+_NOTED_SDS = 0.5  # standard deviations of the noise
 
 
 def repaired(
@@ -46,9 +46,9 @@ def repaired(
     repair: Repair,
     grid_minimum: float = 0.0,
     units: Array | None = None,
-    least: float = _FLOOR,
+    least: float = _MIN_EIGENVALUE,
 ) -> Array:
-    """Make a noisy symmetric matrix a covariance: positive definite.
+    """Return a positive definite covariance for a noisy symmetric matrix.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ def repaired(
         return nearest(covariance, np.zeros_like(covariance), least)
     floor = min(max(spectral_noise(noise), least), 1.0)
     if repair == "shrink":
-        return nearest(_shrunk(covariance, noise), np.zeros_like(noise), floor)
+        return nearest(_shrunk_off_diagonal(covariance, noise), np.zeros_like(noise), floor)
     return nearest(covariance, noise, floor)
 
 
 def nearest(covariance: Array, noise: Array, floor: float) -> Array:
-    r"""Return the nearest matrix with eigenvalues from a floor to d, counted in standard deviations of the noise.
+    r"""Return the nearest matrix with eigenvalues from a floor to d, in standard deviations of the noise.
 
     Parameters
     ----------
@@ -120,16 +120,16 @@ def nearest(covariance: Array, noise: Array, floor: float) -> Array:
         return _with_eigenvalues(matrix, lambda values: np.clip(values, floor, float(d)))
 
     first = projected(covariance)
-    if not noise.any() or d == 1 or np.allclose(first, covariance, rtol=0, atol=_CLOSE * float(noise.max())):
+    if not noise.any() or d == 1 or np.allclose(first, covariance, rtol=0, atol=_TOLERANCE * float(noise.max())):
         return first
     weights = 1 / np.square(noise)
     weights[np.diag_indices(d)] *= 2  # an entry off the diagonal is there twice
     step = 1 / weights.max()
     X = ahead = first
     momentum = 1.0
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         before, X = X, projected(ahead - step * weights * (ahead - covariance))
-        if float(np.abs(X - before).max()) <= _CLOSE * float(noise.min()):
+        if float(np.abs(X - before).max()) <= _TOLERANCE * float(noise.min()):
             break
         momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
         ahead = X + (last - 1) / momentum * (X - before)
@@ -137,7 +137,7 @@ def nearest(covariance: Array, noise: Array, floor: float) -> Array:
 
 
 def moved(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
-    """Return by how much a repair moved a covariance, or None if by next to nothing.
+    """Describe the largest change of a covariance by a repair; None if it is negligible.
 
     Parameters
     ----------
@@ -157,21 +157,21 @@ def moved(covariance: Array, changed: Array, noise: Array, names: Sequence[str])
         return None
     moves = np.abs(changed - covariance) / np.maximum(noise, np.finfo(float).tiny)
     i, j = sorted(int(place) for place in np.unravel_index(moves.argmax(), moves.shape))
-    if moves[i, j] <= _NOTED:
+    if moves[i, j] <= _NOTED_SDS:
         return None
     which = f"variance of {names[i]}" if i == j else f"covariance of {names[i]} and {names[j]}"
     return f"{moves[i, j]:.1f} standard deviations of its noise (the {which})"
 
 
 def spectral_noise(noise: Array) -> float:
-    """About half the largest eigenvalue of a symmetric matrix of such noise."""
+    """Return about half the largest eigenvalue of a symmetric noise matrix with these standard deviations."""
     d = len(noise)
     each = noise[np.triu_indices(d, 1)].mean() if d > 1 else noise[0, 0]
     return float(each) * math.sqrt(d)
 
 
-def _shrunk(covariance: Array, noise: Array) -> Array:
-    """Take from what is off the diagonal the share of it that is noise."""
+def _shrunk_off_diagonal(covariance: Array, noise: Array) -> Array:
+    """Shrink the off-diagonal entries by the share of them that is noise."""
     off = covariance - np.diag(np.diag(covariance))
     size = float(np.square(off).sum())
     expected = float(np.square(noise - np.diag(np.diag(noise))).sum())
@@ -189,9 +189,9 @@ Method = Literal["lda", "qda"]
 Sampling = Literal["bounded", "normal", "none"]
 
 FEW = 300  # rows, below which the mean of what is skewed, or seldom differs, is not normal
-_SIGNIFICANT = 2.0  # standard deviations of the noise
+_NOISE_SDS = 2.0  # standard deviations of the noise
 _LONG = 0.8  # mean squared length of the rows, of the squared radius
-_TOLD = 3.0  # standard errors of its noise by which a variance must be above 0 for correlations
+_CLEAR_SDS = 3.0  # standard errors of its noise by which a variance must be above 0 for correlations
 
 
 def estimates(sums: Sums) -> Estimates:
@@ -219,7 +219,7 @@ def estimates(sums: Sums) -> Estimates:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Means and covariances as the noise has them: covariances are unbiased, and may be no covariances.
+    """Unbiased noisy means and covariances; a covariance may be indefinite.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class Estimates:
         return np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0)
 
     def pooled(self) -> Estimates:
-        """Average the covariances of all groups, weighted by their degrees of freedom."""
+        """Return the average covariance of all groups, weighted by degrees of freedom."""
         freedom = np.maximum(self.sizes - 1, 1.0)
         covariance = np.tensordot(freedom / freedom.sum(), self.covariances, axes=1)
         noise = self.sums.product_sd * math.sqrt(len(self.sizes)) / freedom.sum()
@@ -320,14 +320,14 @@ class Estimates:
         ndarray of shape (groups, d, d)
             Between -1 and 1.
         """
-        sd = np.sqrt(np.where(self.told(), self.variances, np.nan))
+        sd = np.sqrt(np.where(self.has_signal(), self.variances, np.nan))
         correlations: Array = np.clip(self.covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
         return correlations
 
-    def told(self) -> NDArray[np.bool_]:
-        """Return which variances are above 0 by more than their noise, shape (groups, d)."""
+    def has_signal(self) -> NDArray[np.bool_]:
+        """Return a mask of the variances that are clearly above their noise, shape (groups, d)."""
         noise = np.diagonal(self.covariance_errors("none"), axis1=1, axis2=2)
-        return np.diagonal(self.covariances, axis1=1, axis2=2) > _TOLD * noise
+        return np.diagonal(self.covariances, axis1=1, axis2=2) > _CLEAR_SDS * noise
 
     def correlation_errors(self, sampling: Sampling = "bounded") -> Array:
         r"""Return the standard errors of the correlations, to first order.
@@ -351,7 +351,7 @@ class Estimates:
         :math:`(1 - r^2)^2`.
         """
         n = self.sizes[:, None, None]
-        r, m, told = self.correlations(), self.means, self.told()
+        r, m, told = self.correlations(), self.means, self.has_signal()
         v = np.where(told, self.variances, np.nan)
         vi, vj, mi, mj = v[:, :, None], v[:, None, :], m[:, :, None], m[:, None, :]
         root = np.sqrt(vi * vj)
@@ -373,15 +373,15 @@ class Estimates:
         np.einsum("gii->gi", errors)[:] = np.where(told, 0.0, np.nan)
         return errors
 
-    def few(self) -> NDArray[np.bool_]:
-        """Return which groups have so few rows that sampling, which matters, is not normal, shape (groups,)."""
+    def has_few_rows(self) -> NDArray[np.bool_]:
+        """Return a mask of the groups with too few rows for normal sampling errors, shape (groups,)."""
         noise, both = self.mean_errors(sampling=False), self.mean_errors()
         matters = (both > math.sqrt(2) * noise).any(axis=1)
         few: NDArray[np.bool_] = (self.sizes < FEW) & matters
         return few
 
     def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
-        """Return groups (None: all) of which too little is known, with the reason.
+        """Return the groups with unreliable estimates (None: all groups), each with the reason.
 
         Parameters
         ----------
@@ -396,27 +396,25 @@ class Estimates:
         d = self.means.shape[1]
         doubts: list[tuple[int | None, str]] = []
         for group, size in enumerate(self.sums.sizes):
-            if size < _SIGNIFICANT * self.sums.size_sd:
-                doubts.append((group, "the noise could be all of its number of rows: its numbers say nothing"))
+            if size < _NOISE_SDS * self.sums.size_sd:
+                doubts.append((group, "too few rows for their noise: its estimates are uninformative"))
             elif size <= d:
                 doubts.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
-        if (self.sums.sizes < _SIGNIFICANT * self.sums.size_sd).all():
-            doubts.append((None, f"hardly a row was counted. {UNDECLARED.rstrip('.')}"))
+        if (self.sums.sizes < _NOISE_SDS * self.sums.size_sd).all():
+            doubts.append((None, f"hardly any rows were counted. {UNDECLARED.rstrip('.')}"))
         for group, (covariance, noise) in enumerate(zip(self.covariances, self.noise, strict=True)):
             if spectral_noise(noise) >= max(np.trace(covariance) / d, 0.0):
                 place = None if len(self.covariances) < len(self.means) else group
                 doubts.append((place, "the covariance is mostly noise"))
-        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self._length() > _LONG * radius**2:
-            note = (
-                "many rows are as long as the radius and were scaled down, to the middle of the bounds: use radius="
-            )
+        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self._row_length() > _LONG * radius**2:
+            note = "many rows exceed the radius and were scaled down, towards the middle of the bounds: use radius="
             doubts.append((None, f"{note}{d}**0.5"))
         return doubts
 
-    def _length(self) -> float:
-        """Mean squared length of the rows, or as much of it as is not noise."""
+    def _row_length(self) -> float:
+        """Mean squared length of the rows, as far as it is clearly above its noise."""
         sums = self.sums
         groups = len(sums.sizes)
         noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())
-        total = np.trace(sums.products, axis1=1, axis2=2).sum() - _SIGNIFICANT * noise
-        return float(total / max(sums.sizes.sum() + _SIGNIFICANT * math.sqrt(groups) * sums.size_sd, 1.0))
+        total = np.trace(sums.products, axis1=1, axis2=2).sum() - _NOISE_SDS * noise
+        return float(total / max(sums.sizes.sum() + _NOISE_SDS * math.sqrt(groups) * sums.size_sd, 1.0))

@@ -50,16 +50,16 @@ __all__ = [
     "counts",
     "criterion",
     "doubts",
-    "everything",
     "find_mixture",
-    "hopeless",
     "levenberg_marquardt",
     "prior_precision",
     "rows_needed",
+    "single_gaussian",
+    "too_few_rows",
 ]
 
 AGREE = 0.3  # difference of f below which two optima are taken for the same
-_STUCK = 1e8  # damping at which no step is left
+_MAX_DAMPING = 1e8  # damping at which no step is left
 
 
 def levenberg_marquardt(
@@ -75,8 +75,8 @@ def levenberg_marquardt(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Minimise a sum of squares within bounds, until a step gains less than the tolerance [2]_.
 
-    A search is hopeless, and ends, if its last gain in all steps that are left would not bring it near the target.
-    Half of the sum is what target and tolerance are of.
+    It stops early if the last gain, repeated in all remaining steps, would not bring it near the target.
+    Target and tolerance refer to half of the sum.
     """
     p = np.clip(p, low, high)
     rest, J = residuals(p), jacobian(p)
@@ -91,7 +91,7 @@ def levenberg_marquardt(
         now, gained = rest @ rest / 2, (rest @ rest - there @ there) / 2
         if gained <= 0:
             damping, growth = damping * growth, growth * 2
-            if damping > _STUCK:
+            if damping > _MAX_DAMPING:
                 break
             continue
         promised = now - np.square(rest + (trial - p) @ J).sum() / 2
@@ -108,7 +108,7 @@ KEPT = 3  # best spherical fits of a batch that go on to richer covariances
 JITTER = 0.1  # whitened symmetric mixtures have a saddle where two components coincide: leave it at each shape
 CANDIDATES = 400  # random atoms for a greedy step or for a swap
 ROUGH, FINE = 5e-5, 1e-5  # gain of a step, as a share of f, below which a search has ended
-_PATHS: dict[Shape, tuple[Shape, ...]] = {
+_SHAPE_PATHS: dict[Shape, tuple[Shape, ...]] = {
     "spherical": (),
     "diag": ("diag",),
     "tied": ("tied",),
@@ -118,7 +118,7 @@ _PATHS: dict[Shape, tuple[Shape, ...]] = {
 
 @dataclass(frozen=True)
 class Fit:
-    """A mixture that was fitted to a sketch, in its units.
+    """A mixture fitted to a sketch, in the units of the sketch.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Fit:
         return self.family.mixture(self.p)
 
     def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
-        """Return the covariance of each mean from sampling and noise, shape (K, d, d).
+        """Return the covariance of each estimated mean from sampling and noise, shape (K, d, d).
 
         It is that of the sketch's information about all parameters, and of the prior.
         """
@@ -161,7 +161,7 @@ class Fit:
 
 
 def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
-    """Return the precision of independent normal priors; total mass, the last, is idle if the size is public."""
+    """Return the precision of independent normal priors; the last, of total mass, is 1 if the size is public."""
     d, sd = family.d, np.ones(family.width)
     sd[: family.K * (1 + d)] = 1.5
     spread = family.by_group(sd)
@@ -171,7 +171,7 @@ def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
 
 
 class Search:
-    """The search for K components in one sketch."""
+    """A search for the K components of one sketch."""
 
     def __init__(self, sketch: Sketch, K: int, rng: Generator) -> None:
         self.sketch = sketch
@@ -180,11 +180,11 @@ class Search:
         self.log_sd = math.log(smallest_sd(K, sketch.d))
 
     def family(self, shape: Shape) -> Family:
-        """Return the family of a shape."""
+        """Return the parametric family for a shape of covariances."""
         return Family(self.K, self.sketch.d, shape)
 
     def prior(self, shape: Shape) -> NDArray[np.float64]:
-        """Return the prior mean of the parameters; that of full covariances is the tied one they start from."""
+        """Return the prior mean of the parameters; for full covariances it is replaced by the tied fit."""
         family = self.family(shape)
         centre = np.zeros(family.width)
         family.by_group(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
@@ -200,7 +200,7 @@ class Search:
         tolerance: float,
         target: float = math.inf,
     ) -> Fit:
-        """Search from a start."""
+        """Fit the parameters from a starting point."""
         family, d, sketch = self.family(shape), self.sketch.d, self.sketch
         bound = np.full(family.width, 6.0)
         bound[: self.K] = 8.0
@@ -223,7 +223,7 @@ class Search:
         return Fit(family, p, centre, float(squares.sum()), float(squares[: 2 * sketch.m].sum()))
 
     def starts(self) -> list[Fit]:
-        """Return spherical fits from greedy and from random starts, the best first."""
+        """Return spherical fits from greedy and from random starting points, the best first."""
         K, d, rng = self.K, self.sketch.d, self.rng
         family, fits = self.family("spherical"), []
         for r in range(STARTS):
@@ -260,10 +260,10 @@ class Search:
         decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
         return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
 
-    def along(self, end: Fit, shape: Shape) -> Fit:
-        """Take a spherical fit along the path to richer covariances."""
-        for now in _PATHS[shape]:
-            p, centre = self.widened(end, now), self.prior(now)
+    def enrich(self, end: Fit, shape: Shape) -> Fit:
+        """Refit a spherical mixture with richer covariances, step by step up to the given shape."""
+        for now in _SHAPE_PATHS[shape]:
+            p, centre = self.widened_parameters(end, now), self.prior(now)
             if now == "full":
                 self.family(now).by_group(centre)[:] = end.family.by_group(end.p)
             means = slice(self.K, self.K * (1 + self.sketch.d))
@@ -271,8 +271,8 @@ class Search:
             end = self.minimise(p, centre, now, steps=60, tolerance=FINE)
         return end
 
-    def widened(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
-        """Write a mixture as a member of a larger family."""
+    def widened_parameters(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
+        """Return the parameters of a mixture in a larger family."""
         old, new = fit.family, self.family(shape)
         wide = np.zeros(new.width)
         wide[: new.spread.start] = fit.p[: old.spread.start]
@@ -283,20 +283,20 @@ class Search:
             new.by_group(wide)[:] = old.by_group(fit.p)
         return wide
 
-    def swapped(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
-        """Take a component out and put another where the sketch is explained worst, as long as that helps."""
+    def swap_components(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
+        """Exchange components for new ones where the sketch fits worst, as long as that improves the fit."""
         shape = best.family.shape
         while failures and successes:
             terms: dict[str, Any] = {"steps": 30, "tolerance": FINE, "target": best.f}
-            tried = min((self.minimise(p, best.centre, shape, **terms) for p in self._moves(best)), key=_objective)
+            tried = min((self.minimise(p, best.centre, shape, **terms) for p in self._swaps(best)), key=_objective)
             if tried.f < best.f - AGREE:
                 best, successes = tried, successes - 1
             else:
                 failures -= 1
         return best
 
-    def _moves(self, best: Fit) -> list[NDArray[np.float64]]:
-        """Return the two best exchanges of one component for a random atom at its best weight."""
+    def _swaps(self, best: Fit) -> list[NDArray[np.float64]]:
+        """Return two starting points, each with one component exchanged for the best random one."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
         now = best.mixture
         zeta = sketch.weighed(now.components(sketch.frequencies)[0])
@@ -343,7 +343,7 @@ def find_mixture(
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
 ) -> Fit:
-    """Search for the K components that describe a sketch best.
+    """Search for the K components that fit a sketch best.
 
     Parameters
     ----------
@@ -369,11 +369,11 @@ def find_mixture(
     optima: list[Fit] = []
     agreed = False
     for batch in range(batches):
-        optima += [search.along(start, shape) for start in search.starts()[:KEPT]]
+        optima += [search.enrich(start, shape) for start in search.starts()[:KEPT]]
         optima.sort(key=_objective)
         settled = batch >= (K - 1) // 4
         if settled and K > 1:
-            swapped = search.swapped(optima[0])
+            swapped = search.swap_components(optima[0])
             if swapped.f < optima[0].f - AGREE:
                 optima.insert(0, swapped)
         told()
@@ -394,7 +394,7 @@ def choose(
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
 ) -> tuple[Fit, dict[int, float]]:
-    """Fit each number of components, and choose the one with the least criterion.
+    """Fit each number of components, and return the fit with the smallest criterion.
 
     Parameters
     ----------
@@ -423,40 +423,40 @@ def choose(
     rough = [criterion(one.residual, one.family.free, sketch.size) for one in optima]
     # One covariance for all: otherwise its own differences would drown those of the misfits.
     sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
-    fits = [_refined(one, sampled) for one in optima]
+    fits = [_refit(one, sampled) for one in optima]
     criteria = [criterion(fit.residual, fit.family.free, sketch.size) for fit in fits]
     return fits[int(np.argmin(criteria))], dict(zip(numbers, criteria, strict=True))
 
 
-def _refined(fit: Fit, sketch: Sketch) -> Fit:
-    """Search on from a fit, in the sketch with the whole covariance of its values."""
+def _refit(fit: Fit, sketch: Sketch) -> Fit:
+    """Continue the search from a fit, with the full covariance of the sketch."""
     search = Search(sketch, fit.family.K, np.random.default_rng(0))
     found = search.minimise(fit.p, fit.centre, fit.family.shape, steps=30, tolerance=FINE / 10)
     return replace(found, agreed=fit.agreed)
 
 
 def criterion(misfit: float, free: int, size: float) -> float:
-    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as in the Bayesian criterion."""
+    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as BIC does."""
     return misfit + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * free
 
 
-_POOR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
-_VOID = 1.0  # and from which nothing was learned
-_MOST = 50  # components
-_MOST_AUTO = 6
+_POOR_ERROR = 0.2  # predicted error of a centre, in standard deviations, from which most fits fail
+_USELESS_ERROR = 1.0  # and from which nothing was learned
+_MAX_COMPONENTS = 50  # components
+_MAX_AUTO = 6
 
-Components: TypeAlias = Annotated[int, Range(1, _MOST)]
+Components: TypeAlias = Annotated[int, Range(1, _MAX_COMPONENTS)]
 """A number of components."""
 
 
 Count: TypeAlias = Components | Literal["auto"]
-"""A number of components, or whether to choose one."""
+"""A number of components, or "auto" to choose it."""
 Restarts: TypeAlias = Annotated[int, Range(1)]
 """A number of batches of starts."""
 
 
-def counts(n_components: int | Literal["auto"], most: int = _MOST_AUTO) -> tuple[int, ...]:
-    """Return the numbers of components to try."""
+def counts(n_components: int | Literal["auto"], most: int = _MAX_AUTO) -> tuple[int, ...]:
+    """Return the numbers of components that are tried."""
     return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
@@ -476,13 +476,13 @@ def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
     return math.ceil(5000 * factor * K * max(1.0, (d / 5) ** 2) / epsilon)
 
 
-def hopeless(K: int, d: int, size: float, epsilon: float) -> bool:
-    """Return whether a table is too small for even well separated components, which are not searched for then."""
+def too_few_rows(K: int, d: int, size: float, epsilon: float) -> bool:
+    """Return whether a table has too few rows for even well separated components; then no search is made."""
     return K > 1 and size < rows_needed(K, d, epsilon, 4) / 10
 
 
 def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
-    """Return notes on what may mislead in a fit.
+    """Return notes on why a fit may be unreliable.
 
     Parameters
     ----------
@@ -505,7 +505,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     K, d = fit.family.K, fit.family.d
     notes = []
     far, near = rows_needed(K, d, epsilon, 4), rows_needed(K, d, epsilon)
-    if size < far / 4 or error > _VOID:
+    if size < far / 4 or error > _USELESS_ERROR:
         notes.append(
             f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
             f"they are 4 standard deviations apart; there are about {size:,.0f}."
@@ -515,9 +515,9 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
             f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows "
             f"on where they are 4 standard deviations apart, and from {near:,} on at 2.5."
         )
-    elif error > _POOR:
+    elif error > _POOR_ERROR:
         notes.append(
-            f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR} most fits "
+            f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR_ERROR} most fits "
             "are wrong."
         )
     if fit.residual > m + 3 * math.sqrt(m):
@@ -530,8 +530,8 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
     return notes
 
 
-def everything(sketch: Sketch, K: int, shape: Shape) -> Fit:
-    """Return the mixture of K components that are all the same: one Gaussian of all rows, of a whitened sketch.
+def single_gaussian(sketch: Sketch, K: int, shape: Shape) -> Fit:
+    """Return the mixture of K equal components: one Gaussian of all rows, of a whitened sketch.
 
     Parameters
     ----------

@@ -21,8 +21,8 @@ from dfprivacy_gmm.fit import (
     choose,
     counts,
     doubts,
-    everything,
-    hopeless,
+    single_gaussian,
+    too_few_rows,
 )
 from dfprivacy_gmm.sketch import Shape, Sketch, Whitening
 
@@ -33,7 +33,7 @@ __all__ = ["FourierSketch", "GaussianMixture", "shaped"]
 
 
 def shaped(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
-    """Return covariances in scikit-learn's shape for their type."""
+    """Return covariances in scikit-learn's array shape for their type."""
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
     shaped: dict[Shape, NDArray[np.float64]] = {
         "full": covariances,
@@ -97,12 +97,12 @@ class FourierSketch(Release):
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
     def _sentence(self) -> str:
-        """Describe its use."""
+        """Describe the use of the sketch."""
         about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._noun(*self.columns)}"
         return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State what the sketch was centred at: mean and standard deviation of each column."""
+        """State the mean and standard deviation of each column, by which the sketch was whitened."""
         spreads = self.half * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         means = self.middle + self.half * self.centre
         return [{"column": self.columns, "mean": means, "std": spreads, "n": self.size}]
@@ -131,7 +131,7 @@ class FourierSketch(Release):
         covariance_type: Shape = "full",
         restarts: int = BATCHES,
     ) -> GaussianMixture:
-        """Fit a Gaussian mixture. It costs nothing, however often it is done.
+        """Fit a Gaussian mixture, at no further cost.
 
         Parameters
         ----------
@@ -162,12 +162,12 @@ class FourierSketch(Release):
             )
         frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
         sketch, d = self.sketch.mapped(frame.centre, frame.root), len(self.columns)
-        tried = [K for K in numbers if not hopeless(K, d, self.size, self.epsilon)]
+        tried = [K for K in numbers if not too_few_rows(K, d, self.size, self.epsilon)]
         if tried:
             with progress(len(tried) * restarts, what="fitting", unit=" restarts") as bar:
                 fit, criteria = choose(sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1))
         else:
-            fit, criteria = everything(sketch, numbers[-1], covariance_type), {}
+            fit, criteria = single_gaussian(sketch, numbers[-1], covariance_type), {}
         weights, centres, roots = fit.mixture
         own, inverse = fit.mean_covariances(sketch), np.linalg.inv(roots)
         error = float(np.sqrt(np.trace(inverse @ own @ inverse.swapaxes(1, 2), axis1=1, axis2=2)).mean())
@@ -190,7 +190,7 @@ class FourierSketch(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the size of the characteristic function against the whitened frequency, and the noise."""
+        """Draw the modulus of the characteristic function against the whitened frequency, and the noise."""
         ax = axes(ax)
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")
@@ -367,7 +367,7 @@ class GaussianMixture(Release):
     def sample(
         self, n_samples: int = 1, *, random_state: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Draw synthetic rows. They cost nothing.
+        """Draw synthetic rows, at no cost.
 
         Parameters
         ----------

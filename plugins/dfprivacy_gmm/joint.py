@@ -35,7 +35,7 @@ __all__ = ["JointMoments"]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class JointMoments(Release):
-    """Moments of some columns together, in the columns' units.
+    """Means, variances and covariances of some columns together, in the columns' units.
 
     Estimates are unbiased, and so covariances are as the noise has them: a variance may be negative, and a matrix
     of covariances that of no data. `nearest_covariances` are the nearest ones that are.
@@ -96,13 +96,13 @@ class JointMoments(Release):
 
     @classmethod
     def concluded(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
-        """Estimate from noisy sums, and return to the columns' units."""
+        """Return the moments estimated from noisy sums, in the columns' units."""
         own = estimates(measured.sums)
         half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
         units = half[:, None] * half
         groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
         names = tuple(column.name for column in columns)
-        doubts = [*own.doubts(measured.radius), *_doubts(own, names)]
+        doubts = [*own.doubts(measured.radius), *_moment_notes(own, names)]
         clipped, told = limits(measured.beyond, columns, measured.sums.sizes, () if by is None else groups)
         notes = [f"{'all' if group is None else groups[group]}: {what}" for group, what in doubts]
         if (gone := left_out(measured.missing, measured.missing_noise)) is not None:
@@ -121,12 +121,12 @@ class JointMoments(Release):
 
     @property
     def variances(self) -> Array:
-        """Variances, shape (groups, columns); negative where the noise made them so."""
+        """Variances, shape (groups, columns); noise can make them negative."""
         return np.diagonal(self.covariances, axis1=1, axis2=2)
 
     @property
     def variance_errors(self) -> Array:
-        """Their standard errors, shape (groups, columns)."""
+        """Standard errors of the variances, shape (groups, columns)."""
         return np.diagonal(self.covariance_errors, axis1=1, axis2=2)
 
     @cached_property
@@ -144,7 +144,7 @@ class JointMoments(Release):
 
     @cached_property
     def nearest_covariances(self) -> Array:
-        """The nearest positive definite covariances, for whatever needs such: shape (groups, columns, columns).
+        """The nearest positive definite covariances, shape (groups, columns, columns).
 
         Nearest counts entries in standard deviations of their noise, and positive definite means that no direction
         has less variance than the noise could hide. They are biased where they differ from `covariances`.
@@ -167,7 +167,7 @@ class JointMoments(Release):
         return nearest
 
     def standard_errors(self, sampling: Sampling = "bounded") -> tuple[Array, Array, Array]:
-        """Return standard errors on other terms.
+        """Return standard errors with or without sampling, or for normal data.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class JointMoments(Release):
         return [("rows", each if self.by else sizes[0]), *(("note", note) for note in self.notes)]
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State mean and variance of each column of each group."""
+        """State the mean and the variance of each column of each group."""
         groups, d = len(self.groups), len(self.columns)
         numbers = {
             "size": np.repeat(self.sizes, d),
@@ -280,7 +280,7 @@ class JointMoments(Release):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             A row and a column for each column; the first column names the row.
         """
-        return self._matrix(self.covariances, group, library)
+        return self._group_matrix(self.covariances, group, library)
 
     def correlation(self, group: Any = None, library: str | None = None) -> Any:
         """Return the correlations of a group as a table.
@@ -297,17 +297,17 @@ class JointMoments(Release):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             A row and a column for each column; the first column names the row.
         """
-        return self._matrix(self.correlations, group, library)
+        return self._group_matrix(self.correlations, group, library)
 
-    def _matrix(self, matrices: Array, group: Any, library: str | None) -> Any:
+    def _group_matrix(self, matrices: Array, group: Any, library: str | None) -> Any:
         wanted = self.groups[0] if group is None and len(self.groups) == 1 else group
         if wanted not in self.groups:
-            raise ArgumentError(f"group={group!r} is no group.", f"The groups are {list(self.groups)!r}.")
+            raise ArgumentError(f"group={group!r} is not a group.", f"The groups are {list(self.groups)!r}.")
         matrix = matrices[self.groups.index(wanted)].tolist()
         rows = dict(zip(self.columns, matrix, strict=True))  # symmetric
-        return self._made({_unused("column", self.columns): list(self.columns), **rows}, library)
+        return self._as_table({_unused("column", self.columns): list(self.columns), **rows}, library)
 
-    def _made(self, columns: dict[str, list[Any]], library: str | None) -> Any:
+    def _as_table(self, columns: dict[str, list[Any]], library: str | None) -> Any:
         checked(library, Literal["pandas", "polars", "pyarrow"] | None, "library")
         made = self if library is None else self.with_library(library)
         return made._table(columns)  # noqa: SLF001 - of our own kind
@@ -317,17 +317,17 @@ def _unused(name: str, taken: tuple[str, ...]) -> str:
     return _unused(f"{name}_", taken) if name in taken else name
 
 
-def _doubts(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return notes on where the noise could be all of a variance, and where covariances are those of no data."""
+def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return notes on variances that may be all noise, and on covariances that are indefinite."""
     doubts = []
-    errors, few = own.covariance_errors("none"), own.few()
-    for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.told(), strict=True)):
+    errors, few = own.covariance_errors("none"), own.has_few_rows()
+    for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.has_signal(), strict=True)):
         if few[group]:
             doubts.append((group, f"fewer than {FEW} rows: where values are skewed, intervals of means cover less"))
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
-            doubts.append((group, f"no variance clearly above its noise, and so no correlations, of {drowned}"))
+            doubts.append((group, f"no correlations, as the variance is not clearly above its noise, of {drowned}"))
         if move := moved(covariance, repaired(covariance, noise, repair="noise_aware"), noise, names):
-            what = "the covariances, as the noise has them, may be those of no data; nearest_covariances are"
+            what = "the noisy covariances are not positive definite; nearest_covariances are"
             doubts.append((group, f"{what}, and differ by up to {move}"))
     return doubts

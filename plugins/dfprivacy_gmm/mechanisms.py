@@ -1,4 +1,4 @@
-"""Gaussian mixtures of private rows without labels: two Gaussian measurements, and much that is free."""
+"""Mixtures, classes and moments of a private table: two Gaussian measurements, and post-processing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator
 
 __all__ = [
-    "check_by",
-    "check_fit",
-    "findings",
+    "check_gmm_fit",
+    "check_moments",
     "fourier_sketch",
     "gmm_fit",
     "moments",
+    "plan_fit",
 ]
 
 _SHARES = ("0.1", "0.9")  # parts of mu squared for moments and sketch
@@ -87,11 +87,11 @@ def fourier_sketch(
     >>> np.sort(sketch.fit(2).means_[:, 0].round() + 0.0).tolist()
     [0.0, 5.0]
     """
-    return _measure(curator, columns, max_components, nan_policy)
+    return _measure_sketch(curator, columns, max_components, nan_policy)
 
 
-def _measure(curator: Curator, columns: Sequence[Column], K: int, nan_policy: NanPolicy) -> FourierSketch:
-    """Measure moments, and a sketch whose frequencies follow from them."""
+def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_policy: NanPolicy) -> FourierSketch:
+    """Measure moments, then a sketch at frequencies chosen from them."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
@@ -240,14 +240,14 @@ def gmm_fit(
     """
     if label is not None:
         return measure_sums(curator, columns, label, radius, nan_policy=nan_policy, queries=queries)
-    return _measure(curator, columns, counts(n_components or 1)[-1], nan_policy)
+    return _measure_sketch(curator, columns, counts(n_components or 1)[-1], nan_policy)
 
 
 @gmm_fit.concludes
 def _(
     measured: MeasuredSums | FourierSketch,
     columns: Sequence[Column],
-    label: Any,  # one of both, as `check_fit` sees to
+    label: Any,  # one of both, as `check_gmm_fit` sees to
     *,
     n_components: Any,
     queries: Queries,
@@ -265,14 +265,14 @@ def _(
     )
 
 
-def check_fit(
+def check_gmm_fit(
     columns: Sequence[Column],
     label: Column | None,
     n_components: int | Literal["auto"] | None,
     queries: Queries,
     **_: Any,
 ) -> None:
-    """Refuse what is neither labelled nor not, before anything is paid."""
+    """Check the arguments of `gmm_fit` before anything is charged."""
     if (label is None) == (n_components is None):
         raise ArgumentError(
             "Give either a label or n_components.",
@@ -280,20 +280,20 @@ def check_fit(
         )
     if label is None:
         if queries == "separately":
-            raise ArgumentError("queries= is about classes with a label.", "Leave it out, or give a label.")
+            raise ArgumentError("queries= is an option of a fit with labels.", "Leave it out, or give a label.")
         return
-    check_among(columns, label, "label")
+    check_not_among(columns, label, "label")
     if len(label.categories or ()) < 2:  # noqa: PLR2004
-        raise ArgumentError(f"{label.name!r} has one category.", "Classes are told apart: there must be two.")
+        raise ArgumentError(f"{label.name!r} has one category.", "A classifier needs at least two classes.")
 
 
-def check_among(columns: Sequence[Column], by: Column | None, parameter: str) -> None:
-    """Refuse groups by one of the columns."""
+def check_not_among(columns: Sequence[Column], by: Column | None, parameter: str) -> None:
+    """Refuse a column of groups that is also one of the columns."""
     if by is not None and by.name in {column.name for column in columns}:
-        raise ArgumentError(f"{parameter}={by.name!r} is among the columns.", "Leave it out of them.")
+        raise ArgumentError(f"{parameter}={by.name!r} is also one of the columns.", "Leave it out of them.")
 
 
-def findings(
+def plan_fit(
     curator: Curator,
     columns: Sequence[Column],
     label: Column | None = None,
@@ -302,7 +302,7 @@ def findings(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Describe how exact the fit would be, from public numbers only; for ``explain``."""
+    """Return the expected accuracy of the fit, from public numbers; for ``explain``."""
     if label is None:
         most = counts(n_components or 1)[-1]
         return {
@@ -388,10 +388,10 @@ def moments(
 
 @moments.concludes
 def _(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
-    """Estimate from the sums."""
+    """Estimate the moments from the noisy sums."""
     return JointMoments.concluded(measured, columns, by)
 
 
-def check_by(columns: Sequence[Column], by: Column | None, **_: Any) -> None:
-    """Refuse groups by one of the columns, before anything is paid."""
-    check_among(columns, by, "by")
+def check_moments(columns: Sequence[Column], by: Column | None, **_: Any) -> None:
+    """Check the arguments of `moments` before anything is charged."""
+    check_not_among(columns, by, "by")

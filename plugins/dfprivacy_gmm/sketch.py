@@ -82,13 +82,13 @@ class Sketch:
         return int(self.frequencies.shape[1])
 
     def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
-        """Return the sketch of z, of which the rows are centre + root·z."""
+        """Return the sketch of z, for rows that are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
     @cached_property
     def scale(self) -> float | NDArray[np.float64]:
-        """Factors of the values before `whitener`, or without it to be in standard deviations."""
+        """Factors that bring the values to standard deviations before `whitener` is applied."""
         if self.whitener is not None:
             return 1.0
         scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
@@ -101,7 +101,7 @@ class Sketch:
         return parts if self.whitener is None else parts @ self.whitener.T
 
     def sampled(self, mixture: Mixture) -> Sketch:
-        """Return the sketch with the covariance that its values have if the rows are such a mixture.
+        """Return the sketch with the covariance of its values if the rows follow a mixture.
 
         Notes
         -----
@@ -145,14 +145,14 @@ class Mixture(NamedTuple):
         return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Return ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
+        """Return the characteristic functions ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
         rotated = self.roots.swapaxes(1, 2) @ frequencies.T
         return np.exp(1j * (self.means @ frequencies.T) - np.square(rotated).sum(axis=1) / 2), rotated
 
 
 @dataclass(frozen=True)
 class Family:
-    """A parametrisation: a mixture of K components as P numbers.
+    """A parametric family: a mixture of K components written as a vector of P numbers.
 
     They are K logits of the weights, K·d means, what the covariance shape needs (logarithms of the diagonals of the
     Cholesky factors, and what is below them), and the logarithm of the total mass.
@@ -176,18 +176,18 @@ class Family:
 
     @property
     def one(self) -> int:
-        """Covariance parameters of one component; of all, if they are tied."""
+        """Number of covariance parameters of one component; of all components, if tied."""
         triangle = len(self.below[0]) if self.shape in {"tied", "full"} else 0
         return 1 if self.shape == "spherical" else self.d + triangle
 
     @property
     def groups(self) -> int:
-        """Number of covariances that may differ."""
+        """Number of different covariances."""
         return 1 if self.shape == "tied" else self.K
 
     @property
     def spread(self) -> slice:
-        """Where the covariance parameters are."""
+        """Slice of the covariance parameters."""
         start = self.K * (1 + self.d)
         return slice(start, start + self.groups * self.one)
 
@@ -202,11 +202,11 @@ class Family:
         return self.width - 2
 
     def by_group(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """View the covariance parameters as an array of shape (groups, one)."""
+        """Return the covariance parameters as a view of shape (groups, one)."""
         return p[self.spread].reshape(self.groups, self.one)
 
     def mixture(self, p: NDArray[np.float64]) -> Mixture:
-        """Read parameters."""
+        """Return the mixture with these parameters."""
         K, d, spread = self.K, self.d, self.by_group(p)
         roots = np.zeros((K, d, d))
         roots[:, range(d), range(d)] = np.exp(spread[:, :d])
@@ -244,13 +244,13 @@ class Family:
         return sketch.weighed(J)
 
 
-_LEAST, _MOST, _EACH = 200, 1000, 25  # frequencies: 25 for each component and column, 5 d of many
-_FLOOR = 1e-4  # least variance of a direction, in units of y
+_FEWEST, _MOST, _PER_COLUMN = 200, 1000, 25  # frequencies: 25 for each component and column, 5 d of many
+_MIN_VARIANCE = 1e-4  # least variance of a direction, in units of y
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """The noisy mean c and covariance C of y.
+    """Noisy mean c and covariance C of y, by which rows are whitened.
 
     Attributes
     ----------
@@ -266,15 +266,15 @@ class Whitening:
     @property
     def root(self) -> NDArray[np.float64]:
         """C^(1/2)."""
-        return self._power(0.5)
+        return self._matrix_power(0.5)
 
     @property
     def inverse_root(self) -> NDArray[np.float64]:
         """C^(-1/2)."""
-        return self._power(-0.5)
+        return self._matrix_power(-0.5)
 
     def keeping(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
-        """Return the whitening for a fit of this shape, which must still have it in the columns' units.
+        """Return the whitening that keeps covariances of this shape in that shape in the columns' units.
 
         Parameters
         ----------
@@ -290,14 +290,14 @@ class Whitening:
             variances = np.mean(variances * units**2) / units**2
         return Whitening(self.centre, np.diag(variances))
 
-    def _power(self, exponent: float) -> NDArray[np.float64]:
+    def _matrix_power(self, exponent: float) -> NDArray[np.float64]:
         e, V = np.linalg.eigh(self.covariance)
         power: NDArray[np.float64] = (V * e**exponent) @ V.T
         return power
 
 
 def whitening(sums: Sums) -> Whitening:
-    """Make a centre and a positive definite covariance of noisy sums, whatever they are.
+    """Return the centre and a positive definite covariance from noisy sums.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def whitening(sums: Sums) -> Whitening:
         would make.
     """
     own = estimates(sums)
-    return Whitening(own.means[0], repaired(own.covariances[0], own.noise[0], repair="shrink", least=_FLOOR))
+    return Whitening(own.means[0], repaired(own.covariances[0], own.noise[0], repair="shrink", least=_MIN_VARIANCE))
 
 
 def smallest_sd(K: int, d: int) -> float:
@@ -322,7 +322,7 @@ def smallest_sd(K: int, d: int) -> float:
 
 def frequency_count(K: int, d: int) -> int:
     """Return the number of frequencies for K components in d columns."""
-    return min(_MOST, max(_LEAST, max(_EACH, 5 * d) * K * d))
+    return min(_MOST, max(_FEWEST, max(_PER_COLUMN, 5 * d) * K * d))
 
 
 def draw_frequencies(m: int, K: int, d: int, rng: Generator) -> NDArray[np.float64]:

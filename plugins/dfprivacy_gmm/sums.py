@@ -1,4 +1,4 @@
-"""Noisy sums of numbers and of their products: how they are measured, and what each of them is.
+"""Noisy sums of numbers and of their products: how they are measured, and named.
 
 y is a row, mapped from the columns' bounds to [-1, 1]^d. With n, S and P the number of complete rows, the sum of y
 and that of y yᵀ, all moments follow, of all rows or of each group.
@@ -40,12 +40,12 @@ __all__ = [
     "measure_sums",
 ]
 
-_BELOW = 1 - 1e-12  # what is free stays free after rounding
+_ROUNDING_FACTOR = 1 - 1e-12  # what is free stays free after rounding
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Noisy sums of each group.
+    """Noisy sums of each group: rows, values and products.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Sums:
 
     @classmethod
     def named(cls, values: Array, noise: Array, sizes: Array | None) -> Sums:
-        """Take a noisy sum of `dfprivacy.features.Outer` apart.
+        """Return the named parts of a noisy sum of `dfprivacy.features.Outer`.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MeasuredSums:
-    """The measurement of the rows, from which the moments and the classes follow.
+    """The measured sums of the rows, for the moments and the classes.
 
     Attributes
     ----------
@@ -135,11 +135,11 @@ class MeasuredSums:
 
     @property
     def sums(self) -> Sums:
-        """The same by name."""
+        """The sums as `Sums`."""
         return Sums.named(self.values, self.noise, self.sizes)
 
     def stated(self, columns: Sequence[Column]) -> dict[str, Any]:
-        """Return the fields of a result that state them."""
+        """Return the fields of a result that report the sums."""
         return {
             "columns": tuple(column.name for column in columns),
             "bounds": tuple((column.low, column.high) for column in columns),
@@ -162,7 +162,7 @@ def measure_sums(
     queries: Queries = "jointly",
     limited: bool = False,
 ) -> MeasuredSums:
-    """Measure counts where they are private, sums and products, of all rows or by category.
+    """Measure sums and products, and private counts, of all rows or by category.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def measure_sums(
 def _with_beyond(
     summed: features.RowFeatures, columns: Sequence[Column], radius: float | None
 ) -> features.RowFeatures:
-    """Sum the rows beyond the bounds of each column as well, so that the noise grows by a thirtieth at most."""
+    """Return features that also count rows beyond the bounds, with a thirtieth more noise at most."""
     weight = WEIGHT / 2
     if radius is not None:  # a power of two, and at a radius of √d a quarter
         weight = 2.0 ** math.floor(math.log2(radius / math.sqrt(len(columns)))) / 4
@@ -242,18 +242,18 @@ def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> featu
 def free_count(
     curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
 ) -> float | None:
-    """Return the largest weight at which complete rows are counted for nothing, or None where no count is free.
+    """Return the largest weight at which counting complete rows is free; None if no count is.
 
     Where rows change but neither come nor go nor change their group, two complete rows are √4.5 r apart (2r in one
     column) whatever the weight w of the count, and a complete row is √(w² + 2r²) from an incomplete one.
     """
     if radius is None or curator.neighbors != "replace_one" or not (by is None or by.public):
         return None
-    return _BELOW * radius * math.sqrt(2.0 if len(columns) == 1 else 2.5)
+    return _ROUNDING_FACTOR * radius * math.sqrt(2.0 if len(columns) == 1 else 2.5)
 
 
 def left_out(gone: float | None, noise: float | None) -> str | None:
-    """Describe how many rows were left out, where that is clearly above 0.
+    """Return a note on the number of rows left out, where it is clearly above 0.
 
     Parameters
     ----------
@@ -270,14 +270,14 @@ def left_out(gone: float | None, noise: float | None) -> str | None:
     if gone is None or noise is None or not clearly_some(round(gone), noise):
         return None
     about = f"about {gone:,.0f} ± {noise:,.0f}" if noise else f"{gone:,.0f}"
-    return f"{about} rows were left out, for a missing value or a group that is none of the categories"
+    return f"{about} rows were left out, for a missing value or an undeclared group"
 
 
 Queries = Literal["jointly", "separately"]
 
 
 class Entry(RowFeatures):
-    """A number or a product of two, each mapped from its column's bounds to y in [-1, 1].
+    """A column, or a product of two columns, each scaled from its bounds to y in [-1, 1].
 
     Two values of y, or of a product, are 2 apart at most; two squares are 1 apart.
 
@@ -301,17 +301,17 @@ class Entry(RowFeatures):
         return vectors
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - a number has one length
-        """Largest absolute value."""
+        """Largest absolute value of the feature."""
         return 1.0
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two."""
+        """Largest distance between the features of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         return 1.0 if len(self.factors) > len(self.columns) else 2.0
 
     def describe(self) -> str:
-        """Name it in words."""
+        """Name the feature in words."""
         return f"Entry({', '.join(column.name for column in self.factors)})"
 
 

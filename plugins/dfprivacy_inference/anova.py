@@ -1,4 +1,4 @@
-"""``view.anova``: do the means of several groups differ, by how much, and which."""
+"""``view.anova``: test whether the means of several groups differ, by how much, and which."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.plotting import forest
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import noise_share, number, pvalue, sure, with_unit
-from dfprivacy_inference.asking import check_apart, supposed
+from dfprivacy_inference.asking import assumed_rows, check_different
 
 if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Anova", "anova", "check_anova", "steps"]
 
-_ROWS = 10  # of a group: with fewer the level is not sure
+_MIN_GROUP_ROWS = 10  # of a group: with fewer the level is not sure
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -115,11 +115,11 @@ class Anova(Release):
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
     def _sentence(self) -> str:
-        """Write whether the means differ, and between which they lie."""
+        """Write whether the means differ, with the least and the largest."""
         unit = self._unit(self.column)
 
         def told(at: int) -> str:
-            error, part = self.standard_errors[at], self._part(at)
+            error, part = self.standard_errors[at], self._noise_share(at)
             how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
             return f"{with_unit(number(self.means[at], error), unit)} for {self.groups[at]}{how}"
 
@@ -130,13 +130,13 @@ class Anova(Release):
         )
         return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
 
-    def _part(self, at: int) -> float | None:
-        """Return the part of an interval's width that noise makes."""
+    def _noise_share(self, at: int) -> float | None:
+        """Return the share of an interval's width that is due to noise."""
         error, noise = self.standard_errors[at], self.noise_standard_error[at]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect, the means, and the differences of every two."""
+        """State the effect, the means, and the differences of all pairs."""
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
@@ -159,7 +159,7 @@ class Anova(Release):
         ]
 
     def pairwise(self) -> Any:
-        """Compare every two groups, corrected by Holm.
+        """Compare all pairs of groups, with p-values corrected by Holm.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class Anova(Release):
         """Draw the means and their intervals: a forest plot."""
         labels = [f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)]
         means = [*zip(self.means, self.lows, self.highs, strict=True)]
-        parts, what = [*map(self._part, range(len(means)))], f"mean of {self._called(self.column)}"
+        parts, what = [*map(self._noise_share, range(len(means)))], f"mean of {self._called(self.column)}"
         ax = forest(labels, means, what, ax, noise=parts, confidence=self.confidence)
         ax.set(ylabel=self._called(self.by), title=f"p = {self.pvalue:.3g}")
         return ax
@@ -189,7 +189,7 @@ def anova(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measured:
-    """Test whether several groups have one mean, without taking their variances for equal (Welch).
+    """Test whether several groups have equal means, without assuming equal variances (Welch).
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Anova:
-    """Test in the column's units."""
+    """Compute the analysis of variance from the noisy sums."""
     sums = NoisyMoments.measured(*measured, column)
     kept = chosen_groups(by, groups, most=None)
     test, each = omnibus(sums), infer(sums, mean)
@@ -302,48 +302,48 @@ def _(
 
 
 def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
-    """Return notes on the numbers."""
+    """Return notes on the reliability of the numbers."""
     notes = []
-    if sums.doubtful or each.hidden.any() or (sums.estimate.n < _ROWS).any():
+    if sums.doubtful or each.hidden.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
         notes.append(
             "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
             f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
     elif unreliable(p, worst_pvalue(p, skewness(each, sums).max()), alpha):
-        notes.append("The p-value takes the data to be near normal: if they are skewed, it could be too small.")
+        notes.append("The p-value assumes nearly normal data: if they are skewed, it could be too small.")
     noise = (each.noise_standard_error / np.maximum(each.sampling_standard_error, 1e-12 * sums.half)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(
-            f"The noise is {noise:.2g} times the error of sampling; {noise:.2g} times the epsilon, bounds "
-            f"{noise:.2g} times as narrow if the data fit, or kruskal(), which asks ranks, would find more."
+            f"Privacy noise is {noise:.2g} times the sampling error. To find more: {noise:.2g} times the epsilon, "
+            f"bounds {noise:.2g} times as narrow if the data fit, or kruskal(), which compares ranks."
         )
     return tuple(notes)
 
 
 def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
-    """Refuse what cannot be compared, before anything is paid."""
-    check_apart(column, by)
+    """Check the arguments of a test of several groups before anything is charged."""
+    check_different(column, by)
     chosen_groups(by, groups, most=None)
 
 
-def expect_means(
+def plan_anova(
     curator: Curator, *, column: Column, by: Column, groups: Sequence[Any] | None, alpha: float, **_: Any
 ) -> Mapping[str, Any]:
-    """Describe how well the means of groups alike in size would be known, and which difference would be found."""
-    (noisy, sizes), (rows, given) = curator.planned, supposed(curator)
+    """Return the expected error of a mean, and the smallest difference found, for groups of equal size."""
+    (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
     sums = NoisyMoments.measured(noisy, sizes, column)
     k, sd = len(chosen_groups(by, groups, most=None)), spread_of(column, None)
     n = np.full(k, rows / len(by.categories or ())) if sums.rows is None else sums.rows
 
     def releases(apart: float) -> NoisyMoments:
-        """Return releases of groups of which the first lies apart by so much."""
+        """Simulate releases of groups of which the first is shifted by this distance."""
         return sums.simulated(n, column.mid + apart * (np.arange(k) == 0), [sd] * k, FEW)
 
     def found(apart: float) -> float:
         return float((omnibus(releases(apart), FEW).pvalue <= alpha).mean())
 
     noise, error = expected(releases(0.0), mean)
-    none = "none; kruskal() asks ranks"
+    none = "none; kruskal() compares ranks"
     return {
         f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{given}": error,
         **smallest("distance of one mean from all others", found, column.half, write="{:.3g}".format, none=none),
@@ -362,8 +362,8 @@ def steps(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Make normal groups, each above the next by the effect, in standard deviations."""
+    """Draw normal groups whose means increase in steps of the effect, in standard deviations."""
     return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
 
 
-anova = anova.checks(check_anova).plans(expect_means).assumes(steps)
+anova = anova.checks(check_anova).plans(plan_anova).assumes(steps)

@@ -1,4 +1,4 @@
-"""Noisy life tables, and survival curves from them: at the ends of intervals, bands, medians, restricted means."""
+"""Noisy life tables, and survival curves computed from them: bands, medians and restricted means."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError
 from dfprivacy.features import RowFeatures
 from dfprivacy.inference.draws import points, quantile
 from dfprivacy.inference.engine import infer
-from dfprivacy_inference.asking import check_apart
+from dfprivacy_inference.asking import check_different
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "edges_of"]
 
 _INTERVALS_MAX = 1000
-_PAIR = (0, 1)
+_BINARY = (0, 1)
 _ROOT_TWO = 1.4142135623730951  # rounded up
 
 
 class LifeTable(RowFeatures):
-    """Events by interval of time, and censored times in two parts: the share of its interval lived, and the rest.
+    """Events by interval of time, and censored times in two parts: the lived share of the interval, and the rest.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class LifeTable(RowFeatures):
         return vectors.reshape(batch.size, 3 * bins)
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a vector: its parts are not negative, and add up to 1."""
+        """Largest norm of a vector: its parts are nonnegative, with sum 1."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
@@ -82,15 +82,15 @@ class LifeTable(RowFeatures):
 
 
 def check_times(time: Column, event: Column) -> None:
-    """Refuse times below 0, and events that are not 0 or 1."""
-    check_apart(time, event)
+    """Refuse times that can be negative, and events that are not 0 or 1."""
+    check_different(time, event)
     if time.low < 0:
         raise ArgumentError(
             f"The bounds of {time.name!r} begin at {time.low:g}: a time cannot be negative.",
             "Declare bounds from 0 on.",
         )
     known = event.categories or ()
-    if len(known) != 2 or any(isinstance(each, str) for each in known) or {*known} != {*_PAIR}:  # noqa: PLR2004
+    if len(known) != 2 or any(isinstance(each, str) for each in known) or {*known} != {*_BINARY}:  # noqa: PLR2004
         raise ArgumentError(
             f"The categories of {event.name!r} are {list(known)!r}, which are not 0 and 1.",
             f"Declare categories={{{event.name!r}: [0, 1]}}, or [False, True], where 1 is the event.",
@@ -98,7 +98,7 @@ def check_times(time: Column, event: Column) -> None:
 
 
 def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
-    """Return the ends of the intervals; an error if they do not cover the bounds."""
+    """Return the edges of the intervals; an error if they do not cover the bounds."""
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
             raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")
@@ -121,14 +121,14 @@ def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
 _DRAWS = 512
 _ROUNDS = 3  # of numbers of rows at risk
 _HAZARD_MIN, _HAZARD_MAX = -0.9, 0.999
-_ALL_LEFT = 30.0  # a cumulated hazard from which on nobody lives
-_LEAST, _LEAST_VARIANCE, _ERROR_MAX = 1e-4, 1e-9, 20.0
+_MAX_HAZARD = 30.0  # a cumulated hazard from which on nobody lives
+_MIN_HAZARD, _LEAST_VARIANCE, _ERROR_MAX = 1e-4, 1e-9, 20.0
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5) + np.array([[1.0], [0.0]])) / 2
-_FLOOR, _SEEN = 6.0, 20.0  # scales of the noise that should be at risk, for the estimate
+_MIN_AT_RISK, _CLEARLY_AT_RISK = 6.0, 20.0  # scales of the noise that should be at risk, for the estimate
 
 
 def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
-    """Estimate -log S at the end of each interval.
+    """Estimate the cumulative hazard, -log S, at the end of each interval.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Ha
     left = np.maximum(censored, 0)
     exposed = at_risk - left * rest
     for _ in range(_ROUNDS):
-        lives = 1 - np.clip(events / np.maximum(exposed, np.maximum(events, 1)), 1e-6, _HAZARD_MAX)
-        exposed = at_risk - left * (1 - lives**rest) / (1 - lives)
+        draw_times = 1 - np.clip(events / np.maximum(exposed, np.maximum(events, 1)), 1e-6, _HAZARD_MAX)
+        exposed = at_risk - left * (1 - draw_times**rest) / (1 - draw_times)
     exposed = np.maximum(exposed, np.maximum(events, max(least, 1)))
     hazard = np.clip(events / exposed, _HAZARD_MIN, _HAZARD_MAX)
     last = (events >= exposed - 1e-6) & (events > 1 / 2)  # the last ones at risk
-    raw = np.cumsum(np.where(last, _ALL_LEFT, -np.log1p(-hazard)), axis=-1)
+    raw = np.cumsum(np.where(last, _MAX_HAZARD, -np.log1p(-hazard)), axis=-1)
     above = np.maximum.accumulate(raw, axis=-1)
     below = np.minimum.accumulate(np.where(at_risk >= seen, raw, np.inf)[..., ::-1], axis=-1)[..., ::-1]
     rising = np.maximum((above + np.minimum(below, above)) / 2, 0)
@@ -172,7 +172,7 @@ def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Ha
 
 @dataclass(frozen=True)
 class Curve:
-    """Noisy sums of one group, of which the engine concludes: a life table.
+    """The noisy life table of one group, and the survival curve estimated from it.
 
     Attributes
     ----------
@@ -190,21 +190,21 @@ class Curve:
 
     @cached_property
     def estimate(self) -> Hazards:
-        """The cumulated hazard as released, what each interval adds to its variance, and the numbers at risk."""
-        return cumulated_hazard(self.table[None], _FLOOR * self.law.scale, _SEEN * self.law.scale)
+        """Cumulative hazard, variance increments and numbers at risk, by interval."""
+        return cumulated_hazard(self.table[None], _MIN_AT_RISK * self.law.scale, _CLEARLY_AT_RISK * self.law.scale)
 
     @property
     def survival(self) -> Array:
-        """The part that lives beyond each edge but the first."""
+        """Survival probability at each edge but the first."""
         return np.asarray(np.exp(-self.estimate[0][0]))
 
     @property
     def at_risk(self) -> Array:
-        """How many are at risk at each edge but the last."""
+        """Number at risk at each edge but the last."""
         return np.asarray(self.estimate[2][0])
 
     def draws(self, draws: int = _DRAWS) -> tuple[Hazards, Array]:
-        """Draw what the exact curve may be, given the release, and give weights, which are all alike.
+        """Draw possible noise-free curves, with equal weights.
 
         Cells are left as drawn: limited to what they can be, each by itself, they would add up to a bias of the
         hazard (60 intervals: coverage .07 to .81). The curve is mended instead.
@@ -212,10 +212,10 @@ class Curve:
         u = points(self.table.size, draws)
         drawn = self.table - quantile(self.law, u.T.reshape(draws, *self.table.shape))
         hazard, added, at_risk = cumulated_hazard(drawn)
-        return (np.maximum(hazard, _LEAST), added, at_risk), np.full(draws, 1 / draws)
+        return (np.maximum(hazard, _MIN_HAZARD), added, at_risk), np.full(draws, 1 / draws)
 
     def bands(self, confidence: float) -> tuple[Array, Array]:
-        """Compute a confidence interval at each edge but the first; its ends fall.
+        """Compute a confidence interval at each edge but the first; its ends decrease.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Curve:
         return np.minimum.accumulate(lower), np.maximum.accumulate(upper[::-1])[::-1]
 
     def median(self, low: Array, high: Array) -> tuple[float, float, float]:
-        """Estimate the median survival time, and the edges between which it is if the curve is within a band.
+        """Estimate the median survival time, and the edges between which a band has it.
 
         Parameters
         ----------
@@ -247,16 +247,16 @@ class Curve:
             events are the table does not tell. Infinite where 1/2 is not reached.
         """
         points = np.append(1.0, self.survival)
-        at, first, last = (_interval(each) for each in (points[1:], low, high))
+        at, first, last = (_median_interval(each) for each in (points[1:], low, high))
         middle = np.inf
         if at is not None:
-            before, after = points[at], max(points[at + 1], np.exp(-_ALL_LEFT))
+            before, after = points[at], max(points[at + 1], np.exp(-_MAX_HAZARD))
             middle = self.edges[at] + np.log(2 * before) / np.log(before / after) * np.diff(self.edges)[at]
         least = np.inf if first is None else self.edges[first]
         return float(middle), float(least), float(np.inf if last is None else self.edges[last + 1])
 
     def restricted_mean(self, confidence: float) -> tuple[float, float, float]:
-        """Estimate the mean time lived up to the last edge, counted from the first, with its interval."""
+        """Estimate the restricted mean survival time up to the last edge, with its interval."""
 
         def lived(hazards: Hazards) -> tuple[Array, Array, float]:
             areas = _areas(hazards[0], self.edges)
@@ -269,25 +269,25 @@ class Curve:
         return float(found.estimate), float(low), float(high)
 
     def events_at_ends(self) -> float:
-        """Compute the restricted mean if all events of an interval are at its end."""
+        """Compute the restricted mean under the assumption that events are at the ends of intervals."""
         return float(np.append(1.0, self.survival[:-1]) @ np.diff(self.edges))
 
 
 def _log_hazard(hazards: Hazards) -> tuple[Array, Array, float]:
-    """Return the logarithm of the cumulated hazard at each edge, and its variance from sampling (Greenwood)."""
-    hazard = np.maximum(hazards[0], _LEAST)
+    """Return the log of the cumulative hazard at each edge, and its sampling variance (Greenwood)."""
+    hazard = np.maximum(hazards[0], _MIN_HAZARD)
     variance = np.maximum(np.cumsum(hazards[1], axis=-1), _LEAST_VARIANCE) / hazard**2
     return np.log(hazard).T, np.minimum(variance, _ERROR_MAX**2).T, np.inf
 
 
-def _interval(values: Array) -> int | None:
-    """Find the interval in which a curve comes down to 1/2; None if it does not."""
+def _median_interval(values: Array) -> int | None:
+    """Return the index of the interval in which a curve falls to 1/2; None if it does not."""
     below = np.flatnonzero(values <= 1 / 2)
     return int(below[0]) if below.size else None
 
 
 def _areas(hazard: Array, edges: Array) -> Array:
-    """Compute the area under curves by interval, by Gauss's rule: -log S is a shape-preserving cubic (PCHIP)."""
+    """Compute the area under curves in each interval, by Gauss quadrature of a monotone cubic of -log S."""
     widths = np.diff(edges)
     ends = np.concatenate([np.zeros((*hazard.shape[:-1], 1)), hazard], axis=-1)
     rates = np.diff(ends, axis=-1) / widths

@@ -1,4 +1,4 @@
-"""Noisy rank sums: of two groups, what is known of the common-language effect; of several, a p-value of T."""
+"""Noisy rank sums: the inference for two groups about the common-language effect; for several, a p-value."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ SLACK = 2.5
 _SPREAD_SLACK = 1.0  # the same for ties, and for the variance of censored times
 _TIES_MIN = 0.02
 _MOSTLY_EQUAL = 0.5
-_FEW = 5.0  # values that are not the usual one, in the smaller group
+_FEW_VALUES = 5.0  # values that are not the usual one, in the smaller group
 _FEW_DRAWS = 256
-_FEWEST = 2.0  # rows of a group that is divided by
-_DOUBTFUL = 3.0  # standard deviations of its noise that a size should be
+_MIN_ROWS = 2.0  # rows of a group that is divided by
+_CLEAR_SDS = 3.0  # standard deviations of its noise that a size should be
 
 
 @dataclass(frozen=True)
 class Effect(Inference):
-    """The inference about P(X > Y) + P(X = Y)/2, whose sampling variance depends on its value.
+    """Inference about P(X > Y) + P(X = Y)/2, whose sampling variance depends on its value.
 
     Attributes
     ----------
@@ -82,17 +82,17 @@ class Effect(Inference):
         """
         x = np.asarray(x, dtype=np.float64)[..., None]
         at = np.clip(x, np.minimum(-self.theta, 0.5), np.maximum(2 - self.theta, 0.5)).clip(0, 1)
-        se = np.sqrt(self.variance * self._relative(at) / self._relative(np.array(0.5)))
+        se = np.sqrt(self.variance * self._relative_variance(at) / self._relative_variance(np.array(0.5)))
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(se > 0, (x - self.theta) / se, np.where(x >= self.theta, np.inf, -np.inf))
         return np.asarray((ndtr(z) * self.weights).sum(axis=-1))
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
-        """Return the effects that a test does not reject: 1/2 is one if and only if the p-value says so."""
+        """Return the effects that the test does not reject; it contains 1/2 only if the p-value says so."""
         low, high = np.clip(super().interval(confidence, alternative), 0.0, 1.0)
         return low, high
 
-    def _relative(self, a: Array) -> Array:
+    def _relative_variance(self, a: Array) -> Array:
         if self.shapes == "any":
             return a * (1 - a)
         return a * (1 - a) * (1 + self.each[..., None] * ((1 - a) / (2 - a) + a / (1 + a)))
@@ -100,7 +100,7 @@ class Effect(Inference):
 
 @dataclass(frozen=True)
 class TwoGroups:
-    """A noisy rank sum D of the first of two groups, and what else was released.
+    """A noisy rank sum D of the first of two groups, with the noisy counts and ties released beside it.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class TwoGroups:
 
     @property
     def laws(self) -> list[NoiseLaw]:
-        """Laws of the noise in what is looked at; of the rest there is none."""
+        """Laws of the noise in the coordinates used; unused ones have none."""
         told = (True, self.sized or self.complete, self.complete, self.spread is not None)
         if self.n is None:
             told = (True, True, True, self.spread is not None)
@@ -137,16 +137,16 @@ class TwoGroups:
 
     @property
     def released(self) -> dict[str, Any]:
-        """Its fields, of which it can be made again."""
+        """Fields from which the object can be rebuilt."""
         return {**vars(self), "values": tuple(map(float, self.values))}
 
     @property
     def unsized(self) -> bool:
-        """Whether nothing is known of the sizes of the groups."""
+        """Whether nothing is known about the sizes of the groups."""
         return self.n is not None and self.rows is None and not self.sized
 
     def factor(self, first: Array, second: Array) -> Array:
-        """Return what D was multiplied by."""
+        """Return the factor by which D was multiplied."""
         if self.n is None:
             return 1 / (first + second)
         if self.rows is not None:
@@ -155,21 +155,21 @@ class TwoGroups:
         return taper(self.n, most, SIZES * self.sized)
 
     def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
-        """Return the sizes that follow from the second and third number; alike where nothing is known."""
+        """Return the group sizes from the second and third number; equal sizes where nothing is known."""
         if self.n is None:
-            return np.maximum(one, _FEWEST), np.maximum(two, _FEWEST)
+            return np.maximum(one, _MIN_ROWS), np.maximum(two, _MIN_ROWS)
         if self.rows is not None:
             counted = (one, two) if self.complete else (np.full_like(one, each) for each in self.rows)
             first, second = (
-                np.clip(each, min(_FEWEST, most), most) for each, most in zip(counted, self.rows, strict=True)
+                np.clip(each, min(_MIN_ROWS, most), most) for each, most in zip(counted, self.rows, strict=True)
             )
             return first, second
-        both = np.clip(two, 2 * _FEWEST, self.n) if self.complete else np.full_like(one, self.n)
-        first = np.clip(one, _FEWEST, both - _FEWEST) if self.sized else np.full_like(one, (self.n + 1) // 2)
+        both = np.clip(two, 2 * _MIN_ROWS, self.n) if self.complete else np.full_like(one, self.n)
+        first = np.clip(one, _MIN_ROWS, both - _MIN_ROWS) if self.sized else np.full_like(one, (self.n + 1) // 2)
         return first, both - first
 
     def _variance(self, first: Array, second: Array) -> Array:
-        """Return the variance of D under the null hypothesis: without ties, and censored times, the largest."""
+        """Return the variance of D under the null hypothesis; without measured ties, an upper bound."""
         both = first + second
         most = first * second * (both + 1) / 12
         if self.spread is None:
@@ -183,7 +183,7 @@ class TwoGroups:
         return np.clip(left, _SPREAD_SLACK * self.scales[3], most)
 
     def effect(self, shapes: Shapes = "similar", draws: int = DRAWS) -> Effect:
-        """Return what is known of the effect; where nothing is known of sizes, of groups alike.
+        """Return the inference about the effect; where sizes are unknown, groups are taken as equal.
 
         Parameters
         ----------
@@ -232,13 +232,13 @@ class TwoGroups:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a noisy size is mostly noise."""
-        least = _DOUBTFUL * self.laws[1].standard_deviation
+        """Whether a noisy group size is not clearly above its noise."""
+        least = _CLEAR_SDS * self.laws[1].standard_deviation
         return self.rows is None and not self.unsized and bool(np.min(self.sizes) < least)
 
     @property
     def missing(self) -> tuple[float, float] | None:
-        """Noisy number of rows in neither group, or without a value, and its standard error; None if not told."""
+        """Noisy number of rows left out, and its standard error; None if it was not measured."""
         if self.n is None or not self.complete:
             return None
         counted = slice(1, 3) if self.rows is not None else slice(2, 3)
@@ -248,18 +248,18 @@ class TwoGroups:
 
     @property
     def coarse(self) -> NDArray[np.bool_]:
-        """Whether nearly all values are equal, few others are in the smaller group, and no noise hides that.
+        """Whether nearly all values are equal, and the smaller group has few others.
 
         The noisy share τ that ties leave of the variance is about three times that of values that are not the usual
         one, if that is small. The normal law may be too light in its tails then.
         """
         tau, smaller = self.values[..., 3], np.minimum(*self.sizes)
-        few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW) & (self.spread == "ties")
+        few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW_VALUES) & (self.spread == "ties")
         sd = self.factor(*self.sizes) * np.sqrt(self._variance(*(each[..., None] for each in self.sizes))[..., 0])
         return np.asarray(few & (self.scales[0] < sd))
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
-        """Return how often an effect is found, of values that all differ, none of which is censored.
+        """Return the power to find an effect, for values without ties and censoring.
 
         Parameters
         ----------
@@ -290,22 +290,22 @@ class TwoGroups:
 
 
 SHARE = 0.1
-"""What the sizes, and what the ties, add to the sensitivity, as a part of that of T."""
+"""Share of the sensitivity of T that the sizes add, and that the ties add."""
 
 _DRAWS_OF_T = 20_000
-_FEW_OF_T = 2000
+_FEW_DRAWS_OF_T = 2000
 _SHARE_MIN = 1e-6
-_FEWEST_IN_ALL = 4.0
+_MIN_TOTAL_ROWS = 4.0
 
 
 def _rank_sums(shares: Array, count: int) -> Array:
-    """Draw D of groups alike in units of the root of n²(n + 1)τ/12: normal, of covariance diag(p) - pp'."""
+    """Draw D of equal groups in units of the root of n²(n + 1)τ/12: normal with covariance diag(p) - pp'."""
     e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)  # always the same ones
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
 
 
 def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T) -> Array:
-    """Probability of T and its noise together at least as large.
+    """Return the p-value of T, noise included.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float,
 
 @dataclass(frozen=True)
 class SeveralGroups:
-    """A noisy T, and what else was released.
+    """A noisy T, with the noisy counts and ties released beside it.
 
     Attributes
     ----------
@@ -362,30 +362,30 @@ class SeveralGroups:
         """Noisy rows of each group with a value; None if they were not measured."""
         return np.array(self.values[1:-1]) if self.sized else None
 
-    def _law(self) -> tuple[float, Array, float]:
-        """Return the number of rows with a value, shares of the groups and τ, as far as noise makes likely."""
+    def _null_parameters(self) -> tuple[float, Array, float]:
+        """Return likely upper values of the rows with a value, the shares of the groups, and τ."""
         k = len(self.values) - 2
         known = np.full(k, (self.n or 0) / k) if self.rows is None else np.array(self.rows, dtype=np.float64)
         of_all, shares, counts = float(self.n or 0), known / max(known.sum(), 1), self.counts
         if counts is not None:
             scale = self.scales[1]
             most = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
-            of_all = max(most if self.n is None else min(most, self.n), _FEWEST_IN_ALL)
+            of_all = max(most if self.n is None else min(most, self.n), _MIN_TOTAL_ROWS)
             counts = counts if self.rows is None else np.clip(counts, 0, known)
             shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
         return of_all, shares, self._ties_among(of_all, SLACK)
 
     def _ties_among(self, rows: float, scales: float) -> float:
-        """Return τ of the rows with a value, some scales of its noise larger; measured is that of all n rows."""
+        """Return τ of the rows with a value, raised by some scales of its noise."""
         tau = self.values[-1] + scales * self.scales[-1] if self.ties else 1.0
         part = 1.0 if self.n is None else (self.n**3 - self.n) / (rows**3 - rows)
         return float(np.clip(tau * part, _TIES_MIN, 1.0))
 
     @property
     def kruskal_h(self) -> float | None:
-        r"""Kruskal's H of two groups, :math:`12 T^2 \sum 1/n_j / (N (N + 1) τ)`, what noise adds to T² taken away.
+        r"""Kruskal's H of two groups, :math:`12 T^2 \sum 1/n_j / (N (N + 1) τ)`, corrected for the noise in T².
 
-        None for more groups, where T does not tell the single rank sums, and where sizes were not measured.
+        None for more groups, as T does not determine the rank sums, and where sizes were not measured.
         """
         counts = self.counts if self.rows is None or self.counts is not None else np.array(self.rows)
         if counts is None or len(counts) != 2:  # noqa: PLR2004
@@ -397,18 +397,18 @@ class SeveralGroups:
         return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * self._ties_among(max(n, 2.0), 0.0)))
 
     def pvalue(self) -> float:
-        """Return the probability of a T at least as large, if all groups follow one law."""
-        law = self._law()
+        """Return the p-value of T under the hypothesis that all groups follow one law."""
+        law = self._null_parameters()
         unit = law[0] if self.n is None else 1.0
         return float(pvalue_of_t(self.values[0] * unit, self.scales[0] * unit, *law))
 
     @property
     def largest_rank_sum(self) -> float:
-        """T with noise."""
-        return self.values[0] * (self._law()[0] if self.n is None else 1.0)
+        """Noisy T."""
+        return self.values[0] * (self._null_parameters()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
-        """Return how often an effect is found that one group has over all others, of groups alike in size.
+        """Return the power to find one group that exceeds all others, for groups of equal size.
 
         Parameters
         ----------
@@ -431,11 +431,11 @@ class SeveralGroups:
         sums = _rank_sums(shares, 2 * TABLES)[TABLES:] * np.sqrt(n**2 * (n + 1) / 12)
         t = np.abs(sums + apart * (effect - 0.5) * n**2 * shares[0] * (1 - shares[0])).sum(axis=1) / 2
         t = t + quantile(NoiseLaw(scale), points(1, TABLES)[0])
-        return float((pvalue_of_t(t, scale, n, shares, 1.0, _FEW_OF_T) <= alpha).mean())
+        return float((pvalue_of_t(t, scale, n, shares, 1.0, _FEW_DRAWS_OF_T) <= alpha).mean())
 
 
 def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
-    """Move noisy sizes towards each other, as far as their noise makes likely, and give the shares.
+    """Return the shares of noisy sizes, moved towards equal sizes as far as the noise makes likely.
 
     Parameters
     ----------

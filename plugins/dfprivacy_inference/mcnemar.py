@@ -1,4 +1,4 @@
-"""``view.mcnemar``: how often something happens in two columns, row by row."""
+"""``view.mcnemar``: compare the frequency of an outcome in two columns, row by row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dfprivacy.inference.planning import FEW, power, smallest
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
 from dfprivacy.wording import number, sure
-from dfprivacy_inference.asking import check_apart, supposed
+from dfprivacy_inference.asking import assumed_rows, check_different
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from dfprivacy.features.base import Norm
     from dfprivacy.inference.counts import Counts
 
-__all__ = ["Discordant", "McNemar", "mcnemar", "of_one"]
+__all__ = ["Discordant", "McNemar", "discordant_share", "mcnemar"]
 
-_CLEARLY = 3.0  # standard errors above none
+_CLEAR_ERRORS = 3.0  # standard errors above none
 _DISCORDANT = 1 / 4  # of the rows, for a plan
 _ROOT_HALF = 0.7071067811865477  # rounded up
 
 
 class Discordant(RowFeatures):
-    """Half of which of two columns alone is of its category, 1/2 or -1/2, and 1/2 for either.
+    """Half of the indicator of the first column minus that of the second, and its absolute value.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class McNemar(Release):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
 
     def _sentence(self) -> str:
-        """Write in which column the outcome is more frequent, and what the test finds."""
+        """Write in which column the outcome is more frequent, and the result of the test."""
         first, second = self._noun(self.column), self._noun(self.other)
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         error = (self.high - self.low) / 4 if finite else None
@@ -146,7 +146,7 @@ class McNemar(Release):
         return f"{self.success} is not shown to differ in frequency between {first} and {second}: {odds}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the odds ratio and its test, and how many rows they follow from."""
+        """State the odds ratio and its test, and the number of discordant rows."""
         tested = {"statistic": self.statistic, "pvalue": self.pvalue}
         return [
             {"term": "odds ratio", "estimate": self.odds_ratio, "low": self.low, "high": self.high, **tested},
@@ -154,13 +154,13 @@ class McNemar(Release):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the odds ratio, its interval, and what sampling alone makes of that, on a scale of ratios."""
+        """Draw the odds ratio with its interval, and the part of the interval from sampling, on a log scale."""
         ax = axes(ax)
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"
             ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
             exact = NoisyCounts(np.array([self.released]), [NoiseLaw(0.0)] * 2, form="halves")
-            inner = [_odds(share_of(end)) for end in infer(exact, of_one).interval(self.confidence)]
+            inner = [_odds(share_of(end)) for end in infer(exact, discordant_share).interval(self.confidence)]
             if inner[0] > 0 and math.isfinite(inner[1]):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
@@ -189,7 +189,7 @@ class McNemar(Release):
 def mcnemar(
     curator: Curator, column: Column, other: Column, *, success: Any, nan_policy: NanPolicy = "omit"
 ) -> NoisyCounts:
-    """Test whether something happens as often in one column as in another, row by row.
+    """Test whether an outcome is as frequent in one column as in another, row by row.
 
     Parameters
     ----------
@@ -264,8 +264,8 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> McNemar:
-    """Conclude from the two halves."""
-    found = infer(measured, of_one)
+    """Compute the test from the two noisy halves."""
+    found = infer(measured, discordant_share)
     p = float(found.pvalue(EVEN, alternative))
     low, high = map(share_of, found.interval(confidence))
     half, both = measured.values[0].tolist()
@@ -286,7 +286,7 @@ def _(
         alternative=alternative,
         nan_policy=nan_policy,
         notes=("Uninformative: the number of discordant rows is not clearly above its noise.",)
-        if both < _CLEARLY * error
+        if both < _CLEAR_ERRORS * error
         else (),
         released=(half, both),
         noise_standard_error=error,
@@ -294,36 +294,36 @@ def _(
 
 
 def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> None:
-    """Refuse what cannot be compared, before anything is paid."""
-    check_apart(column, other)
+    """Check the arguments of `mcnemar` before anything is charged."""
+    check_different(column, other)
     column.code(success)
     other.code(success)
 
 
-def of_one(counts: Counts) -> tuple[Any, Any, float]:
+def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
     """Return the share of discordant rows that have the outcome in the first column."""
     return share(counts[0])
 
 
 def _odds(part: Any) -> float:
-    """Return the odds of a share."""
+    """Convert a share to odds."""
     return float(part / (1 - part)) if part < 1 else math.inf
 
 
-def expect_pairs(curator: Curator, *, alternative: Alternative, alpha: float, **_: Any) -> dict[str, Any]:
-    """Describe which difference of two shares would be found, if a quarter of the rows are discordant."""
-    sums, (n, given) = replace(curator.planned, rows=None), supposed(curator)
+def plan_mcnemar(curator: Curator, *, alternative: Alternative, alpha: float, **_: Any) -> dict[str, Any]:
+    """Return the smallest difference of two shares found, if a quarter of the rows are discordant."""
+    sums, (n, given) = replace(curator.planned, rows=None), assumed_rows(curator)
     sign = -1 if alternative == "less" else 1
 
     def found(apart: float) -> float:
         releases = sums.simulated([n * _DISCORDANT], [(1 + sign * apart / _DISCORDANT) / 2], FEW)
-        return power(releases, of_one, null=EVEN, alternative=alternative, alpha=alpha)
+        return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
 
     given = f", if they differ in a quarter of the rows{given}"
     return smallest("difference of the two shares", found, _DISCORDANT, given=given)
 
 
-def flips(
+def draw_pairs(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -333,7 +333,7 @@ def flips(
     effect: float = 0.1,
     discordant: Probability = 0.25,
 ) -> dict[str, Any]:
-    """Make pairs of outcomes, some discordant, of which the first happens more often by the effect."""
+    """Draw pairs of outcomes, some discordant; the first column has more of them, by the effect."""
     if not abs(effect) <= discordant:
         raise ArgumentError(
             f"Shares that are {abs(effect):g} apart need more than {discordant:g} discordant rows.", "Assume more."
@@ -355,4 +355,4 @@ def flips(
     }
 
 
-mcnemar = mcnemar.checks(check_mcnemar).plans(expect_pairs).assumes(flips)
+mcnemar = mcnemar.checks(check_mcnemar).plans(plan_mcnemar).assumes(draw_pairs)

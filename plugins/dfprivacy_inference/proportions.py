@@ -1,4 +1,4 @@
-"""``view.proportions``: how often something happens, in groups."""
+"""``view.proportions``: estimate the frequency of an outcome in groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dfprivacy.made_up import shares_of
 from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, noise_share, number, sure
-from dfprivacy_inference.asking import check_apart, public_sizes, supposed
+from dfprivacy_inference.asking import assumed_rows, check_different, public_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "Proportions", "proportions"]
 
-_TOLD = 3  # groups in a sentence
-_TINY = 1e-9  # of a share: a ratio stays finite
+_MAX_LISTED = 3  # groups in a sentence
+_MIN_SHARE = 1e-9  # of a share: a ratio stays finite
 _ROOT_HALF = 0.7071067811865477  # rounded up
 _DRAWS = 512  # of comparisons, which of 30 groups are 1,305; with twice as many they cover the same
 
 
 def _halved(norm: Norm) -> float:
-    """Norm of (1/2, 1/2)."""
+    """Return the norm of (1/2, 1/2)."""
     if norm == 1:
         return 1.0
     return 0.5 if norm == math.inf else _ROOT_HALF
 
 
 class Outcome(RowFeatures):
-    """Indicators of a row in one category, and in any.
+    """Indicators that a row is in one category, and that it is in any.
 
     Parameters
     ----------
@@ -174,21 +174,21 @@ class Proportions(Release):
         return self._comparison(8)
 
     def _sentence(self) -> str:
-        """Write the share, or those of the groups; of many the least and the largest."""
+        """Write the shares of the groups; of many groups, the least and the largest."""
         of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
-        shown = sorted(range(len(of)) if len(of) <= _TOLD else {order[0], order[-1]})
+        shown = sorted(range(len(of)) if len(of) <= _MAX_LISTED else {order[0], order[-1]})
         told = [
             number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
             + of[at]
-            + sure(self.lows[at], self.highs[at], self.confidence, noise=self._part(at))
+            + sure(self.lows[at], self.highs[at], self.confidence, noise=self._noise_share(at))
             for at in shown
         ]
         least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
         return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
 
-    def _part(self, at: int) -> float | None:
-        """Return the part of an interval's width that noise makes, from the errors of a share near its estimate."""
+    def _noise_share(self, at: int) -> float | None:
+        """Return the share of an interval's width that is due to noise, from errors near the estimate."""
         size, share = self.sizes[at], self.shares[at]
         if size < 1:
             return None
@@ -196,7 +196,7 @@ class Proportions(Release):
         return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the shares, and how every two compare."""
+        """State the shares, and the comparisons of all pairs."""
         names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
         compared = [
             {"term": f"{what}: {a} {sign} {b}", "estimate": value, "low": low, "high": high}
@@ -209,12 +209,12 @@ class Proportions(Release):
 
     def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
         if not self.comparisons:
-            raise ArgumentError("There is one share, and nothing to compare it with.", "Ask with by=.")
+            raise ArgumentError("There is only one share, so there is no comparison.", "Ask with by=.")
         value, low, high = self.comparisons[0][at : at + 3]
         return value, ConfidenceInterval(low, high)
 
     def compared(self) -> Any:
-        """Compare every two groups.
+        """Compare all pairs of groups.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class Proportions(Release):
         names = zip(self.groups or ("all",), self.sizes, strict=True)
         shares = [*zip(self.shares, self.lows, self.highs, strict=True)]
         parts, what = (
-            [*map(self._part, range(len(shares)))],
+            [*map(self._noise_share, range(len(shares)))],
             f"share with {self._called(self.column)} = {self.success}",
         )
         labels = [f"{name} (n≈{size:.0f})" for name, size in names]
@@ -251,7 +251,7 @@ def proportions(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> NoisyCounts:
-    """Estimate how often something happens, in groups, with differences, risk ratios and odds ratios.
+    """Estimate the frequency of an outcome in groups, with differences, risk ratios and odds ratios.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _(
     nan_policy: NanPolicy,
     confidence: Probability = 0.95,
 ) -> Proportions:
-    """Conclude from the noisy counts."""
+    """Compute the shares and comparisons from the noisy counts."""
     kept = chosen_groups(by, groups, least=1, most=None)
     plain = measured.estimate
     lows, highs = map(share_of, infer(measured, share).interval(confidence))
@@ -351,7 +351,7 @@ def _(
         lows=tuple(np.minimum(lows, plain.share[:, 0]).tolist()),
         highs=tuple(np.maximum(highs, plain.share[:, 0]).tolist()),
         confidence=confidence,
-        comparisons=_compared(kept, measured, confidence),
+        comparisons=_comparisons(kept, measured, confidence),
         sizes=tuple(np.maximum(measured.size, 0.0).tolist()),
         missing=missing,
         missing_standard_error=error,
@@ -360,7 +360,7 @@ def _(
         by=None if by is None else by.name,
         nan_policy=nan_policy,
         notes=(
-            "Uninformative: an interval is wider than half of what there can be: more epsilon, or rows, would do.",
+            "Uninformative: an interval is wider than 0.5, half of the possible range. Use more epsilon or rows.",
         )
         if np.any(highs - lows > 1 / 2)
         else (),
@@ -369,13 +369,13 @@ def _(
     )
 
 
-def _compared(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float) -> tuple[tuple[Any, ...], ...]:
-    """Compare every two groups: difference, ratio and odds ratio, each with the ends of its interval."""
+def _comparisons(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float) -> tuple[tuple[Any, ...], ...]:
+    """Compare all pairs of groups: difference, ratio and odds ratio, each with its interval."""
     pairs = list(itertools.combinations(range(len(groups)), 2))
     if not pairs:
         return ()
     first, second = np.transpose(pairs)
-    shares = np.clip(counts.estimate.share[:, 0], _TINY, 1 - _TINY)
+    shares = np.clip(counts.estimate.share[:, 0], _MIN_SHARE, 1 - _MIN_SHARE)
     p, q = shares[first], shares[second]
 
     def ends(of: Callable[[Counts, Counts], Any]) -> tuple[Any, Any]:
@@ -391,19 +391,19 @@ def _compared(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float) -
 def check_proportions(
     column: Column, by: Column | None, *, success: Any, groups: Sequence[Any] | None, **_: Any
 ) -> None:
-    """Refuse what cannot be counted, before anything is paid."""
+    """Check the arguments of `proportions` before anything is charged."""
     column.code(success)
-    check_apart(column, by)
+    check_different(column, by)
     chosen_groups(by, groups, least=1, most=None)
 
 
-def expect_shares(curator: Curator, *, by: Column | None, confidence: float, **_: Any) -> dict[str, Any]:
-    """Describe how well shares near one half would be known, where they are known least."""
-    sums, (n, given) = curator.planned, supposed(curator)
+def plan_proportions(curator: Curator, *, by: Column | None, confidence: float, **_: Any) -> dict[str, Any]:
+    """Return the expected intervals of shares near one half, where intervals are the widest."""
+    sums, (n, given) = curator.planned, assumed_rows(curator)
     each = n / (1 if by is None else len(by.categories or ())) if sums.rows is None else float(sums.rows.min())
 
     def releases(apart: float) -> NoisyCounts:
-        """Return releases of two groups of which the first has a share larger by so much."""
+        """Simulate releases of two groups whose shares differ by this distance."""
         counts: NoisyCounts = sums.simulated([each, each], [0.5 + apart / 2, 0.5 - apart / 2], FEW)
         return counts
 
@@ -425,7 +425,7 @@ def expect_shares(curator: Curator, *, by: Column | None, confidence: float, **_
     return {**findings, "expected relative error": 2 * noise}
 
 
-def shares(
+def draw_outcomes(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -437,15 +437,15 @@ def shares(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Make a share with the outcome in all groups but the first, where it is larger by the effect."""
+    """Draw outcomes with a share in all groups but the first, whose share is larger by the effect."""
     hit = (column.categories or ())[column.code(success)]
     return shares_of(rng, n, column, hit, by, groups, effect, share, first)
 
 
 def differ(release: Proportions) -> bool:
-    """Return whether the interval of the first two shares' difference leaves 0 out."""
+    """Return whether the interval of the difference of the first two shares excludes 0."""
     _, (low, high) = release.difference
     return low > 0 or high < 0
 
 
-proportions = proportions.checks(check_proportions).plans(expect_shares).assumes(shares, differ)
+proportions = proportions.checks(check_proportions).plans(plan_proportions).assumes(draw_outcomes, differ)

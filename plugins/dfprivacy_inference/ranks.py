@@ -18,11 +18,11 @@ from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import number, pvalue, sure
 from dfprivacy_inference.anova import check_anova, steps
-from dfprivacy_inference.asking import all_categories, check_apart, enough, public_sizes, supposed
+from dfprivacy_inference.asking import all_categories, assumed_rows, check_different, checked_rows, public_sizes
 from dfprivacy_inference.curves import check_times
 from dfprivacy_inference.groups import COMPLETE, ENOUGH, SHARE, SIZES, TIES, SeveralGroups, Shapes, TwoGroups
 from dfprivacy_inference.statistics import GehanScores, GroupRankSums, MidRanks, RankSum
-from dfprivacy_inference.survival import lives
+from dfprivacy_inference.survival import draw_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,18 +35,18 @@ __all__ = [
     "KruskalWallis",
     "MannWhitney",
     "SurvivalTest",
-    "Untold",
-    "finds",
+    "TestWithoutInterval",
     "kruskal",
     "mannwhitneyu",
     "plain",
+    "planner",
     "survival_test",
 ]
 
 LAST = ("missing", "missing_standard_error", "notes")
 SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
-_MOST = 1 - 1e-6  # of an effect
-_NOISY = 2.0  # times the error of sampling
+_MAX_EFFECT = 1 - 1e-6  # of an effect
+_NOISE_RATIO = 2.0  # times the error of sampling
 _ROWS_FOR_COMPLETE = 13  # from which on counting complete rows is free, by the proof
 
 
@@ -103,11 +103,11 @@ class RankTest(Estimate):
 
     @property
     def _what(self) -> str:
-        """Name what is compared."""
+        """Words for the compared variable."""
         return self._noun(self.column)
 
     def _sentence(self) -> str:
-        """Write how often one of the first group has the larger value, and what the test finds."""
+        """Write how often a value of the first group is larger, and the result of the test."""
         first, second = self.groups
         found = f"{'' if self.rejected else 'not '}shown to be {SIDES[self.alternative]} 50%"
         one = f"the {self._what} for {self._noun(self.by)} = {first} is larger than that for {second}"
@@ -167,8 +167,8 @@ class SurvivalTest(RankTest):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Untold(Release):
-    """The result of a test without an interval."""
+class TestWithoutInterval(Release):
+    """Result of a test without a confidence interval."""
 
     pvalue: float
     alpha: float
@@ -183,11 +183,11 @@ class Untold(Release):
 
     @property
     def _drawn(self) -> tuple[float, float, str]:
-        """Number in the picture, the noise in it, and its name."""
+        """Number drawn in the picture, its noise, and its name."""
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number that the test is of, and the noise in it; there is no interval."""
+        """Draw the statistic and its noise; there is no interval."""
         ax, (value, noise, what) = axes(ax), self._drawn
         ends = [value - 2 * noise, value + 2 * noise]
         ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
@@ -198,7 +198,7 @@ class Untold(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class KruskalWallis(Untold):
+class KruskalWallis(TestWithoutInterval):
     """Result of a private rank test of several groups.
 
     Attributes
@@ -243,10 +243,10 @@ class KruskalWallis(Untold):
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
-        """Write whether the groups differ; there is no estimate."""
+        """Write whether the groups differ; there is no estimate of the difference."""
         found = "differs" if self.rejected else "is not shown to differ"
         what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
-        return f"{what} ({pvalue(self.pvalue)}); how much is not estimated."
+        return f"{what} ({pvalue(self.pvalue)}); the size of the difference is not estimated."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the test; there is no estimate."""
@@ -256,7 +256,7 @@ class KruskalWallis(Untold):
 
 
 def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
-    """Measure the rank sum of the first of two groups.
+    """Measure the noisy rank sum of the first of two groups, with counts and ties.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, .
     """
     codes = (by.code(pair[0]), by.code(pair[1]))
     rows = public_sizes(curator, by, pair)
-    n = enough(curator.size if rows is None else sum(rows))
+    n = checked_rows(curator.size if rows is None else sum(rows))
     on = n is not None and n * curator.epsilon >= ENOUGH
     complete = bool(scores.gaps) or (rows is None and not (by.other and all_categories(by, pair)))
     if n is None:  # what ties leave is not measured there
@@ -310,7 +310,7 @@ def conclude_two(
     confidence: float,
     shapes: Shapes = "similar",
 ) -> dict[str, Any]:
-    """Return the fields of a result that all rank tests of two groups have."""
+    """Return the fields that all rank tests of two groups share."""
     found = two.effect(shapes)
     times = float(found.noise_standard_error / found.sampling_standard_error)
     low, high = (0.0, 1.0) if two.unsized else found.interval(confidence)  # of both sides, whatever is suspected
@@ -340,18 +340,16 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
     if two.unsized:
         notes.append(
             "There is no effect size: the sizes of the groups are private, and are measured only from "
-            f"{ENOUGH / (two.n or 1):.2g} of epsilon on. The p-value is conservative unless they are alike."
+            f"{ENOUGH / (two.n or 1):.2g} of epsilon on. The p-value is conservative unless they are equal."
         )
     elif two.doubtful:
-        notes.append(
-            f"The size of a group may be mostly noise: the effect and its interval say little. {UNDECLARED}"
-        )
+        notes.append(f"Uninformative: a group size is not clearly above its noise. {UNDECLARED}")
     if two.coarse:
         notes.append(
-            "Most values are equal, and few others are in the smaller group: the normal law is not good enough for "
-            "small p-values. proportions() and chi2() count."
+            "Most values are equal, and few others are in the smaller group: the normal law is not accurate for "
+            "small p-values. Use proportions() or chi2() instead."
         )
-    if times > _NOISY:
+    if times > _NOISE_RATIO:
         notes.append(
             f"Privacy noise is {times:.2g} times the sampling error. To make them equal: {times:.2g} times the "
             f"epsilon, or {times**2:.2g} times the rows."
@@ -457,7 +455,7 @@ def _(
     confidence: Probability = 0.95,
     shapes: Shapes = "similar",
 ) -> MannWhitney:
-    """Conclude from the noisy rank sum."""
+    """Compute the test from the noisy rank sum."""
     told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
     first, second = measured.sizes
     return MannWhitney(
@@ -469,9 +467,9 @@ def _(
     )
 
 
-def check_two(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
-    """Refuse what cannot be compared, before anything is paid."""
-    check_apart(column, by)
+def check_two_groups(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
+    """Check the arguments of a rank test before anything is charged."""
+    check_different(column, by)
     chosen_groups(by, groups)
 
 
@@ -542,7 +540,7 @@ def kruskal(
     codes = tuple(by.code(each) for each in kept)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
     rows = public_sizes(curator, by, kept)
-    n = enough(curator.size if rows is None else sum(rows))
+    n = checked_rows(curator.size if rows is None else sum(rows))
     on = n is not None and n * curator.epsilon >= ENOUGH
     sizes = (SHARE if on else 0.0) if rows is None else (1.0 if scores.gaps else 0.0)
     statistic = GroupRankSums(scores, by, codes, n, known=rows, sizes=sizes, ties=SHARE if on else 0.0)
@@ -560,7 +558,7 @@ def _(
     nan_policy: NanPolicy,
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
-    """Conclude from the noisy T."""
+    """Compute the test from the noisy T."""
     kept, counts, p = chosen_groups(by, groups, most=None), measured.counts, measured.pvalue()
     missing = error = None
     if measured.n is not None and counts is not None and all_categories(by, kept):
@@ -679,7 +677,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
-    """Conclude from the noisy statistic."""
+    """Compute the test from the noisy statistic."""
     told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
         column=time.name,
@@ -692,14 +690,14 @@ def _(
 
 
 def check_survival(time: Column, event: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
-    """Refuse what is no survival of two groups, before anything is paid."""
+    """Check the arguments of `survival_test` before anything is charged."""
     check_times(time, event)
-    check_apart(time, event, by)
+    check_different(time, event, by)
     chosen_groups(by, groups)
 
 
-def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:
-    """Make the planner of a rank test, whose law is its own.
+def planner(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:
+    """Return a planner of a rank test, which predicts the smallest effect that is found.
 
     Parameters
     ----------
@@ -718,12 +716,12 @@ def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> 
     def find(
         curator: Curator, *, alpha: float, alternative: Alternative = "two-sided", **_: Any
     ) -> Mapping[str, Any]:
-        sums, (rows, given) = curator.planned, supposed(curator)
+        sums, (rows, given) = curator.planned, assumed_rows(curator)
         side = "two-sided" if alternative == "two-sided" else "greater"
         return smallest(
             effect,
             lambda d: sums.power(rows, 0.5 + d, alpha, side),
-            _MOST - 0.5,
+            _MAX_EFFECT - 0.5,
             given=f"{given}, at best",
             write=lambda d: f"{0.5 + d:.2f}{also(sums, 0.5 + d)}",
         )
@@ -731,21 +729,21 @@ def finds(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> 
     return find
 
 
-def apart(_: object, effect: float) -> str:
-    """Describe how far apart normal groups are that have an effect."""
+def as_distance(_: object, effect: float) -> str:
+    """Describe an effect by the distance of normal groups."""
     return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
 
 
-def hazards(_: object, effect: float) -> str:
-    """Describe which hazards have an effect."""
+def as_hazard_ratio(_: object, effect: float) -> str:
+    """Describe an effect by a hazard ratio."""
     return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
 
 
 def plain(values: Any) -> tuple[float, ...]:
-    """Make plain numbers of those of an array, or of a sequence."""
+    """Return the values as a tuple of floats."""
     return tuple(float(each) for each in np.ravel(values))
 
 
-mannwhitneyu = mannwhitneyu.checks(check_two).plans(finds("effect P(X > Y)", apart)).assumes(steps)
-kruskal = kruskal.checks(check_anova).plans(finds("effect P(X > Y) of one group over all others")).assumes(steps)
-survival_test = survival_test.checks(check_survival).plans(finds("effect", hazards)).assumes(lives)
+mannwhitneyu = mannwhitneyu.checks(check_two_groups).plans(planner("effect P(X > Y)", as_distance)).assumes(steps)
+kruskal = kruskal.checks(check_anova).plans(planner("effect P(X > Y) of one group over all others")).assumes(steps)
+survival_test = survival_test.checks(check_survival).plans(planner("effect", as_hazard_ratio)).assumes(draw_times)

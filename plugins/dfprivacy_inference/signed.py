@@ -16,9 +16,9 @@ from dfprivacy.inference.planning import TABLES, power
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import spread_of
 from dfprivacy.wording import number, sure, with_unit
-from dfprivacy_inference.asking import check_apart, enough
-from dfprivacy_inference.mcnemar import of_one
-from dfprivacy_inference.ranks import LAST, SIDES, Untold, finds, plain
+from dfprivacy_inference.asking import check_different, checked_rows
+from dfprivacy_inference.mcnemar import discordant_share
+from dfprivacy_inference.ranks import LAST, SIDES, TestWithoutInterval, plain, planner
 from dfprivacy_inference.statistics import SignedSum
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Differences", "Wilcoxon", "sign_pvalue", "wilcoxon"]
 
-_ENOUGH = 24.0  # rows times epsilon squared: from here on signed ranks find more than signs do
-_AS_IF = 100  # rows, where their number is private and the method is to be chosen
-_FEWEST = 2.0
-_ROUGH = 0.01  # to how much a probability without an interval is written
+_RANKS_FROM = 24.0  # rows times epsilon squared: from here on signed ranks find more than signs do
+_ASSUMED_ROWS = 100  # rows, where their number is private and the method is to be chosen
+_MIN_ROWS = 2.0
+_ROUNDING = 0.01  # to how much a probability without an interval is written
 _FEW_DRAWS = 256
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A noisy sum of signed ranks W, or of signs, and what else was released.
+    """A noisy sum of signed ranks W, or of signs, with the noisy number of rows.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class Differences:
 
     @property
     def laws(self) -> list[NoiseLaw]:
-        """Laws of the noise in what is looked at."""
+        """Laws of the noise in the coordinates used; unused ones have none."""
         told = self.n is None or self.gaps
         return [NoiseLaw(self.scales[0]), NoiseLaw(self.scales[1] * told)]
 
     @property
     def signs(self) -> NoisyCounts:
-        """How many of the signs are above 0, of how many."""
+        """Noisy number of positive signs, and of all signs."""
         values, laws, n = self.values[..., None, :], self.laws, self.n
         if n is None:
             return NoisyCounts(values, laws)
@@ -80,31 +80,31 @@ class Differences:
         return NoisyCounts((values[..., :1] + n) / 2, laws[:1], np.array([float(n)]), "hits")
 
     def _rows(self, values: Array) -> Array:
-        """Return the rows with a value."""
+        """Return the number of rows with a value."""
         if not self.ranks:
             return np.asarray(self.signs.size[..., 0])
         if self.n is not None and not self.gaps:
             return np.full_like(values[0], self.n)
-        return np.asarray(np.clip(values[1], _FEWEST, self.n))
+        return np.asarray(np.clip(values[1], _MIN_ROWS, self.n))
 
     @property
     def rows(self) -> float:
-        """Rows with a value, as released."""
+        """Noisy number of rows with a value."""
         return float(self._rows(self.values))
 
     @property
     def statistic(self) -> float:
-        """W, or the sum of signs."""
+        """Noisy W, or the noisy sum of signs."""
         if not self.ranks and self.n is None:
             return float(self.values[0] - self.values[1])
-        return float(self.values[0] * self._unit(np.array(self.rows)))
+        return float(self.values[0] * self._divisor(np.array(self.rows)))
 
-    def _unit(self, rows: Array) -> Array:
-        """Return what the sum was divided by."""
+    def _divisor(self, rows: Array) -> Array:
+        """Return the divisor of the sum."""
         return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
 
     def effect(self, draws: int = DRAWS) -> Inference:
-        """Return what is known of P(d + d' > 0), half of ties: of signed ranks, with their largest variance.
+        """Return the inference about P(d + d' > 0), half of ties; signed ranks have their largest variance.
 
         Parameters
         ----------
@@ -120,15 +120,15 @@ class Differences:
         released = np.moveaxis(self.values, -1, 0)[..., None]
         left = released - drawn.reshape(2, *[1] * (self.values.ndim - 1), draws)
         rows = self._rows(left)
-        unit = self._unit(rows)
+        unit = self._divisor(rows)
         variance = rows * (rows + 1) * (2 * rows + 1) / 6 / unit**2
         variance = np.maximum(variance, (weights * variance).sum(axis=-1, keepdims=True))
         reach, known = rows * (rows + 1) / unit, self._rows(released)
-        estimate = 0.5 + released[0] / known / (known + 1) * self._unit(known)
+        estimate = 0.5 + released[0] / known / (known + 1) * self._divisor(known)
         return Inference(estimate[..., 0], 0.5 + left[0] / reach, variance / reach**2, np.array(np.inf), weights)
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
-        """Return how often an effect is found, of differences without ties.
+        """Return the power to find an effect, for differences without ties.
 
         Parameters
         ----------
@@ -147,17 +147,17 @@ class Differences:
         n = rows if self.n is None else self.n
         if not self.ranks:
             releases = self.signs.simulated([n], [effect], TABLES)
-            return power(releases, of_one, null=EVEN, alternative=alternative, alpha=alpha)
+            return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
         u = points(3, TABLES, seed=1)
         ranked = (effect - 0.5) * n * (n + 1) + np.sqrt(n * (n + 1) * (2 * n + 1) / 6) * ndtri(u[0])
-        exact = np.stack([ranked / self._unit(np.array(float(n))), np.full(TABLES, float(n))], axis=-1)
+        exact = np.stack([ranked / self._divisor(np.array(float(n))), np.full(TABLES, float(n))], axis=-1)
         added = [quantile(law, at) for law, at in zip(self.laws, u[1:], strict=True)]
         found = replace(self, values=exact + np.transpose(added)).effect(_FEW_DRAWS)
         return float((found.pvalue(0.5, alternative) <= alpha).mean())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Wilcoxon(Untold):
+class Wilcoxon(TestWithoutInterval):
     """Result of a private signed-rank or sign test.
 
     Attributes
@@ -201,13 +201,13 @@ class Wilcoxon(Untold):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *LAST)
 
     def _sentence(self) -> str:
-        """Write how often differences are above, and what the test finds."""
+        """Write how often differences exceed the null value, and the result of the test."""
         apart = "" if self.other is None else f" less {self._noun(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
-        against = with_unit(f"{self.popmean:g}", self._unit(self.column))
+        against = with_unit(f"{self.popmean:g}", self._divisor(self.column))
         cases = "pairs of rows" if self.method == "rank" else "rows"
-        share = f"In {number(100 * self.effect, 100 * _ROUGH)}% of {cases} {two}{self._noun(self.column)}{apart}"
+        share = f"In {number(100 * self.effect, 100 * _ROUNDING)}% of {cases} {two}{self._noun(self.column)}{apart}"
         shown = f"{found}shown to be {SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"
         return f"{share} is above {against}, {shown}; there is no interval."
 
@@ -225,7 +225,7 @@ class Wilcoxon(Untold):
         return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
-        """Refuse: there is none for this effect.
+        """Raise an error: this effect has no interval.
 
         Raises
         ------
@@ -313,8 +313,8 @@ def wilcoxon(
     """
     columns = [column] if other is None else [column, other]
     gaps = curator.gaps(columns, nan_policy)
-    n = enough(curator.size)
-    ranks = (n or _AS_IF) * curator.epsilon**2 >= _ENOUGH if method == "auto" else method == "rank"
+    n = checked_rows(curator.size)
+    ranks = (n or _ASSUMED_ROWS) * curator.epsilon**2 >= _RANKS_FROM if method == "auto" else method == "rank"
     noisy = curator.measure(SignedSum(column, other, popmean, gaps, n, ranks=ranks))
     return Differences(noisy.values, plain(noisy.scales), ranks, n, bool(gaps))
 
@@ -330,7 +330,7 @@ def _(
     alternative: Alternative = "two-sided",
     alpha: Probability = 0.05,
 ) -> Wilcoxon:
-    """Conclude from the noisy sum."""
+    """Compute the test from the noisy sum."""
     if measured.ranks:
         found = measured.effect()
         p, effect = float(found.pvalue(0.5, alternative)), float(found.estimate)
@@ -358,15 +358,15 @@ def _(
     )
 
 
-def check_pairs(column: Column, other: Column | None, *, popmean: float, **_: Any) -> None:
-    """Refuse what cannot be tested, before anything is paid."""
+def check_wilcoxon(column: Column, other: Column | None, *, popmean: float, **_: Any) -> None:
+    """Check the arguments of `wilcoxon` before anything is charged."""
     low, high = column.low, column.high
     if other is not None:
-        check_apart(column, other)
+        check_different(column, other)
         low, high = low - other.high, high - other.low
     if not low <= popmean <= high:
         raise ArgumentError(
-            f"popmean={popmean:g} lies outside of what can be, {low:g} to {high:g}.",
+            f"popmean={popmean:g} lies outside the possible range, {low:g} to {high:g}.",
             "Choose another null hypothesis, or wider bounds.",
         )
 
@@ -393,12 +393,12 @@ def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> f
     return {"less": below, "greater": beyond, "two-sided": min(2 * below, 2 * beyond, 1.0)}[alternative]
 
 
-def by_what(sums: Differences, _: float) -> str:
-    """Describe the measurement of differences."""
+def name_statistic(sums: Differences, _: float) -> str:
+    """Describe the statistic: signed ranks or signs."""
     return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
 
 
-def differences(
+def draw_differences(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -408,7 +408,7 @@ def differences(
     effect: float = 0.5,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
-    """Make normal differences, the effect above 0, in standard deviations."""
+    """Draw normal differences with a mean of the effect, in standard deviations."""
     d = popmean + spread_of(column, spread) * (effect + rng.normal(size=n))
     if other is None:
         return {column.name: d}
@@ -416,4 +416,4 @@ def differences(
     return {column.name: base + d, other.name: base}
 
 
-wilcoxon = wilcoxon.checks(check_pairs).plans(finds("P(d + d' > 0)", by_what)).assumes(differences)
+wilcoxon = wilcoxon.checks(check_wilcoxon).plans(planner("P(d + d' > 0)", name_statistic)).assumes(draw_differences)

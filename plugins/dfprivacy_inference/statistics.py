@@ -1,4 +1,4 @@
-r"""Statistics of ranks, and their sensitivities.
+r"""Rank statistics, and their sensitivities.
 
 With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
 is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def switch(n: int, c: float) -> int:
-    """Return the smallest M from which on H(M) = 1/M.
+    """Return the smallest M from which the taper H(M) is 1/M.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def switch(n: int, c: float) -> int:
 
 
 def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
-    """Return the factor H(M) by which a rank sum is multiplied before it is released, where groups are private.
+    """Return the factor H(M) on a rank sum that bounds its sensitivity where groups are private.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Scores(ABC):
     moves: float
 
     def there(self, rows: Any) -> NDArray[np.bool_]:
-        """Return which rows are compared."""
+        """Return a mask of the rows that are compared."""
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.gaps:
             gone |= rows.missing(column)
@@ -131,7 +131,7 @@ class Scores(ABC):
 
     @abstractmethod
     def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Add up the scores of each group, times two, and compute the spread times n(n² - 1).
+        """Return twice the sum of the scores in each group, and the spread times n(n² - 1).
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Scores(ABC):
 
 
 class MidRanks(Scores):
-    """Ranks, those of equal values the middle ones, less (n + 1)/2.
+    """Midranks, centred at 0: ranks less (n + 1)/2.
 
     Parameters
     ----------
@@ -167,13 +167,13 @@ class MidRanks(Scores):
         self.columns, self.gaps, self.column = (column,), gaps, column
 
     def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Add up the scores of each group, times two, and compute τ times n(n² - 1)."""
+        """Return twice the sum of the scores in each group, and τ times n(n² - 1)."""
         there = place < groups
         doubled, place = self.doubled(rows, there), place[there]
         return [int(doubled[place == group].sum()) for group in range(groups)], 3 * products(doubled, doubled)
 
     def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Compute the scores of some rows among themselves, times two."""
+        """Return twice the scores of some rows among themselves."""
         from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
 
         values = rows.values(self.column)[there]
@@ -199,12 +199,12 @@ class GehanScores(Scores):
         self._code = (event.categories or ()).index(1)  # True is 1
 
     def there(self, rows: Any) -> NDArray[np.bool_]:
-        """Return which rows are compared: those with a time, of which it is known whether it is an event's."""
+        """Return a mask of the rows with a time and a known event status."""
         known: NDArray[np.bool_] = rows.codes(self.event) < len(self.event.categories or ())
         return super().there(rows) & known
 
     def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Add up the scores of both groups, times two, and compute κ times n(n² - 1): three times Σ r₁r₂ of events.
+        """Return twice the sum of the scores in both groups, and κ times n(n² - 1): three times Σ r₁r₂ of events.
 
         An event adds the number at risk in the other group to the score of its own group, with a minus. Equal times
         are together for the scores; for κ they are one event after the other, those of the first group first, and
@@ -229,7 +229,7 @@ class GehanScores(Scores):
 
 
 def signed_ranks(differences: NDArray[np.float64]) -> int:
-    """Add up the ranks of absolute differences with their signs, zeros ranked as well (Pratt): W.
+    """Return the sum W of the signed ranks of absolute differences, with zeros ranked (Pratt).
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
 
 
 def products(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    """Add up products of whole numbers, exactly."""
+    """Return the exact sum of products of whole numbers."""
     most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
     steps = range(0, len(first), max(1, 2**62 // most))
     return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)
@@ -260,22 +260,22 @@ COUNTED = 0.05
 """Part of the sensitivity for the size of each group, where the number of rows is private."""
 
 ERROR = 2.0**-18
-"""More than floating-point arithmetic makes of a value that is below the number of rows, up to 2^32 of them.
+"""Bound of the floating-point error of a value below the number of rows, for up to 2^32 rows.
 
 It is the same for all tables, as the sensitivity is: so groups of a call cost one loss.
 """
 
 
 def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
-    """Return the number of each row's group; that of the groups for rows that are in none, or have no value."""
+    """Return the index of each row's group; the number of groups for rows without a group or a value."""
     known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
     known[list(codes)] = np.arange(len(codes))
     places: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
     return places
 
 
-class _OfGroups(OfRows):
-    """A statistic of the rank sums of groups."""
+class _GroupStatistic(OfRows):
+    """Base class of the statistics of the rank sums of groups."""
 
     error = ERROR
 
@@ -294,23 +294,23 @@ class _OfGroups(OfRows):
         self.scores, self.by, self.codes, self.n, self.known = scores, by, codes, n, known
         self.sizes, self.complete, self.ties = sizes, complete, ties
         self.columns = (*scores.columns, by)
-        self._parts = np.array(self._shares())
-        self.weights: NDArray[np.float64] = np.where(self._parts > 0, self._parts, 1.0)  # 1 for what is not told
+        self._factors = np.array(self._shares())
+        self.weights: NDArray[np.float64] = np.where(self._factors > 0, self._factors, 1.0)  # 1 where not measured
         self.shape = self.weights.shape
 
     @abstractmethod
     def _shares(self) -> Any:
-        """Return what each coordinate is multiplied by, 0 for what is not told."""
+        """Return the factor of each coordinate, 0 for those not measured."""
 
     def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
-        """Return the rank sums times two, the sizes, and the spread of the scores times n(n² - 1)."""
+        """Return twice the rank sums, the group sizes, and the spread of the scores times n(n² - 1)."""
         place = places(rows, self.by, self.codes, self.scores)
         sums, spread = self.scores.summed(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
         return sums, sizes, spread
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """1 together, in L1 and so in every norm: 1 and the part of the spread, over their sum.
+        """Return the joint sensitivity: at most 1 in L1, and so in every norm, for a public number of rows.
 
         T moves no more than each of the rank sums that it is the largest of. With public groups D moves by m, for a
         row keeps its group, or by m/2 if it leaves, which is counted then. Where n is private, a row that comes or
@@ -324,8 +324,8 @@ class _OfGroups(OfRows):
         return 1.0
 
 
-class RankSum(_OfGroups):
-    """A multiple of the rank sum D of the first of two groups, their sizes, and the spread of the scores.
+class RankSum(_GroupStatistic):
+    """The rank sum D of the first of two groups times a factor, the group sizes, and the spread of the scores.
 
     Its coordinates are, with private groups, H(M) D, the number of rows in the first group and that in both; with
     public ones D/m, m rows in the larger, and how many of each have a value; where the number of rows is private
@@ -361,21 +361,21 @@ class RankSum(_OfGroups):
         return np.array([*told, self.ties * (n + 1) / self.scores.moves]) / (1 + self.ties)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
+        """Compute the statistics, weights included."""
         sums, (first, second), spread = self.counted(rows)
         rank_sum, n = sums[0] / 2, self.n
         if n is None:
             there = max(first + second, 1)
-            return self._parts * [rank_sum / there, first, second, spread / 12 / there**2]
+            return self._factors * [rank_sum / there, first, second, spread / 12 / there**2]
         relative = spread / (n * (n * n - 1))
         if self.known is not None:
-            return self._parts * [rank_sum, first, second, relative]
+            return self._factors * [rank_sum, first, second, relative]
         factor = float(taper(n, max(first, n - first), self.sizes))
-        return self._parts * [factor * rank_sum, first, first + second, relative]
+        return self._factors * [factor * rank_sum, first, first + second, relative]
 
 
-class GroupRankSums(_OfGroups):
-    """T = ½ Σ_j |D_j|, the largest rank sum of any groups together, the size of each, and τ.
+class GroupRankSums(_GroupStatistic):
+    """T = ½ Σ_j |D_j|, the largest rank sum of any union of groups, the size of each group, and τ.
 
     Parameters
     ----------
@@ -402,16 +402,16 @@ class GroupRankSums(_OfGroups):
         return np.array(parts) / (1 + self.ties + (self.sizes if known is None else 0.0))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
+        """Compute the statistics, weights included."""
         sums, sizes, spread = self.counted(rows)
         largest = sum(map(abs, sums)) / 4
         if self.n is None:
-            return self._parts * [largest / max(sum(sizes), 1), *sizes, 0.0]
-        return self._parts * [largest, *sizes, spread / (self.n * (self.n**2 - 1))]
+            return self._factors * [largest / max(sum(sizes), 1), *sizes, 0.0]
+        return self._factors * [largest, *sizes, spread / (self.n * (self.n**2 - 1))]
 
 
 class SignedSum(OfRows):
-    """The sum W of signed ranks of differences over 2n, or half of that of signs, and half of how many there are.
+    """The sum W of signed ranks over 2n, or half the sum of signs, and half the number of rows.
 
     Where the number of rows is private: W/(n + 1) and some part of their number, or how many signs are above 0, and
     how many below.
@@ -451,7 +451,7 @@ class SignedSum(OfRows):
         self.weights: NDArray[np.float64] = np.array(private if n is None else [0.5 / n if ranks else 0.5, 0.5])
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute them, weights included."""
+        """Compute the statistics, weights included."""
         there = np.ones(rows.size, dtype=np.bool_)
         for gap in self.gaps:
             there &= ~rows.missing(gap)
@@ -466,7 +466,7 @@ class SignedSum(OfRows):
         return self.weights * ([above, below] if self.n is None else [above - below, len(differences)])
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """W moves by 2n at most, for a row is in n of the pairs i <= j, and by n if it leaves.
+        """Return the sensitivity: W moves by 2n at most, as a row is in n of the pairs i <= j; by n if it leaves.
 
         Two signs are 2 apart, and a sign and none 1, which is counted then.
         """

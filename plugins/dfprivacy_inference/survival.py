@@ -1,4 +1,4 @@
-"""``view.kaplan_meier``: how long until something happens, in groups."""
+"""``view.kaplan_meier``: estimate survival curves of groups."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, number, with_unit
-from dfprivacy_inference.asking import check_apart, public_sizes, supposed
+from dfprivacy_inference.asking import assumed_rows, check_different, public_sizes
 from dfprivacy_inference.curves import Curve, LifeTable, check_times, edges_of
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
 
-__all__ = ["EACH", "SurvivalCurves", "kaplan_meier", "lives"]
+__all__ = ["EACH", "SurvivalCurves", "draw_times", "kaplan_meier"]
 
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
-_SHOWN = 10  # times of a curve in a text, or below a picture, at most
+_MAX_TIMES = 10  # times of a curve in a text, or below a picture, at most
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SurvivalCurves(Release):
-    """Private survival curves with bands.
+    """Private survival curves with confidence bands.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class SurvivalCurves(Release):
     )
 
     def _sentence(self) -> str:
-        """Write what half of each group outlives."""
+        """Write the median survival time of each group."""
         unit, names = self._unit(self.time), self.groups or ("all rows",)
         told = []
         for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True):
@@ -107,11 +107,11 @@ class SurvivalCurves(Release):
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
 
     def _reached(self, time: float, error: float) -> str:
-        """Write a time at which a curve comes down to 1/2, as far as it was followed."""
+        """Write the time at which a curve falls to 1/2, if that was observed."""
         return number(time, error) if math.isfinite(time) else f"beyond {self.edges[-1]:g}"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """Return how long each group lives, and its curve."""
+        """State the median and the restricted mean of each group, and its curve."""
         groups = [*map(str, self.groups)] or ["all"]
         long: list[dict[str, Any]] = [
             {
@@ -131,7 +131,7 @@ class SurvivalCurves(Release):
         return long
 
     def _grid(self) -> Grid:
-        """Return the curves: a row for some times of each group, evenly chosen."""
+        """Return the printed table of the curves: some evenly chosen times of each group."""
         shown = range(-1, -len(self.edges), -self._step)[::-1]
         rows = []
         for at, name in enumerate(self.groups or ("",)):
@@ -145,11 +145,11 @@ class SurvivalCurves(Release):
 
     @property
     def _step(self) -> int:
-        """Intervals from one time that is shown to the next."""
-        return -(-(len(self.edges) - 1) // _SHOWN)
+        """Number of intervals between printed times."""
+        return -(-(len(self.edges) - 1) // _MAX_TIMES)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves with their bands, what sampling alone makes of these, and the numbers at risk below."""
+        """Draw the curves with their bands, the bands of sampling alone, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
         shown = range(0, len(self.edges) - 1, self._step)
@@ -281,7 +281,7 @@ def _(
     nan_policy: NanPolicy,
     confidence: Probability = 0.95,
 ) -> SurvivalCurves:
-    """Conclude from the noisy counts."""
+    """Compute the curves from the noisy counts."""
     ends = edges_of(time, edges)
     law = NoiseLaw(float(np.ravel(measured.scales)[0]))
     tables = measured.values.reshape(-1, 3, len(ends) - 1)
@@ -316,7 +316,7 @@ def _(
 
 
 def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
-    """Return what to know before trusting the numbers."""
+    """Return notes on the reliability of the numbers."""
     notes, scale, intervals = [], curves[0].law.scale, len(curves[0].edges) - 1
     rows = min(float(curve.table.sum()) for curve in curves)
     if scale and intervals * EACH * scale / 2 > max(rows, 0.0):
@@ -325,9 +325,9 @@ def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]])
     longer = [curve.events_at_ends() - mean for curve, (mean, _, _) in zip(curves, means, strict=True)]
     if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
         notes.append(
-            "Restricted means take times for spread smoothly within intervals of time: if events are at the ends "
-            f"of the intervals, as of times in whole units, they are up to {max(longer):.2g} longer. Narrower "
-            "intervals would tell."
+            "Restricted means assume that events are spread smoothly within intervals: if events are at the ends "
+            f"of the intervals, as of times in whole units, they are up to {max(longer):.2g} longer. Use narrower "
+            "intervals."
         )
     return tuple(notes)
 
@@ -336,7 +336,7 @@ def _rows(values: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(value) for value in each) for each in values)
 
 
-def check_curves(
+def check_kaplan_meier(
     time: Column,
     event: Column,
     edges: Sequence[float] | int,
@@ -345,14 +345,14 @@ def check_curves(
     groups: Sequence[Any] | None,
     **_: Any,
 ) -> None:
-    """Refuse what is no survival, before anything is paid."""
+    """Check the arguments of `kaplan_meier` before anything is charged."""
     check_times(time, event)
     edges_of(time, edges)
-    check_apart(time, event, by)
+    check_different(time, event, by)
     chosen_groups(by, groups, least=1, most=None)
 
 
-def expect_curves(
+def plan_kaplan_meier(
     curator: Curator,
     *,
     time: Column,
@@ -362,8 +362,8 @@ def expect_curves(
     confidence: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Describe how wide a band would be in the middle of a curve that falls evenly, no time censored."""
-    ends, (n, given) = edges_of(time, edges), supposed(curator)
+    """Return the expected width of the band in the middle of an evenly falling curve, without censoring."""
+    ends, (n, given) = edges_of(time, edges), assumed_rows(curator)
     rows = float(n)
     if by is not None:
         known = curator.sizes(by, chosen_groups(by, groups, least=1, most=None))
@@ -379,7 +379,7 @@ def expect_curves(
     }
 
 
-def lives(
+def draw_times(
     rng: np.random.Generator,
     n: int,
     time: Column,
@@ -391,7 +391,7 @@ def lives(
     censored: Probability | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Make exponential times, a third of the first group beyond the bounds, other hazards higher by the ratio."""
+    """Draw exponential times: a third of the first group exceed the bounds; others have hazards times the ratio."""
     known = sorted(event.categories or ())
     of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
     lived = rng.exponential(size=n) * time.high / np.log(3) / np.where(of == 0, 1.0, ratio)
@@ -406,4 +406,4 @@ def lives(
     return rows
 
 
-kaplan_meier = kaplan_meier.checks(check_curves).plans(expect_curves).assumes(lives)
+kaplan_meier = kaplan_meier.checks(check_kaplan_meier).plans(plan_kaplan_meier).assumes(draw_times)

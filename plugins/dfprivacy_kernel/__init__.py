@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_kernel.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_kernel.locations import KernelLocations, kernel_locations
-from dfprivacy_kernel.mechanisms import findings, kernel_two_sample
+from dfprivacy_kernel.mechanisms import kernel_two_sample, plan_test
 from dfprivacy_kernel.message import KernelMessage, kernel_message
 from dfprivacy_kernel.results import KernelTest
 
@@ -25,6 +25,6 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the test, the message of one party, and the choice of locations."""
-    register(kernel_two_sample.plans(findings))
+    register(kernel_two_sample.plans(plan_test))
     register(kernel_message)
     register(kernel_locations)

@@ -81,12 +81,12 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments={**moments, **gaps, "n_locations": 1}, **public, delta=1e-6),
         case(arguments={**grouped, **gaps, "method": "permutation", "n_permutations": 19}, **public, tightness=0.4),
         case(arguments={**grouped, **gaps, "method": "whitened", "n_permutations": 19}, **public, tightness=0.4),
-        *_beside(case),
+        *_mixed_cases(case),
     ]
 
 
-def _beside(case: Any) -> list[Any]:
-    """Return the cases of a public number beside a private category, with tables that a search has found.
+def _mixed_cases(case: Any) -> list[Any]:
+    """Return cases of a public number with a private category, on adversarial tables found by a search.
 
     Number and category vary alike there, so that the leading eigenvector of the covariance is of both. What a row
     moves is then far more than the square of the distance that its category lets it go.

@@ -1,4 +1,4 @@
-"""The design of a comparison, and checks of its arguments."""
+"""The design of a test: groups of rows, kernel and locations, with checks of the arguments."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.printed import Variant
     from dfprivacy_kernel.results import Method
 
-__all__ = ["Count", "Design", "Groups", "Mismatch", "check_groups", "check_method", "column_of", "given_of"]
+__all__ = ["Count", "Design", "Groups", "Mismatch", "check_groups", "check_method", "given_columns", "group_column"]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The rows that are compared, and what is public about their number.
+    """The groups of rows that are compared, and public facts about their sizes.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class Groups:
         *,
         paired: bool = False,
     ) -> Groups:
-        """Find out what is public about two groups, which is free."""
-        given = given_of(curator, columns, nan_policy)
+        """Return two groups with public facts about their sizes, at no cost."""
+        given = given_columns(curator, columns, nan_policy)
         counts = curator.sizes(by, pair)
         rows = sizes = None if counts is None else (int(counts[0]), int(counts[1]))
         if given and rows is not None:
@@ -87,39 +87,39 @@ class Groups:
 
     @property
     def counted(self) -> tuple[int, ...]:
-        """Rows of each group that sums are divided by: those compared, or all, as far as is public."""
+        """Divisors of the sums of each group: its compared rows, or all its rows, as far as public."""
         return self.sizes or self.rows or (1, 1)
 
     @property
     def counts(self) -> int:
-        """How many private numbers of complete rows, or pairs, there are."""
+        """Number of private counts of complete rows or pairs."""
         if self.sizes is not None:
             return 0
         return 2 if self.pair and not self.paired else 1
 
     @property
     def most(self) -> float:
-        """The most rows there can be, for which rounding is charged."""
+        """Largest possible number of rows, for the bound of the rounding error."""
         return float(sum(self.rows or self.sizes or (_ROWS_MAX,)))
 
-    def stays(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether a row can change its content only, and neither come, go, nor change its group."""
+    def group_is_fixed(self, relation: str, public: frozenset[str]) -> bool:
+        """Return whether one row can only change its content: it cannot come, go or change its group."""
         return relation == "replace_one" and {column.name for column in self.columns} <= public
 
-    def settled(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether which rows are compared is public."""
+    def rows_are_public(self, relation: str, public: frozenset[str]) -> bool:
+        """Return whether it is public which rows are compared."""
         known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
-        return known and self.stays(relation, public)
+        return known and self.group_is_fixed(relation, public)
 
     def complete(self, rows: Batch) -> NDArray[np.bool_]:
-        """Return in which rows no value is missing, shape (rows,)."""
+        """Return a mask of the rows without a missing value, shape (rows,)."""
         missing = np.zeros(rows.size, dtype=np.bool_)
         for column in self.given:
             missing |= rows.missing(column)
         return ~missing
 
     def members(self, rows: Batch) -> NDArray[np.bool_]:
-        """Return for each row whether it is compared in each group, shape (groups, rows)."""
+        """Return a mask of the rows compared in each group, shape (groups, rows)."""
         complete = self.complete(rows)
         if self.by is None:
             return complete[None]
@@ -127,13 +127,13 @@ class Groups:
         return np.array([complete & (codes == self.by.code(value)) for value in self.pair])
 
     def pooled(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the rows that are compared, and whether they are in the first group and in the second."""
+        """Return the compared rows, and masks of the first and of the second group."""
         members = self.members(rows)
         places = np.flatnonzero(members.any(axis=0))
         return Sample(embedding, rows, places), members[:, places]
 
     def pairs(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the differences of all pairs, and which pairs are complete."""
+        """Return the differences of all pairs, and a mask of the complete pairs."""
         assert self.by is not None  # noqa: S101 - pairs are of two groups
         codes, complete = rows.codes(self.by), self.complete(rows)
         first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
@@ -147,10 +147,10 @@ class Groups:
         return [Sample(embedding, rows, np.flatnonzero(each)) for each in self.members(rows)]
 
 
-def given_of(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-    """Return the columns in which a row must have a value, by the policy on those that can be missing.
+def given_columns(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
+    """Return the columns in which a row must have a value, by the policy for missing values.
 
-    A value cannot be missing of a column of which somebody said what that counts as.
+    A column with a declared fill value has no missing values.
     """
     gaps = tuple(column for column in columns if not column.filled)
     if nan_policy == "raise":
@@ -167,7 +167,7 @@ Mismatch: TypeAlias = Annotated[float, Range(0, 1, exclusive="high")]
 
 @dataclass(frozen=True)
 class Design:
-    """Columns, kernel and points of a test.
+    """Columns, kernel and locations of a test.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Design:
         return embed(self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped)
 
     def located(self, points: Array) -> tuple[tuple[Any, ...], ...]:
-        """Return points as rows of the columns, categories by name."""
+        """Return locations as rows of the columns, with categories by name."""
         return tuple(
             tuple(
                 float(value) if column.bounds is not None else (column.categories or ())[int(value)]
@@ -216,7 +216,7 @@ class Design:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it in JSON values."""
+        """Return the design in JSON values."""
         return {
             "columns": [column.name for column in self.columns],
             "domains": [column.describe() for column in self.columns],
@@ -227,8 +227,8 @@ class Design:
         }
 
 
-def column_of(by: Column | None, other: Column | None, *, paired: bool) -> Column:
-    """Return the column that tells the samples apart."""
+def group_column(by: Column | None, other: Column | None, *, paired: bool) -> Column:
+    """Return the column that names the group of a row."""
     if (by is None) == (other is None):
         raise ArgumentError(
             "Two samples are compared: two groups of one view, or two views.", "Give either by= or other=."
@@ -251,19 +251,19 @@ def check_method(
     paired: bool,
     pvalue: bool,
 ) -> None:
-    """Refuse arguments that a method has no use for."""
+    """Refuse arguments that do not apply to a method."""
     if variant is not None and method != "moments":
-        raise ArgumentError(f"variant={variant!r} is of the moments test.", 'Use method="moments".')
+        raise ArgumentError(f"variant={variant!r} is an option of the moments test.", 'Use method="moments".')
     if variant is not None and features == "nystrom":
-        raise ArgumentError(f"variant={variant!r} knows no Nyström features.", 'Use features="me" or "scf".')
+        raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if variant == "nte" and paired:
-        raise ArgumentError("NTE has two parties, who know no pairs.", 'Use variant="tcmc", or leave out paired=.')
+        raise ArgumentError("NTE takes two parties, without pairs.", 'Use variant="tcmc", or leave out paired=.')
     if gamma is not None and method != "whitened":
         raise ArgumentError("gamma= is the ridge of the whitened statistic.", 'Use method="whitened".')
     if pvalue and method not in {"permutation", "whitened"}:
-        raise ArgumentError(f"method={method!r} has its p-value anyway.", "Leave out pvalue=.")
+        raise ArgumentError(f"method={method!r} always has a p-value.", "Leave out pvalue=.")
     if paired and method == "whitened":
-        raise ArgumentError('method="whitened" knows no pairs.', 'Use "mmd", "permutation" or "moments".')
+        raise ArgumentError('method="whitened" takes no pairs.', 'Use "mmd", "permutation" or "moments".')
     if method in {"permutation", "whitened"} and (permutations + 1) * alpha < 1:
         raise ArgumentError(
             f"{permutations} permutations can never reject at level {alpha}.",
@@ -275,7 +275,7 @@ def check_groups(groups: Groups, design: Design, method: Method, variant: Varian
     """Refuse groups that a method cannot compare."""
     (by,) = groups.columns
     if by.name in {column.name for column in design.columns}:
-        raise ArgumentError(f"by={by.name!r} is among what is compared.", "Name the column of the groups.")
+        raise ArgumentError(f"by={by.name!r} is one of the compared columns.", "Name the column of the groups.")
     if groups.rows is None:
         if method == "mmd" and not groups.paired:
             return
@@ -284,13 +284,13 @@ def check_groups(groups: Groups, design: Design, method: Method, variant: Varian
             'Use method="mmd", protect the table with public=[...], or select rows by public columns only.',
         )
     if len({*groups.rows}) > 1:
-        no_pairs = f"{groups.rows[0]} and {groups.rows[1]} rows are no pairs"
+        no_pairs = f"{groups.rows[0]} and {groups.rows[1]} rows cannot be paired"
         if groups.paired:
-            raise ArgumentError(f"{no_pairs}.", "Pairs need as many rows in both tables.")
+            raise ArgumentError(f"{no_pairs}.", "Pairs need equal numbers of rows in both tables.")
         if variant == "tcmc":
             raise ArgumentError(
                 f"TCMC pairs rows by their order, and {no_pairs}.",
                 'Use variant="nte", or method="moments" without a variant.',
             )
     if groups.paired and method == "moments" and design.features == "nystrom":
-        raise ArgumentError("Moments of pairs need locations.", 'Use features="me" or "scf".')
+        raise ArgumentError("The moments test of pairs needs locations.", 'Use features="me" or "scf".')

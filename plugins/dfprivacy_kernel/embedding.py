@@ -1,4 +1,4 @@
-"""The embedding of rows: how far apart two rows can be, and exact sums.
+"""The embedding of rows: the largest distance of two rows, and exact sums.
 
 docs/explanation/kernel_two_sample.md has the proofs. Every bound is computed without cancellation, so that rounding
 changes it by some 2^-50 of itself; it is raised by 2^-30.
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 ABOVE = 1 + 2.0**-30
-"""Above whatever rounding can make of a norm, or of a bound."""
+"""Factor that covers the rounding error of a norm or a bound."""
 
 
 def lift(moved: float, longest: float, traced: float = math.inf) -> float:
@@ -83,13 +83,13 @@ MAP_STEP = 40
 
 _TOLERANCE = 1e-6  # squared distance from the span of other points below which a point is left out
 _FEW_COLUMNS = 3  # many points in few numeric columns cover the bounds evenly; else they are normal
-_FEW_POINTS = 32
-_EXP = 1 + 2.0**-20  # what the rounding of an exponential adds to that of a value to whole steps
+_MANY_POINTS = 32
+_EXP_ROUNDING = 1 + 2.0**-20  # what the rounding of an exponential adds to that of a value to whole steps
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """Public features of rows, side by side, and a public linear map of their values.
+    """Public features of rows, stacked, and a public linear map of their values.
 
     Attributes
     ----------
@@ -131,14 +131,14 @@ class Embedding:
         return int(self.map.shape[1])
 
     def diameter(self, public: frozenset[str]) -> float:
-        """Largest distance of two rows that agree on the public columns, rounding of the values included."""
-        if self.agreed(public):
+        """Return the largest distance of two rows that agree on the public columns, rounding included."""
+        if self.all_public(public):
             return 0.0
-        farthest = _length(stretch * span.diameter(2, public) for span, stretch in self.spans)
-        return (farthest + 2 * self._grain) * ABOVE
+        farthest = _joint_length(stretch * span.diameter(2, public) for span, stretch in self.spans)
+        return (farthest + 2 * self._rounding) * ABOVE
 
     def lift(self, public: frozenset[str], rows: int = 1) -> float:
-        r"""Bound the largest eigenvalue of aa' - bb', so any of trace, norm and eigenvalue of A + aa' less A + bb'.
+        r"""Bound the largest eigenvalue of aa' - bb': by trace, norm and eigenvalue of A + aa' minus A + bb'.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Embedding:
         float
             The bound; see `dfprivacy_kernel.embedding.lift`.
         """
-        if self.agreed(public):
+        if self.all_public(public):
             return 0.0
         everywhere = self.diameter(frozenset())
         plain = lift(rows * self.diameter(public), everywhere)
@@ -165,31 +165,31 @@ class Embedding:
             return plain
 
         def apart(agreed: frozenset[str]) -> float:
-            return _length(stretch * kernel.distance(agreed) for stretch, kernel in kernels)
+            return _joint_length(stretch * kernel.distance(agreed) for stretch, kernel in kernels)
 
         # Rows are images of kernel features, each stretched, under a map that makes nothing longer.
         moved, longest = apart(public), apart(frozenset())
-        rounding = self._grain + self.radius * max(kernel.excess for _, kernel in kernels)
+        rounding = self._rounding + self.radius * max(kernel.excess for _, kernel in kernels)
         rounded = 8 * rounding * (longest + rounding)
         return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
-    def agreed(self, public: frozenset[str]) -> bool:
-        """Return whether rows agree on all columns."""
+    def all_public(self, public: frozenset[str]) -> bool:
+        """Return whether all columns are public."""
         return all(column.name in public for column in self.columns)
 
     @cached_property
     def radius(self) -> float:
         """Largest length of a row, of an embedding without a centre."""
-        return (_length(stretch * span.radius(2) for span, stretch in self.spans) + self._grain) * ABOVE
+        return (_joint_length(stretch * span.radius(2) for span, stretch in self.spans) + self._rounding) * ABOVE
 
     @cached_property
-    def _grain(self) -> float:
-        """How far the rounding of its values, and of the map, can move a row."""
-        rounded = float(np.linalg.norm(self.map)) * _EXP * 2.0 ** -(STEP + 1)
+    def _rounding(self) -> float:
+        """Bound of the distance that rounding the values and the map can add to a row's position."""
+        rounded = float(np.linalg.norm(self.map)) * _EXP_ROUNDING * 2.0 ** -(STEP + 1)
         return (rounded + self.slip) * math.sqrt(self.width) * ABOVE
 
     def steps(self, rows: Any) -> Array:
-        """Values of some rows in whole steps of 2^-26, shape (rows, M)."""
+        """Return the values of some rows in whole steps of 2^-26, shape (rows, M)."""
         parts = [part.rows(rows) for part in self.parts]
         values = parts[0] if len(parts) == 1 else np.hstack(parts)
         values *= 2.0**STEP
@@ -199,8 +199,8 @@ class Embedding:
         return values
 
 
-def _length(parts: Iterable[float]) -> float:
-    """Length of a vector of which the lengths of parts are known."""
+def _joint_length(parts: Iterable[float]) -> float:
+    """Return the length of a vector, given the lengths of its parts."""
     return math.sqrt(sum(part**2 for part in parts))
 
 
@@ -272,7 +272,7 @@ def embed(
 
 
 def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:
-    """Read the argument `lengthscale`: the lengthscales of kernels to be averaged."""
+    """Return the kernel lengthscales for the argument `lengthscale`; their kernels are averaged."""
     usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
     if lengthscale is None:
         return (usual,)
@@ -288,16 +288,16 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[flo
 
 
 def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
-    """Return public rows: the locations given, or n that cover what is public about the columns.
+    """Return public rows: the given locations, or n rows that cover the bounds and categories.
 
     Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
     three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
     """
     if locations is not None:
-        return _read(columns, locations)
+        return _given_points(columns, locations)
     points = features.spread(columns, n)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
-    if numbers and (len(numbers) > _FEW_COLUMNS or n < _FEW_POINTS):
+    if numbers and (len(numbers) > _FEW_COLUMNS or n < _MANY_POINTS):
         # gaussian_frequencies of unit lengths are quasi-random standard normal points.
         normal = features.gaussian_frequencies(np.ones(len(numbers)), n)
         for i, z in zip(numbers, normal.T, strict=True):
@@ -306,7 +306,7 @@ def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
     return points
 
 
-def _read(columns: Sequence[Column], locations: object) -> Array:
+def _given_points(columns: Sequence[Column], locations: object) -> Array:
     rows = locations.tolist() if isinstance(locations, np.ndarray) else locations
     hint = f"Give rows with a value for each of {[column.name for column in columns]!r}."
     if not isinstance(rows, list | tuple) or not rows:
@@ -321,17 +321,17 @@ def _read(columns: Sequence[Column], locations: object) -> Array:
     return points
 
 
-_ROWS = 1 << 10  # rows at a time: their values fit the cache
-_HALF = 13  # bits of the lower half of a value: products of halves add up exactly
-_DIGIT = 20  # bits of a digit: products of two, added over 2^13 places, are at most 2^53
+_BLOCK_ROWS = 1 << 10  # rows at a time: their values fit the cache
+_HALF_BITS = 13  # bits of the lower half of a value: products of halves add up exactly
+_DIGIT_BITS = 20  # bits of a digit: products of two, added over 2^13 places, are at most 2^53
 
 ROUNDING = 2.0**-48
-"""Relative error, for each dimension, of what floating-point arithmetic makes of exact sums."""
+"""Relative floating-point error, for each dimension, of a result computed from exact sums."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows, at these places of a batch, or the differences of some from others, as an embedding has them."""
+    """The embedded rows at some positions of a batch, or their differences from those at other positions."""
 
     embedding: Embedding
     batch: Batch
@@ -340,31 +340,31 @@ class Sample:
 
     @property
     def size(self) -> int:
-        """How many."""
+        """Number of rows."""
         return len(self.first)
 
     def of(self, chosen: NDArray[Any]) -> Sample:
-        """Return some of the rows."""
+        """Return a subset of the rows."""
         second = None if self.second is None else self.second[chosen]
         return replace(self, first=self.first[chosen], second=second)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Go through them: which they are, and their values in whole steps, shape (rows, M)."""
-        for start in range(0, self.size, _ROWS):
-            at = slice(start, min(start + _ROWS, self.size))
+        """Yield blocks of rows: a slice, and the values in whole steps, shape (rows, M)."""
+        for start in range(0, self.size, _BLOCK_ROWS):
+            at = slice(start, min(start + _BLOCK_ROWS, self.size))
             steps = self.embedding.steps(self.batch.take(self.first[at]))
             if self.second is not None:
                 steps -= self.embedding.steps(self.batch.take(self.second[at]))
             yield at, steps
 
     def total(self) -> Array:
-        """Sum the embedded values, shape (F,), exactly."""
-        ones = np.ones((1, _ROWS))
+        """Return the exact sum of the embedded values, shape (F,)."""
+        ones = np.ones((1, _BLOCK_ROWS))
         total: Array = mapped(self.embedding, totals(self, lambda at: ones[:, : at.stop - at.start], 1))[0]
         return total
 
     def moments(self) -> tuple[Array, Array]:
-        """Sum the embedded values, shape (F,), and their outer products with themselves, exactly."""
+        """Return the exact sums of the embedded values, shape (F,), and of their outer products."""
         sums, products = products_of((steps for _, steps in self.blocks()), self.embedding.width)
         steps = _map_steps(self.embedding)
         image = _product(_product(steps, products), steps.T)
@@ -372,7 +372,7 @@ class Sample:
 
 
 def totals(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
-    """Sum values of rows with small whole coefficients, exactly.
+    """Return exact sums of rows with small whole coefficients.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def totals(sample: Sample, coefficients: Callable[[slice], Array], count: int) -
 
 
 def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers]:
-    """Sum values of rows, and their outer products with themselves, exactly.
+    """Return exact sums of the values of rows, and of their outer products.
 
     Values are at most 2^27 in size. Each is a multiple of 2^13 and a rest: a product of two halves is at most 2^28,
     and a thousand of them add up exactly in float64.
@@ -417,23 +417,23 @@ def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers
     total, products = np.zeros(width, dtype=np.int64), np.zeros((2 * width, 2 * width), dtype=np.int64)
     for steps in blocks:
         total += steps.sum(axis=0).astype(np.int64)
-        high = np.rint(steps * 2.0**-_HALF)
-        halves = np.hstack([high, steps - high * 2.0**_HALF])
+        high = np.rint(steps * 2.0**-_HALF_BITS)
+        halves = np.hstack([high, steps - high * 2.0**_HALF_BITS])
         products += (halves.T @ halves).astype(np.int64)  # of a matrix with itself: BLAS does half the work
     crossed = products[:width, width:]
-    squares = (products[:width, :width].astype(object) << 2 * _HALF) + (
-        (crossed + crossed.T).astype(object) << _HALF
+    squares = (products[:width, :width].astype(object) << 2 * _HALF_BITS) + (
+        (crossed + crossed.T).astype(object) << _HALF_BITS
     )
     return total.astype(object), squares + products[width:, width:]
 
 
 def mapped(embedding: Embedding, sums: Integers) -> Array:
-    """Apply the map of an embedding to sums, shape (sums, M), exactly; rounded to float64 in the end."""
+    """Apply the map of an embedding exactly to sums, shape (sums, M), and round the result to float64."""
     return _rounded(_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
 
 
 def _rounded(numbers: Integers, bits: int) -> Array:
-    """Return whole numbers of steps of 2^-bits in float64."""
+    """Convert whole numbers of steps of 2^-bits to float64."""
     rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
     return rounded
 
@@ -445,19 +445,19 @@ def _map_steps(embedding: Embedding) -> Integers:
 
 
 def _product(left: Integers, right: Integers) -> Integers:
-    """Multiply matrices of whole numbers of any size, digit by digit, each product exact in float64."""
+    """Multiply matrices of whole numbers of any size exactly, digit by digit in float64."""
     ones, others = _digits(left), _digits(right)
     total: Integers = np.zeros((left.shape[0], right.shape[1]), dtype=object)
     for place in reversed(range(len(ones) + len(others) - 1)):
         pairs = [(one, others[place - i]) for i, one in enumerate(ones) if 0 <= place - i < len(others)]
-        total = (total << _DIGIT) + sum((one @ other).astype(np.int64) for one, other in pairs)
+        total = (total << _DIGIT_BITS) + sum((one @ other).astype(np.int64) for one, other in pairs)
     return total
 
 
 def _digits(numbers: Integers) -> list[Array]:
-    """Return the digits of whole numbers, the lowest first; the highest has the sign, no other is below 0."""
+    """Return the digits of whole numbers, the lowest first; only the highest can be negative."""
     digits = []
-    while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT:
-        digits.append((numbers & ((1 << _DIGIT) - 1)).astype(np.float64))
-        numbers = numbers >> _DIGIT
+    while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT_BITS:
+        digits.append((numbers & ((1 << _DIGIT_BITS) - 1)).astype(np.float64))
+        numbers = numbers >> _DIGIT_BITS
     return [*digits, numbers.astype(np.float64)]

@@ -1,4 +1,4 @@
-"""The law of the MMD when both samples come from one distribution, as far as noisy moments tell it.
+"""The null law of the MMD, from noisy moments of the pooled covariance.
 
 The spectrum of the features' pooled covariance C enters by three numbers, its *moments*: the trace tr C, the
 Frobenius norm F and the largest eigenvalue l. Under the null hypothesis T² is, in law, h times
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["SHARE", "Measured", "Moments", "Null", "cube", "cube_noise", "share_interval"]
 
 _POINTS = 2**14  # of the quadrature; more move single p-values by 2e-3 at most
-_FEW = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
+_MIN_DRAWS = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
 _PART_KEPT = 4  # of the points, which the quadrature of the null law keeps at least, with few draws of the moments
 _TINY = 1e-12
-_FAR = 0.01  # probability from which on draws resolve a tail
+_TAIL_FROM = 0.01  # probability from which on draws resolve a tail
 _CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length of 2 at most
 
 
@@ -51,31 +51,31 @@ class Moments:
         return Moments(self.trace[at], self.frobenius[at], self.largest[at])
 
     def repaired(self) -> Moments:
-        """Put noisy moments in their order: l ≤ F ≤ tr."""
+        """Return noisy moments in the possible order: eigenvalue ≤ Frobenius norm ≤ trace."""
         crossed = self.largest > self.frobenius
         frobenius = np.where(crossed, (self.largest + self.frobenius) / 2, self.frobenius)
         return Moments(np.maximum(self.trace, frobenius), frobenius, np.minimum(self.largest, frobenius))
 
     def possible(self, cap: Array) -> NDArray[np.bool_]:
-        """Return which are moments of any covariance at all with a trace up to `cap`."""
+        """Return a mask of the moments that some covariance with a trace up to `cap` has."""
         bounded = (self.frobenius > 0) & (self.trace <= cap)
         return bounded & (self.largest * self.trace >= self.frobenius**2)
 
     def clipped(self, cap: Array) -> Moments:
-        """Return possible moments near these."""
+        """Return the moments moved into the possible range."""
         trace = np.clip(self.trace, _TINY, cap)
         frobenius = np.clip(self.frobenius, trace / 1000, trace)  # a thousandth: of a million equal eigenvalues
         return Moments(trace, frobenius, np.clip(self.largest, frobenius**2 / trace, frobenius))
 
     def widened(self, part: Array) -> Moments:
-        """Add the largest part that a fourth moment of bounded features can have in the variance of T²."""
+        """Add to the norm the largest contribution of bounded features' fourth moments to the variance of T²."""
         spare = np.maximum(2 * self.trace - self.trace**2 - 2 * self.frobenius**2, 0)
         frobenius = np.minimum(self.trace, np.sqrt(self.frobenius**2 + part * spare))
         largest = np.minimum(frobenius, self.largest + frobenius - self.frobenius)
         return Moments(self.trace, frobenius, largest)
 
     def quantile(self, level: float | Array) -> Array:
-        """Return the quantile of tr - k l + l χ²_k."""
+        """Return the quantile of tr - k·l + l·χ²_k; see `Null`."""
         k = (self.frobenius / self.largest) ** 2
         quantile: Array = self.trace - k * self.largest + 2 * self.largest * gammaincinv(k / 2, level)
         return quantile
@@ -96,7 +96,7 @@ def laplace_tail(x: Array) -> Array:
 
 @cache
 def cube_noise(dimension: int) -> tuple[Array, Array]:
-    """Spread points evenly over the noise of the K-norm mechanism of the cube, at scale 1.
+    """Return quasi-random draws of the noise of the K-norm mechanism of the cube, at scale 1.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def cube(dimension: int) -> NoiseLaw:
 
 @dataclass(frozen=True)
 class Null:
-    """The law of the separation under the null hypothesis, √(h (tr - k l + l χ²_k)), for draws of what is unknown.
+    """Null law of the separation, √(h (tr - k l + l χ²_k)), averaged over draws of the unknown moments.
 
     Attributes
     ----------
@@ -139,13 +139,13 @@ class Null:
     def of(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> Null:
-        """Keep the draws that are possible, with a trace up to `cap`.
+        """Return the law for the possible draws, with a trace up to `cap`.
 
         Where there are hardly any, all are moved to the nearest possible ones.
         """
         moments = moments.repaired()
         kept = allowed & moments.possible(cap)
-        if kept.sum() < min(_FEW, len(kept)):
+        if kept.sum() < min(_MIN_DRAWS, len(kept)):
             kept = np.ones_like(kept)
             moments = moments.clipped(cap)
         times = max(1, -(-(len(kept) // _PART_KEPT) // int(kept.sum())))
@@ -154,7 +154,7 @@ class Null:
         return cls(moments[at].widened(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
 
     def quantile(self, level: float | Array) -> Array:
-        """Return quantiles of the statistic, without its own noise."""
+        """Return quantiles of the statistic without noise."""
         return np.sqrt(np.maximum(self.factor * self.moments.quantile(level), 0))
 
     def pvalue(self, statistic: float, scale: float) -> float:
@@ -165,7 +165,7 @@ class Null:
         """
         null = self.quantile(self.uniform)
         pvalue = float(laplace_tail((statistic - null) / max(scale, _TINY)).mean())
-        if pvalue >= _FAR:
+        if pvalue >= _TAIL_FROM:
             return pvalue
         reached = np.maximum(statistic - quantile(NoiseLaw(scale), self.uniform), 0)
         tails = np.where(reached > 0, self.moments.tail(reached**2 / self.factor), 1.0)
@@ -175,14 +175,14 @@ class Null:
 SHARE = "3/20"
 """The part of epsilon that is spent on the spread; between a tenth and a fifth it hardly matters."""
 
-_TOLD = 1.5  # scales of the noise by which a noisy number of rows must exceed 0
+_MIN_COUNT_SCALES = 1.5  # scales of the noise by which a noisy number of rows must exceed 0
 _NEGLIGIBLE = 1e-6
-_FARTHEST = 2.0  # two means of features of length 1
+_MAX_DISTANCE = 2.0  # two means of features of length 1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurement.
+    """The noisy measurement of the MMD test.
 
     Attributes
     ----------
@@ -214,12 +214,12 @@ class Measured:
 
     @property
     def most(self) -> Array:
-        """The most rows there can be in each group."""
+        """Largest possible number of rows of each group."""
         return np.array(self.sizes or self.rows or (math.inf, math.inf), dtype=np.float64)
 
     @property
     def noisy_sizes(self) -> tuple[float, float]:
-        """Rows of each group that are compared, as far as is known."""
+        """Number of compared rows of each group: public, or noisy."""
         n, m = self.most if self.sizes else np.clip(self.spread[:-3], 1.0, self.most)
         return float(n), float(m)
 
@@ -230,11 +230,11 @@ class Measured:
 
     @property
     def informative(self) -> bool:
-        """Whether the numbers of rows stand out of their noise."""
-        return bool(self.sizes) or min(self.noisy_sizes) > _TOLD * float(self.spread_scales[0])
+        """Whether the noisy numbers of rows are clearly above 0."""
+        return bool(self.sizes) or min(self.noisy_sizes) > _MIN_COUNT_SCALES * float(self.spread_scales[0])
 
     def of_means(self, sizes: Sequence[float]) -> float:
-        """Return the factor that turns the separation into T, the distance of the mean embeddings."""
+        """Return the factor from the separation to T, the distance of the mean embeddings."""
         return 1 / sizes[0] if self.paired else sum(sizes) / math.prod(sizes)
 
     @property
@@ -243,13 +243,13 @@ class Measured:
         return self.separation * self.of_means(self.noisy_sizes)
 
     def noise_of(self, sizes: Sequence[float]) -> float:
-        """Return the standard deviation of the noise in T, of groups of these sizes."""
+        """Return the standard deviation of the noise in T for groups of these sizes."""
         return math.sqrt(2) * self.scale * self.of_means(sizes)
 
     def null(self, *, still: bool = False) -> Null:
-        """Return the law under the null hypothesis, of pairs that under random signs.
+        """Return the null law: the groups, or the signs of pairs, are random.
 
-        It is for draws of what is unknown or, if still, for the noisy numbers.
+        It is averaged over draws of the unknown numbers; if still, it takes the noisy ones for exact.
         """
         d = len(self.spread)
         noise, uniform = (np.zeros((d, 1)), np.full(1, 0.5)) if still else cube_noise(d)
@@ -273,7 +273,7 @@ class Measured:
 
     @property
     def pvalue(self) -> float:
-        """Probability of a separation at least as large under the null hypothesis, all noise included."""
+        """P-value of the separation, all noise included."""
         return self.null().pvalue(self.separation, self.scale)
 
     @property
@@ -292,8 +292,8 @@ class Measured:
         within = rows / (labels * (rows - 1)) * ((rows - 1) * trace - labels * square) / (rows - 2)
         return square - within
 
-    def _factors(self, tail: float) -> list[float]:
-        """Bound N/nm: at most `tail` of the noise of private sizes lies beyond either end."""
+    def _factor_bounds(self, tail: float) -> list[float]:
+        """Bound N/nm: noise in private sizes exceeds either end with probability `tail` at most."""
         doubt = 0.0
         if not self.sizes:
             doubt = float(self.spread_scales[0]) * cube(len(self.spread)).reach(1 - tail)
@@ -301,7 +301,7 @@ class Measured:
         return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.most))) for side in (1, -1)]
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Interval for the MMD of the populations, of groups: approximate."""
+        """Return an approximate interval for the MMD of the populations of two groups."""
         n, m = self.noisy_sizes
         alpha, total = 1 - confidence, n + m
         h = (1 / n + 1 / m) * total / max(1.0, total - 1)
@@ -310,16 +310,16 @@ class Measured:
         doubt = h * float(self.spread_scales[-1]) / total * cube(len(self.spread)).reach(1 - alpha / 2)
         reach, z = self.scale * math.log(2 / alpha), float(ndtri(1 - alpha / 4))
         ends = []
-        for side, factor in zip((-1, 1), self._factors(alpha / 8), strict=True):
+        for side, factor in zip((-1, 1), self._factor_bounds(alpha / 8), strict=True):
             t = max(0.0, factor * (self.separation + side * reach))
             v = t**2 - h * trace + side * doubt
             sd = math.sqrt(4 * max(v, 0.0) * total / min(n, m) ** 2 * largest + 2 * h**2 * frobenius**2)
-            ends.append(min(math.sqrt(max(0.0, v + side * z * sd)), _FARTHEST))
+            ends.append(min(math.sqrt(max(0.0, v + side * z * sd)), _MAX_DISTANCE))
         return ends[0], ends[1]
 
 
 def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float, float]:
-    """Return an interval that all but certainly holds the first group's share of the rows, from noisy numbers."""
+    """Return an interval that contains the first group's share of the rows, from noisy counts."""
     if groups.sizes:
         n, m = groups.sizes
         return n / (n + m), n / (n + m)

@@ -1,4 +1,4 @@
-"""``view.kernel_locations``: choose where a moments test is to look, on rows that are held out from it."""
+"""``view.kernel_locations``: choose the locations of a moments test, on rows held out from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, column_of
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, group_column
 from dfprivacy_kernel.embedding import ROUNDING, embed
-from dfprivacy_kernel.statistics import OfGroups, times
+from dfprivacy_kernel.statistics import GroupStatistic, times
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelLocations", "Witness", "kernel_locations"]
 
-_ALIKE = 0.5  # kernel value of two locations above which the second would tell little more
+_MAX_KERNEL_VALUE = 0.5  # kernel value of two locations above which the second would tell little more
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelLocations(Release):
-    """Where the mean kernel values of two groups differ most, about.
+    """Locations at which the mean kernel values of two groups differ most, approximately.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class KernelLocations(Release):
     _shown = ("columns", "lengthscale", "locations", "notes")
 
     def _sentence(self) -> str:
-        """Write what was found, and what it is for."""
+        """Write how many locations were found, and for which test they are."""
         places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
         return (
             f"{places} of {self._noun(*self.columns)} at which the groups seem to differ, for a test of other rows."
@@ -62,8 +62,8 @@ class KernelLocations(Release):
         return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
 
 
-class Witness(OfGroups):
-    """The distance of the mean kernel values of two groups, at each of some public rows.
+class Witness(GroupStatistic):
+    """The absolute difference of the mean kernel values of two groups, at some public rows.
 
     Means are sums over complete rows, divided by the number of all. Kernel values are in [0, 1], so one row of a
     group of n moves each by 1/n at most, whether it changes or loses a value.
@@ -76,13 +76,13 @@ class Witness(OfGroups):
         self.what = f"the witness function at {self.dimension} public rows"
 
     def value(self, rows: Batch) -> Array:
-        """Compute it."""
+        """Compute the differences."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         first, second = (sample.total() / size for sample, size in zip(samples, self.rows, strict=True))
         apart: Array = np.abs(first - second)
         return apart
 
-    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+    def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound how far one row moves it."""
         return times(norm, self.dimension) / min(self.rows)
 
@@ -103,7 +103,7 @@ def kernel_locations(
     mismatch: Mismatch = 0.5,
     nan_policy: NanPolicy = "omit",
 ) -> KernelLocations:
-    r"""Choose where ``kernel_two_sample(method="moments")`` is to look: where two groups differ most, about.
+    r"""Choose locations for ``kernel_two_sample(method="moments")``: where two groups differ most, about.
 
     Ask it of rows that are held out, ``view.where(fold=0)`` with a public column, and test the others: chosen on
     the rows that are tested, locations would make p-values too small.
@@ -175,7 +175,7 @@ def kernel_locations(
     >>> test.pvalue < 0.001
     True
     """
-    column = column_of(by, other, paired=False)
+    column = group_column(by, other, paired=False)
     pair = chosen_groups(column, groups)
     design = Design.read((*columns, *(categories or ())), "me", lengthscale, mismatch, locations, n_candidates)
     compared = Groups.of(curator, column, (pair[0], pair[1]), design.columns, nan_policy)
@@ -186,7 +186,7 @@ def kernel_locations(
         (best,) = curator.select(Witness(compared, embedding), share=Fraction(1, n_locations))
         chosen.append(points[best])
         (part,) = embedding.parts
-        points = points[part.features(points)[:, best] <= _ALIKE]  # type: ignore[attr-defined]
+        points = points[part.features(points)[:, best] <= _MAX_KERNEL_VALUE]  # type: ignore[attr-defined]
         if not len(points) and step < n_locations - 1:
             break
     return KernelLocations(

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, column_of
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, group_column
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.law import SHARE, Measured, share_interval
 from dfprivacy_kernel.moments import Contrast, Differences, Summary
 from dfprivacy_kernel.printed import Variant, measure_printed
 from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, Method, conclude_test
 from dfprivacy_kernel.statistics import (
-    Flipped,
     PairedSeparation,
-    Rearranged,
+    PermutedMMD,
     Separation,
+    SignFlips,
     Spread,
     Whitened,
     share_of,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator
     from dfprivacy_kernel.embedding import Embedding
 
-__all__ = ["findings", "kernel_two_sample"]
+__all__ = ["kernel_two_sample", "plan_test"]
 
 _LOCATIONS: Mapping[str, int] = {"mmd": 200, "permutation": 200, "whitened": 30, "moments": 5}
 
@@ -159,7 +159,7 @@ def kernel_two_sample(
     >>> view.kernel_two_sample(["x", "y"], by="arm", epsilon=1).pvalue < 0.01
     True
     """
-    column = column_of(by, other, paired=paired)
+    column = group_column(by, other, paired=paired)
     first, second = chosen_groups(column, groups)
     check_method(method, alpha, n_permutations, variant, features, gamma, paired=paired, pvalue=pvalue)
     kind = features or ("me" if method == "moments" else "nystrom")
@@ -173,13 +173,13 @@ def kernel_two_sample(
         return _moments(curator, comparison, embedding)
     if method == "mmd":
         return comparison, _mmd(curator, compared, embedding)
-    statistic: Rearranged | Flipped
+    statistic: PermutedMMD | SignFlips
     if paired:
-        statistic = Flipped(compared, embedding, n_permutations)
+        statistic = SignFlips(compared, embedding, n_permutations)
     elif method == "whitened":
         statistic = Whitened(compared, embedding, n_permutations, curator.epsilon, gamma)
     else:
-        statistic = Rearranged(compared, embedding, n_permutations)
+        statistic = PermutedMMD(compared, embedding, n_permutations)
     p = curator.permutation_test(statistic) if pvalue else None
     rejected = curator.permutation_test(statistic, alpha=alpha) if p is None else p <= alpha
     return comparison, Decision(bool(rejected), p)
@@ -187,12 +187,12 @@ def kernel_two_sample(
 
 @kernel_two_sample.concludes
 def _(measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95) -> KernelTest:
-    """Compare what was measured with what one distribution would give."""
+    """Compute the test from the measurement."""
     return conclude_test(*measured, confidence)
 
 
 def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
-    """Measure the spread, then the separation."""
+    """Measure the spread of the rows, then the separation of the groups."""
     spread = Spread(groups, embedding, share_of(groups, embedding, curator.epsilon))
     moments = curator.measure(spread, noise="cube", share=Fraction(SHARE))
     separation = (
@@ -213,7 +213,7 @@ def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
 
 
 def _moments(curator: Curator, comparison: Comparison, embedding: Embedding) -> tuple[Comparison, Evidence]:
-    """Measure differences at the locations with their second moment."""
+    """Measure the differences of the groups at the locations, with their second moment."""
     design, groups, kind = comparison.design, comparison.groups, comparison.design.features
     evidence: Evidence
     if comparison.variant is not None:
@@ -230,8 +230,8 @@ def _moments(curator: Curator, comparison: Comparison, embedding: Embedding) -> 
     return replace(comparison, locations=locations, notes=notes), evidence
 
 
-def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Describe how noisy the test would be, from public numbers only; for ``explain``."""
+def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
+    """Return the expected noise of the test, from public numbers; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, Measured) and rows:

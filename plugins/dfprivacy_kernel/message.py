@@ -1,4 +1,4 @@
-"""``view.kernel_message``: what one party says of its rows, on its own, to be compared elsewhere."""
+"""``view.kernel_message``: one party measures its rows, for a comparison with another party."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_of
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_columns
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.moments import Party, Scales, Summary, conclude_apart, reach_of
 from dfprivacy_kernel.printed import conclude_printed, measure_printed
@@ -60,12 +60,12 @@ class KernelMessage(Release):
     _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
 
     def _sentence(self) -> str:
-        """Describe its use."""
+        """Describe the use of the message."""
         columns = self._noun(*self.design["columns"])
         return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
-        """Compare with the message of another party. It costs nothing: both have paid.
+        """Test against the message of another party, at no cost.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ def kernel_message(
     variant: Literal["nte"] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> tuple[Design, Party, int, NanPolicy]:
-    r"""Measure what a kernel two-sample test needs to know of a table, for a comparison elsewhere.
+    r"""Measure the moments of a table that a kernel two-sample test with another party needs.
 
     Two parties that trust nobody with their rows each publish a message, with privacy of their own. Whoever has
     both can compare them: ``message.test(other)``.
@@ -199,14 +199,14 @@ def kernel_message(
     size = curator.size
     if size is None:
         raise ArgumentError(
-            "A message tells means, and the number of rows is private here.",
+            "A message holds means, and the number of rows is private here.",
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
     if variant is not None and features == "nystrom":
-        raise ArgumentError(f"variant={variant!r} knows no Nyström features.", 'Use features="me" or "scf".')
+        raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
-        raise ArgumentError("One row is no sample.", "The test needs at least two.")
-    given = given_of(curator, design.columns, nan_policy)
+        raise ArgumentError("One row is not a sample.", "The test needs at least two.")
+    given = given_columns(curator, design.columns, nan_policy)
     table, embedding = Groups(None, (), None if given else (size,), given, (size,)), design.embedding(mapped=False)
     if variant == "nte":
         (party,) = measure_printed(curator, variant, table, embedding, features)
@@ -218,7 +218,7 @@ def kernel_message(
 
 @kernel_message.concludes
 def _(measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None) -> KernelMessage:
-    """Write it down."""
+    """Return the message."""
     design, party, rows, nan_policy = measured
     left_out = nan_policy == "omit"
     return KernelMessage(

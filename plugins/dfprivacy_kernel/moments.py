@@ -16,7 +16,7 @@ from scipy.special import chdtrc
 
 from dfprivacy.schema import UNDECLARED
 from dfprivacy_kernel.embedding import ROUNDING
-from dfprivacy_kernel.statistics import OfGroups
+from dfprivacy_kernel.statistics import GroupStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,29 +42,29 @@ __all__ = [
     "symmetric",
 ]
 
-_TOLD = 5.0  # standard deviations by which a noisy number of rows must exceed 0
-_RATIO = 2.0  # of the noise of the pooled mean to that of the difference
+_COUNT_SDS = 5.0  # standard deviations by which a noisy number of rows must exceed 0
+_NOISE_RATIO = 2.0  # of the noise of the pooled mean to that of the difference
 COUNT_NOISE = math.sqrt(2)
-"""Of a number of complete rows, for noise of standard deviation 1 at an L2 sensitivity of 1."""
+"""Noise in a number of complete rows, for noise of standard deviation 1 at an L2 sensitivity of 1."""
 
-_PART = 0.5  # of the squared budget, for the means, where the second moments are not free
-FEW = f"Complete rows are too few beside the noise in their number: this answer tells nothing. {UNDECLARED}"
-"""A note on what is not informative."""
+_MEANS_PART = 0.5  # of the squared budget, for the means, where the second moments are not free
+FEW = f"Uninformative: complete rows are too few for the noise in their number. {UNDECLARED}"
+"""Note on an uninformative answer."""
 
 
 def diameter_of(kind: Features, J: int) -> float:
-    """Return the diameter of the set in which J features lie, but for rounding: of the cube, for kernel values."""
+    """Return the diameter of the set of J features; for kernel values, of the cube. Rounding is left out."""
     return {"me": math.sqrt(J), "scf": 2.0, "nystrom": math.sqrt(2)}[kind]
 
 
 def reach_of(kind: Features, J: int) -> float:
-    """Return how far apart two rows can be in one of J features."""
+    """Return the largest distance of two rows in one of J features."""
     return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of the noise, for noise of standard deviation 1 at an L2 sensitivity of 1.
+    """Standard deviations of the noise; at first for noise of 1 at an L2 sensitivity of 1.
 
     Attributes
     ----------
@@ -80,17 +80,17 @@ class Scales:
     beside: float
 
     def times(self, sigma: float) -> Scales:
-        """Return the standard deviations for other noise."""
+        """Return the standard deviations multiplied by sigma."""
         return Scales(*(sigma * part for part in astuple(self)))
 
     def of_second(self, J: int) -> Array:
-        """Return those of the upper triangle of the second moment, row by row."""
+        """Return the standard deviations of the upper triangle of the second moment, row by row."""
         rows, columns = np.triu_indices(J)
         return np.where(rows == columns, self.diagonal, self.beside)
 
 
 def scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Return the noise of a release of difference, pooled mean and pooled second moment.
+    """Return the noise of a release of the difference, the pooled mean and the pooled second moment.
 
     Parameters
     ----------
@@ -101,18 +101,18 @@ def scales(kind: Features, J: int, *sizes: int) -> Scales:
     *sizes : int
         Rows in each group; of one party alone, the difference is its own mean.
     """
-    part = _PART if kind == "nystrom" else 1.0
+    part = _MEANS_PART if kind == "nystrom" else 1.0
     diameter, smaller, rows = diameter_of(kind, J), min(sizes), sum(sizes)
     difference, pooled = diameter / (smaller * math.sqrt(part)), math.inf
     if len(sizes) > 1:
-        difference *= math.hypot(1, smaller / (rows * _RATIO))
-        pooled = _RATIO * difference
+        difference *= math.hypot(1, smaller / (rows * _NOISE_RATIO))
+        pooled = _NOISE_RATIO * difference
     if kind == "me":
         return Scales(difference, pooled, J / (2 * rows), J / (2 * rows))
     if kind == "scf":
         diagonal = math.sqrt(2) * diameter**2 / (2 * rows)  # 2√2 B² at B = half the diameter
     else:
-        diagonal = diameter / (rows * math.sqrt(1 - _PART))
+        diagonal = diameter / (rows * math.sqrt(1 - _MEANS_PART))
     return Scales(difference, pooled, diagonal, diagonal / math.sqrt(2))
 
 
@@ -142,7 +142,7 @@ class Party:
     reach: float = 1.0
 
     def of_complete(self, share: float, count_noise: float) -> Party:
-        """Return the same of complete rows only, where sums of these were divided by the number of all rows."""
+        """Return the moments of complete rows, where sums were divided by the number of all rows."""
         size = max(1.0, share * self.size)
         all_to_complete = self.size / size
         return Party(
@@ -156,8 +156,8 @@ class Party:
 
     @property
     def informative(self) -> bool:
-        """Whether the number of complete rows stands out of its noise."""
-        return self.size > _TOLD * self.count_noise
+        """Whether the number of complete rows is clearly above its noise."""
+        return self.size > _COUNT_SDS * self.count_noise
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,8 @@ class Contrast:
     reach: float = 1.0
 
 
-class _OfFeatures(OfGroups):
-    """Means and second moments of features, each divided by the noise it is to have: one row moves all by 1.
+class _FeatureMoments(GroupStatistic):
+    """Means and second moments of features, each divided by its noise: one row moves all together by 1.
 
     After them, where a value can be missing, come the numbers of complete rows, or pairs.
     """
@@ -207,15 +207,15 @@ class _OfFeatures(OfGroups):
         self.weights = 1 / np.concatenate(spreads)
         super().__init__(groups, embedding, self.weights.shape)
 
-    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row, or pair, moves it."""
+    def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound the change of the statistic by one row or pair."""
         stretch = 1.0  # the corners of a cube are on the grid, while rounding may put a row outside of a ball
         if not self.embedding.centre:
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
-    def _told(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
-        """Return the means, the second moment, the numbers of complete rows, and how large the noise is."""
+    def _split(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
+        """Return the means, the second moment, the numbers of complete rows, and the factor of the noise."""
         *means, upper, counts = np.split(
             measured.values,
             np.cumsum([*[self.J] * len(self.sizes), self.J * (self.J + 1) // 2]),
@@ -223,15 +223,15 @@ class _OfFeatures(OfGroups):
         return means, symmetric(upper, self.J), counts, float(measured.scales[0]) / self.noise.difference
 
 
-class Differences(_OfFeatures):
-    """Difference of two groups' mean features, pooled mean and second moment; then complete rows of each."""
+class Differences(_FeatureMoments):
+    """Difference of two groups' mean features, pooled mean and second moment, and numbers of complete rows."""
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         super().__init__(groups, embedding, kind, groups.counted)
         self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute them."""
+        """Compute the differences and moments."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         (first, products), (second, others) = (sample.moments() for sample in samples)
         n, m = self.sizes
@@ -241,8 +241,8 @@ class Differences(_OfFeatures):
         return np.concatenate(means) * self.weights
 
     def read(self, measured: NoisyValue) -> Contrast:
-        """Return what a measurement says."""
-        (d, u), second, counts, sigma = self._told(measured)
+        """Return the noisy differences and moments."""
+        (d, u), second, counts, sigma = self._split(measured)
         sizes = tuple(map(float, self.sizes))
         contrast = Contrast(d, u, second, self.noise.times(sigma), sizes, sizes, reach=self.reach)
         if self.groups.sizes:
@@ -250,7 +250,7 @@ class Differences(_OfFeatures):
         return replace(contrast, sizes=tuple(np.maximum(1.0, counts).tolist()), count_noise=sigma * COUNT_NOISE)
 
 
-class Summary(_OfFeatures):
+class Summary(_FeatureMoments):
     """Mean and second moment of the features of all rows, or of half the differences of pairs.
 
     Such a half lies where features do.
@@ -263,7 +263,7 @@ class Summary(_OfFeatures):
         self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute them."""
+        """Compute the moments."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=self.groups.paired)
         half = 0.5 if self.groups.paired else 1.0
         mean, second = sample.moments()
@@ -271,20 +271,20 @@ class Summary(_OfFeatures):
         return np.append(sums, [sample.size][: self.groups.counts]) * self.weights
 
     def read(self, measured: NoisyValue) -> Party:
-        """Return what a measurement says."""
-        (mean,), second, counts, sigma = self._told(measured)
+        """Return the noisy moments."""
+        (mean,), second, counts, sigma = self._split(measured)
         party = Party(mean, second, self.noise.times(sigma), float(self.sizes[0]), reach=self.reach)
         return party.of_complete(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
 
 
 def symmetric(upper: Array, J: int) -> Array:
-    """Make a symmetric matrix of its upper triangle."""
+    """Return the symmetric matrix with this upper triangle."""
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
 
 
-_GRAINS = 2.0  # squared moves by one row that make up for means that are not normal; chosen in simulations
+_ROW_MOVES = 2.0  # squared moves by one row that make up for means that are not normal; chosen in simulations
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ class Conclusion:
     notes: tuple[str, ...] = ()
 
     def fields(self, alpha: float) -> dict[str, Any]:
-        """Return it as fields of the result."""
+        """Return the fields of the result."""
         return {
             "method": "moments",
             "alpha": alpha,
@@ -331,7 +331,7 @@ class Conclusion:
 
 
 def conclude(contrast: Contrast) -> Conclusion:
-    """Test the difference of two groups' means, with their pooled mean and second moment."""
+    """Test the difference of two groups' means by their pooled mean and second moment."""
     noise, (n0, m0), (n, m) = contrast.noise, contrast.rows, contrast.sizes
     J, total, h = len(contrast.difference), n + m, 1 / n + 1 / m
     eye = np.eye(J)
@@ -347,11 +347,11 @@ def conclude(contrast: Contrast) -> Conclusion:
     counted = contrast.count_noise**2 * (1 / n**2 + 1 / m**2) * np.outer(u, u)
     V = h * C + counted + (variance + margin) * eye
     grain = contrast.reach / min(n, m)
-    return _test(d, V, math.sqrt(variance), grain, informative=min(n, m) > _TOLD * contrast.count_noise)
+    return _wald_test(d, V, math.sqrt(variance), grain, informative=min(n, m) > _COUNT_SDS * contrast.count_noise)
 
 
 def conclude_apart(parties: Sequence[Party]) -> Conclusion:
-    """Test the difference of two parties' means, each with its own second moment; or the mean difference of pairs.
+    """Test the difference of two parties' means, or the mean difference of pairs, by their second moments.
 
     Of pairs, the halves of the differences were measured, whose mean is 0 under the hypothesis: so noise in the
     number of pairs adds nothing to its variance.
@@ -366,12 +366,12 @@ def conclude_apart(parties: Sequence[Party]) -> Conclusion:
     informative = all(each.informative for each in parties)
     d, noise, grain = parties[0].mean, math.sqrt(floor), max(each.reach / each.size for each in parties)
     if len(parties) == 1:
-        return _test(2 * d, 4 * V, 2 * noise, 2 * grain, informative=informative)
-    return _test(d - parties[1].mean, V, noise, grain, informative=informative)
+        return _wald_test(2 * d, 4 * V, 2 * noise, 2 * grain, informative=informative)
+    return _wald_test(d - parties[1].mean, V, noise, grain, informative=informative)
 
 
-def _test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) -> Conclusion:
-    """Compare d'V⁻¹d with chi-squared.
+def _wald_test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) -> Conclusion:
+    """Test d'V⁻¹d against a chi-squared law.
 
     The eigenvalues of V are kept above those of the noise alone. Where noise is small and a group is, too, means of
     features that few rows have are far from normal; as much is added to V as makes up for that.
@@ -389,6 +389,6 @@ def _test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) 
     """
     values, vectors = np.linalg.eigh((V + V.T) / 2)
     values = np.maximum(values, noise**2)
-    statistic = float(np.sum((vectors.T @ d) ** 2 / (values + _GRAINS * grain**2)))
+    statistic = float(np.sum((vectors.T @ d) ** 2 / (values + _ROW_MOVES * grain**2)))
     pvalue = float(chdtrc(len(d), statistic)) if informative else 1.0
     return Conclusion(d, noise, statistic, pvalue, vectors * values @ vectors.T, informative)

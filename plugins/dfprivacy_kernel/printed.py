@@ -1,4 +1,4 @@
-"""TCMC and NTE as the reference prints them: two draws of noise, at half of the price each, and its null law.
+"""TCMC and NTE as the reference prints them: two noisy moments at half of the price each, and its null law.
 
 The mean w of the differences z = g(x) - g(y) of n pairs of rows (TCMC), or of the features g(x) of one party's rows
 (NTE), and the second moment Λ, with the divisor n - 1, are each released with Gaussian noise for their own
@@ -18,7 +18,7 @@ import numpy as np
 from dfprivacy.features import Given, OneHot
 from dfprivacy_kernel.embedding import ROUNDING
 from dfprivacy_kernel.moments import Conclusion, Party, Scales, reach_of, symmetric
-from dfprivacy_kernel.statistics import OfGroups
+from dfprivacy_kernel.statistics import GroupStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,17 +33,17 @@ __all__ = ["Moment", "Variant", "conclude_printed", "measure_printed", "weighted
 Variant: TypeAlias = Literal["tcmc", "nte"]
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
-_FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
-_DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values can be had again
-_PRINTED = (
+_EIGENVALUE_FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
+_DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values are reproducible
+_PRINTED_NOTE = (
     "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
     "method='moments' without a variant is not."
 )
-_COUNTED = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
+_COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
 def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
-    """Bound how far n w and (n - 1) Λ move in L2, where a row changes, or one of a pair of rows, or both of them.
+    """Bound the changes of n w and (n - 1) Λ in L2, if a row, a row of a pair, or a whole pair changes.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[fl
     return 2 * (longest if changes == "pair" else radius), math.sqrt(2) * longest**2
 
 
-class Moment(OfGroups):
-    """w, or the upper triangle of Λ: of pairs of rows, of each of two groups, or of all rows.
+class Moment(GroupStatistic):
+    """Mean w, or upper triangle of the covariance Λ: of pairs of rows, of each group, or of all rows.
 
     Each is divided by what one row moves it by. A row with a missing value counts as 0, and so does its pair.
     """
@@ -85,22 +85,22 @@ class Moment(OfGroups):
         self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
-        """Compute it."""
+        """Compute the moment."""
         samples = self.groups.samples(rows, self.embedding, paired=self.pairs)
         moments = [sample.moments()[self.degree - 1] for sample in samples]
         upper = [each if self.degree == 1 else each[np.triu_indices(self.J)] for each in moments]
         value: Array = np.stack(upper) / self.divisors * self.weights
         return value
 
-    def moves(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row, or pair, moves it."""
+    def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
+        """Bound the change of the statistic by one row or pair."""
         return math.sqrt(self.dimension) if norm == 1 else 1.0
 
 
 def measure_printed(
     curator: Curator, variant: Variant, groups: Groups, embedding: Embedding, kind: Features
 ) -> tuple[Party, ...]:
-    """Measure w, then Λ: of pairs, or of each party.
+    """Measure the mean w, then the covariance Λ: of pairs, or of each party.
 
     Where a value can be missing, NTE measures how many rows are complete before.
     """
@@ -109,9 +109,9 @@ def measure_printed(
     if groups.given and variant == "nte":
         present = Given(*groups.given)
         counted = present if groups.by is None else OneHot(groups.by, groups=list(groups.pair)) * present
-        counts = curator.sum(counted, noise="gaussian", share=_COUNTED, then="gaussian")
+        counts = curator.sum(counted, noise="gaussian", share=_COUNT_SHARE, then="gaussian")
         sizes, count_noise = np.maximum(2.0, counts.values.ravel()), float(counts.scales.max())
-        left -= _COUNTED if count_noise else 0
+        left -= _COUNT_SHARE if count_noise else 0
     changes: Changes = "row" if variant == "nte" else "pair" if groups.paired else "row of a pair"
     first, second = (Moment(degree, groups, embedding, kind, changes) for degree in (1, 2))
     w = curator.measure(first, noise="gaussian", share=left / 2, then="gaussian")
@@ -128,13 +128,13 @@ def measure_printed(
 
 
 def conclude_printed(parties: Sequence[Party]) -> Conclusion:
-    """Compare the statistic with its printed null law, a weighted sum of chi-squared variables.
+    """Test by the printed null law, a weighted sum of chi-squared variables.
 
     One party is of pairs (TCMC), two are NTE's. The weights know the noise of w, but not that of Λ: the p-value is
     too small where the latter is large.
     """
     covariances = [
-        _positive(each.second - each.size / (each.size - 1) * np.outer(each.mean, each.mean)) for each in parties
+        _floored(each.second - each.size / (each.size - 1) * np.outer(each.mean, each.mean)) for each in parties
     ]
     if len(parties) == 1:
         (S,), (party,) = covariances, parties
@@ -155,17 +155,17 @@ def conclude_printed(parties: Sequence[Party]) -> Conclusion:
     weights = np.linalg.eigvalsh(scale * white.T @ V @ white)
     informative = all(each.informative for each in parties)
     pvalue = weighted_chi_squared(weights, statistic) if informative else 1.0
-    return Conclusion(d, noise, statistic, pvalue, V, informative, (_PRINTED,))
+    return Conclusion(d, noise, statistic, pvalue, V, informative, (_PRINTED_NOTE,))
 
 
-def _positive(S: Array) -> Array:
-    """Replace the eigenvalues that are not positive."""
+def _floored(S: Array) -> Array:
+    """Replace the eigenvalues of a matrix that are not positive by a positive constant."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
-    positive: Array = vectors * np.where(values > 0, values, _FLOOR) @ vectors.T
+    positive: Array = vectors * np.where(values > 0, values, _EIGENVALUE_FLOOR) @ vectors.T
     return positive
 
 
 def weighted_chi_squared(weights: Array, statistic: float) -> float:
-    """Estimate the probability that a weighted sum of squared normal variables is at least this, by simulation."""
+    """Estimate the p-value of a weighted sum of chi-squared variables by simulation."""
     squares = np.random.default_rng(_DRAWS_SEED).standard_normal((len(weights), _DRAWS)) ** 2
     return float(1 + np.count_nonzero(weights @ squares >= statistic)) / (1 + _DRAWS)

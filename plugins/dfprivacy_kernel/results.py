@@ -1,4 +1,4 @@
-"""From what was measured to the result: pure functions of noisy values and public facts."""
+"""Results of the tests: pure functions of noisy values and public facts."""
 
 from __future__ import annotations
 
@@ -57,26 +57,26 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision of a permutation test, and its p-value where that was paid for."""
+    """The decision of a permutation test, and its p-value where that was requested."""
 
     rejected: bool
     pvalue: float | None
 
 
 Evidence: TypeAlias = Measured | Decision | Contrast | tuple[Party, ...]
-"""What was measured; one party is of pairs."""
+"""A measurement of one of the tests; a single party holds pairs."""
 
 
 def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float) -> KernelTest:
-    """Compare what was measured with what one distribution would give."""
+    """Compute the result of a test from its measurement."""
     design, groups = comparison.design, comparison.groups
     if isinstance(evidence, Measured):
-        result = _of_mmd(groups, comparison.alpha, evidence, confidence)
+        result = _mmd_fields(groups, comparison.alpha, evidence, confidence)
     elif isinstance(evidence, Decision):
-        notes = () if evidence.pvalue is not None else ("Only the decision was paid for: there is no p-value.",)
+        notes = () if evidence.pvalue is not None else ("Only the decision was requested: there is no p-value.",)
         result = {"rejected": evidence.rejected, "pvalue": evidence.pvalue, "notes": notes}
     else:
-        result = _of_moments(comparison, evidence)
+        result = _moments_fields(comparison, evidence)
     about = {
         "method": comparison.method,
         "columns": tuple(column.name for column in design.columns),
@@ -90,8 +90,8 @@ def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float)
     return KernelTest(**{**about, **result, "notes": (*comparison.notes, *result["notes"])})
 
 
-def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float) -> dict[str, Any]:
-    """Return the fields of the one-release test."""
+def _mmd_fields(groups: Groups, alpha: float, measured: Measured, confidence: float) -> dict[str, Any]:
+    """Return the fields of the MMD test."""
     sizes = measured.noisy_sizes
     pvalue = measured.pvalue if measured.informative else 1.0
     doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
@@ -99,7 +99,7 @@ def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float)
         "rejected": pvalue <= alpha,
         "pvalue": pvalue,
         "sizes": sizes,
-        "notes": (FEW,) if not measured.informative else (_RARE,) if doubtful else (),
+        "notes": (FEW,) if not measured.informative else (_RARE_NOTE,) if doubtful else (),
         "released": (
             measured.separation,
             measured.scale,
@@ -108,7 +108,7 @@ def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float)
             measured.sizes,
             measured.rows,
         ),
-        **_missing(groups, sizes, measured.count_noise),
+        **_missing_fields(groups, sizes, measured.count_noise),
     }
     if measured.informative:
         found["statistic"], found["mmd2"] = measured.statistic, measured.squared
@@ -119,7 +119,7 @@ def _of_mmd(groups: Groups, alpha: float, measured: Measured, confidence: float)
     return found
 
 
-def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
+def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
     """Return the fields of the moments test. TCMC does not measure how many pairs are complete."""
     groups, variant = comparison.groups, comparison.variant
     if isinstance(evidence, Contrast):
@@ -135,12 +135,12 @@ def _of_moments(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) 
         "variant": variant,
         "sizes": sizes if len(sizes) > 1 else sizes * 2,
         "locations": comparison.locations,
-        **({} if variant == "tcmc" else _missing(groups, sizes, count_noise)),
+        **({} if variant == "tcmc" else _missing_fields(groups, sizes, count_noise)),
     }
 
 
-def _missing(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
-    """Describe how many rows, or pairs, were left out."""
+def _missing_fields(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
+    """Return the fields about rows or pairs that were left out."""
     if not groups.given or groups.rows is None:
         return {}
     told = 1 if groups.paired else len(sizes)
@@ -151,7 +151,7 @@ def _missing(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict
 
 
 _UNEQUAL, _SMALL = 10.0, 0.01
-_RARE = (
+_RARE_NOTE = (
     "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be several times too small. That of method='permutation' is exact."
 )
@@ -243,7 +243,7 @@ class KernelTest(Release):
         return f"{what}{told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the MMD and its test, and where the samples differ, if that was looked at."""
+        """State the MMD and its test, and the differences at the locations where these were measured."""
         mmd = None if self.mmd2 is None else math.sqrt(max(self.mmd2, 0.0))
         noise = self.noise_standard_error  # in the MMD, or in each difference
         numbers = {
@@ -262,7 +262,7 @@ class KernelTest(Release):
         return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Interval for the MMD of the populations, of the Nyström kernel, which is at most that of the kernel.
+        """Return an interval for the MMD of the populations, for the Nyström kernel: a lower bound of the MMD.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class KernelTest(Release):
         return ConfidenceInterval(*measured.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw where two samples differ, the witness function at the locations, with its noise; else the MMD."""
+        """Draw the differences at the locations with their noise (the witness function), or else the MMD."""
         about = self._called(*self.columns)
         if self.differences:
             reach, noise = float(ndtri((1 + self.confidence) / 2)), self.noise_standard_error or 0.0
@@ -318,7 +318,7 @@ class KernelTest(Release):
 
     @property
     def _places(self) -> list[str]:
-        """Where the differences are: locations, or numbers of frequencies."""
+        """Labels of the differences: locations, or numbers of frequencies."""
         if len(self.locations) != len(self.differences):
             return [str(at) for at in range(len(self.differences))]
         words = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in place] for place in self.locations]

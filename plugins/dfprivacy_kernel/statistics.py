@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CLIP",
     "SHARE_STEP",
-    "Flipped",
-    "OfGroups",
+    "GroupStatistic",
     "PairedSeparation",
-    "Rearranged",
+    "PermutedMMD",
     "Separation",
+    "SignFlips",
     "Spread",
     "Whitened",
     "drawn",
@@ -49,13 +49,13 @@ SHARE_STEP = 20
 """The ends of the interval for the share of the first group are whole multiples of 2^-20."""
 
 
-class OfGroups(OfRows):
-    """A statistic of the embedded rows of groups, which can move where a row changes its content only.
+class GroupStatistic(OfRows):
+    """A statistic of the embedded rows of groups, whose sensitivity allows only a row's content to change.
 
     Attributes
     ----------
     what : str
-        What it is, in words.
+        Name of the statistic, in words.
     """
 
     what: str
@@ -66,26 +66,26 @@ class OfGroups(OfRows):
         self.error = groups.most * len(embedding.map) * ROUNDING
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row, or pair, moves it: by anything, where one can come, go or change its group."""
-        if not self.groups.stays(relation, public):
+        """Bound the change by one row or pair; infinite where a row can come, go or change its group."""
+        if not self.groups.group_is_fixed(relation, public):
             return math.inf
-        return 0.0 if self.embedding.agreed(public) else self.moves(norm, public)
+        return 0.0 if self.embedding.all_public(public) else self.row_bound(norm, public)
 
-    def moves(self, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row, or pair, moves it, of which not all is public."""
+    def row_bound(self, norm: float, public: frozenset[str]) -> float:
+        """Bound the change of the statistic by one row or pair with a private column."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Name it in words."""
+        """Name the statistic in words."""
         return f"{self.what} ({self.embedding.named})"
 
 
 def times(norm: float, dimension: int) -> float:
-    """How many times larger a vector's norm can be than its largest coordinate."""
+    """Return the largest ratio of a vector's norm to its largest coordinate."""
     return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
-class Separation(OfGroups):
+class Separation(GroupStatistic):
     r"""The distance of the two groups: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
 
     In units of the largest part of a row's features that moves it, so that the price does not depend on the sizes.
@@ -112,7 +112,7 @@ class Separation(OfGroups):
         self.error *= 2
 
     def value(self, rows: Batch) -> Array:
-        """Compute it."""
+        """Compute the distance."""
         sample, members = self.groups.pooled(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         low, high = ((n + m) * end for end in self.share)
@@ -127,14 +127,14 @@ class Separation(OfGroups):
         return np.array([float(np.linalg.norm(mapped(self.embedding, apart[None]))) / max(whole, 1) / self.part])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves it."""
+        """Bound the change of the distance by one row."""
         known = {column.name for column in self.groups.columns} <= public
-        agreed = public if self.groups.settled(relation, public) else frozenset()
+        agreed = public if self.groups.rows_are_public(relation, public) else frozenset()
         return self.embedding.diameter(agreed) / (1.0 if known else self.part)
 
 
 def middle(embedding: Embedding) -> Any:
-    """Return the values in whole steps of a public row: the middle of the bounds, the first of the categories."""
+    """Return a public row in whole steps: the middle of the bounds, and the first of the categories."""
     row = Batch(1, {number(c): np.array([c.mid]) for c in embedding.columns if c.bounds is not None})
     for column in embedding.columns:
         if column.bounds is None:
@@ -142,8 +142,8 @@ def middle(embedding: Embedding) -> Any:
     return embedding.steps(row)[0].astype(np.int64).astype(object)
 
 
-class Spread(OfGroups):
-    r"""Moments of the pooled covariance C, N tr C, N ‖C‖, N λ; of private sizes n and m before them.
+class Spread(GroupStatistic):
+    r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, after n and m where sizes are private.
 
     Of pairs, moments of the sum of zz', z their differences, and before them how many are complete where a value
     can be missing. Each is in units of the most that one row, or pair, moves it by; of public sizes, of 2.
@@ -166,7 +166,7 @@ class Spread(OfGroups):
         self.what = f"the {of}, and the spread of the {rows}" if groups.counts else f"the spread of the {rows}"
 
     def value(self, rows: Batch) -> Array:
-        """Compute them."""
+        """Compute the moments."""
         groups = self.groups
         if groups.paired:
             (sample,) = groups.samples(rows, self.embedding, paired=True)
@@ -183,31 +183,31 @@ class Spread(OfGroups):
         return np.array([*counts[: groups.counts], *(moments / self.share)]) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row, or pair, moves them."""
+        """Bound the change of the moments by one row or pair."""
         groups = self.groups
-        if groups.paired and not groups.stays(relation, public):
+        if groups.paired and not groups.group_is_fixed(relation, public):
             return math.inf
-        fixed = groups.settled(relation, public)
+        fixed = groups.rows_are_public(relation, public)
         agreed = fixed
         if self.share < 1:  # a row may be drawn, and not what comes in its place
-            agreed &= self.embedding.agreed(public)
+            agreed &= self.embedding.all_public(public)
         stretch = self.embedding.lift(public if agreed else frozenset(), 2 if groups.paired else 1) / self.unit
         if groups.counts and not fixed:
             stretch = max(stretch, 1.0)
         return stretch * times(norm, self.dimension)
 
 
-_ROWS, _ROWS_EACH = 1 << 15, 1 << 8
-_FINEST = 32  # a share is a whole multiple of 2^-32
+_SHARE_ROWS, _ROWS_PER_LANDMARK = 1 << 15, 1 << 8
+_SHARE_BITS = 32  # a share is a whole multiple of 2^-32
 
 # SplitMix64 (Steele, Lea and Flood 2014), with which neighbouring numbers have unlike hashes.
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
-_LAST = np.uint64(31)
+_HASH_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_HASH_FACTORS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
+_HASH_SHIFT = np.uint64(31)
 
 
 def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
-    """Return the share of the rows that tells enough of their spread.
+    """Return the share of the rows that suffices to estimate their spread.
 
     Parameters
     ----------
@@ -226,12 +226,12 @@ def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
     """
     if groups.rows is None or groups.paired:
         return 1.0
-    enough = max(_ROWS, _ROWS_EACH * embedding.width) / min(1.0, epsilon)
-    return min(1.0, -(-(enough * 2.0**_FINEST) // sum(groups.rows)) * 2.0**-_FINEST)
+    enough = max(_SHARE_ROWS, _ROWS_PER_LANDMARK * embedding.width) / min(1.0, epsilon)
+    return min(1.0, -(-(enough * 2.0**_SHARE_BITS) // sum(groups.rows)) * 2.0**-_SHARE_BITS)
 
 
 def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bool_]:
-    """Draw a share of some rows, by their values in some columns.
+    """Draw a share of the rows, by a hash of their values in some columns.
 
     Parameters
     ----------
@@ -251,25 +251,25 @@ def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bo
     values = [each.astype(np.float64) + 0.0 for each in read]  # -0 is 0
     hashes = np.zeros(rows.size, dtype=np.uint64)
     for each in values:
-        hashes = _mixed(hashes + each.view(np.uint64))
+        hashes = _hashed(hashes + each.view(np.uint64))
     ordered = np.sort(hashes)
     again = np.flatnonzero(np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))
     copies = np.zeros(rows.size, dtype=np.uint64)
-    copies[again] = _copies([each[again] for each in values])
-    lots = _mixed(hashes + copies) >> np.uint64(64 - _FINEST)
-    return np.asarray(lots < np.uint64(share * 2.0**_FINEST))
+    copies[again] = _n_earlier_copies([each[again] for each in values])
+    lots = _hashed(hashes + copies) >> np.uint64(64 - _SHARE_BITS)
+    return np.asarray(lots < np.uint64(share * 2.0**_SHARE_BITS))
 
 
-def _mixed(numbers: Hashes) -> Hashes:
-    """Hash whole numbers of 64 bits, one to one."""
-    numbers = numbers + _GAMMA
-    for shift, factor in _MIX:
+def _hashed(numbers: Hashes) -> Hashes:
+    """Hash 64-bit whole numbers, one to one."""
+    numbers = numbers + _HASH_INCREMENT
+    for shift, factor in _HASH_FACTORS:
         numbers = (numbers ^ (numbers >> shift)) * factor
-    return numbers ^ (numbers >> _LAST)
+    return numbers ^ (numbers >> _HASH_SHIFT)
 
 
-def _copies(values: Sequence[Array]) -> Hashes:
-    """Count for each row how many before it have the same values."""
+def _n_earlier_copies(values: Sequence[Array]) -> Hashes:
+    """Return for each row the number of earlier rows with the same values."""
     order = np.lexsort(values)
     ordered = np.array(values)[:, order]
     first = np.r_[True, (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)]
@@ -279,8 +279,8 @@ def _copies(values: Sequence[Array]) -> Hashes:
     return copies
 
 
-class Rearranged(OfGroups, OfPermutations):
-    """T, and T after each of B random relabellings of the rows: one matrix product for each part of the rows.
+class PermutedMMD(GroupStatistic, OfPermutations):
+    """T, and T after each of B random permutations of the labels: one matrix product for each block of rows.
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
@@ -294,7 +294,7 @@ class Rearranged(OfGroups, OfPermutations):
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute them."""
+        """Compute the statistics."""
         sample, members = self.groups.pooled(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         firsts = np.zeros((self.dimension, -(-sample.size // 8)), dtype=np.uint8)  # one bit a row
@@ -312,13 +312,13 @@ class Rearranged(OfGroups, OfPermutations):
         return self.lengths(apart / max(n + m, 1) * self._unit, sample)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
-        """Return T of each difference of means, shape (B + 1, F)."""
+        """Return T for each difference of means, shape (B + 1, F)."""
         length: Array = np.linalg.norm(differences, axis=1)
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves each of them."""
-        if not self.groups.stays(relation, public) or not (self.groups.sizes or self.groups.rows):
+        """Bound the change of each statistic by one row."""
+        if not self.groups.group_is_fixed(relation, public) or not (self.groups.sizes or self.groups.rows):
             return math.inf
         if self.groups.sizes is not None:
             return self.embedding.diameter(public) / min(self.groups.sizes)
@@ -326,7 +326,7 @@ class Rearranged(OfGroups, OfPermutations):
 
 
 def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw n of some rows, every choice equally likely: each row on its own, and then the number is evened out."""
+    """Draw n of some rows, with every choice equally likely."""
     drawn = rng.random(total, dtype=np.float32) * total < n
     surplus = int(drawn.sum()) - n
     if surplus:
@@ -336,7 +336,7 @@ def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def lowest(n: int, keys: Array) -> NDArray[np.bool_]:
-    """Choose the rows with the n lowest keys: one row more or less changes the choice of one other at most."""
+    """Return a mask of the n lowest keys; one row more or less changes one other choice at most."""
     drawn = np.zeros(len(keys), dtype=np.bool_)
     if n:
         drawn[np.argpartition(keys, n - 1)[:n]] = True
@@ -346,12 +346,12 @@ def lowest(n: int, keys: Array) -> NDArray[np.bool_]:
 CLIP = 8.0
 """The largest whitened statistic: far above what chance gives a few dimensions."""
 
-_FEW_PART, _MANY_PART, _MOST = 0.05, 0.02, 0.1  # of the diameter over √(N γ): the first two in parts of epsilon
+_FEW_RATIO, _MANY_RATIO, _MAX_RATIO = 0.05, 0.02, 0.1  # diameter / √(N γ): the first two in parts of epsilon
 _FEW_DIMENSIONS = 30
 
 
-class Whitened(Rearranged):
-    r"""The same with :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
+class Whitened(PermutedMMD):
+    r"""The permutation test of :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
 
     Whitening makes directions in which rows hardly vary count as much as others. S does not depend on the labels,
     so the statistics of all relabellings are exchangeable.
@@ -364,13 +364,13 @@ class Whitened(Rearranged):
     ) -> None:
         super().__init__(groups, embedding, permutations)
         dimension, total = len(embedding.map), self._n + self._m
-        part = _FEW_PART if dimension <= _FEW_DIMENSIONS else _MANY_PART
-        usual = ridge(total, embedding.diameter(frozenset()), min(part * epsilon, _MOST))
+        part = _FEW_RATIO if dimension <= _FEW_DIMENSIONS else _MANY_RATIO
+        usual = ridge(total, embedding.diameter(frozenset()), min(part * epsilon, _MAX_RATIO))
         self.gamma = usual if gamma is None else gamma
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:
-        """Return T of each difference of means."""
+        """Return T for each difference of means."""
         total = self._n + self._m
         sums, products = sample.moments()
         S = (products - np.outer(sums, sums / max(sample.size, 1))) / total
@@ -380,7 +380,7 @@ class Whitened(Rearranged):
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves each of them."""
+        """Bound the change of each statistic by one row."""
         plain = super().sensitivity(relation, norm, public)
         if plain in {0.0, math.inf}:
             return plain
@@ -393,12 +393,12 @@ class Whitened(Rearranged):
 
 
 def ridge(total: int, diameter: float, part: float) -> float:
-    """Return the γ at which the diameter is a part of √(N²γ/(N-1))."""
+    """Return the ridge γ at which the diameter is the given part of √(N²γ/(N-1))."""
     return diameter**2 * (total - 1) / (total**2 * part**2)
 
 
 def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: float, clip: float) -> float:
-    """Bound how far one row's features move min(T, clip), whatever the labels are.
+    """Bound the change of min(T, clip) by one row's features, for any labels.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: flo
 
 
 def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
-    """Bound how far min(√(g'W⁻¹g), most) moves.
+    """Bound the change of min(√(g'W⁻¹g), most) when g and W change.
 
     Parameters
     ----------
@@ -439,8 +439,8 @@ def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> f
     return (most * grown + shift) / root * ABOVE
 
 
-class PairedSeparation(OfGroups):
-    """The length of the sum of the differences z of pairs, which one pair moves by twice the diameter."""
+class PairedSeparation(GroupStatistic):
+    """Length of the sum of the differences z of pairs; one pair changes it by twice the diameter."""
 
     what, part = "the mean difference of paired rows", 1.0
 
@@ -448,22 +448,22 @@ class PairedSeparation(OfGroups):
         super().__init__(groups, embedding, (1,))
 
     def value(self, rows: Batch) -> Array:
-        """Compute it."""
+        """Compute the length."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=True)
         return np.array([np.linalg.norm(sample.total())])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one pair moves it."""
-        if not self.groups.stays(relation, public):
+        """Bound the change of the length by one pair."""
+        if not self.groups.group_is_fixed(relation, public):
             return math.inf
         moved = 2 * self.embedding.diameter(public)
-        if self.groups.settled(relation, public):
+        if self.groups.rows_are_public(relation, public):
             return moved
         return max(moved, self.embedding.diameter(frozenset()))
 
 
-class Flipped(PairedSeparation, OfPermutations):
-    """T, and T after the signs of the differences are drawn anew, B times."""
+class SignFlips(PairedSeparation, OfPermutations):
+    """T, and T after each of B random changes of the signs of the differences."""
 
     what = "the mean difference, and those of exchanged pairs, of paired rows"
 
@@ -472,7 +472,7 @@ class Flipped(PairedSeparation, OfPermutations):
         self.shape = (permutations + 1,)
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute them."""
+        """Compute the statistics."""
         sample, complete = self.groups.pairs(rows, self.embedding)
 
         def signs(at: slice) -> Array:
@@ -484,5 +484,5 @@ class Flipped(PairedSeparation, OfPermutations):
         return length / self.groups.counted[0]
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one pair moves each of them."""
+        """Bound the change of each statistic by one pair."""
         return super().sensitivity(relation, norm, public) / self.groups.counted[0]

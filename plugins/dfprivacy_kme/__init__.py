@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_kme.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_kme.fitting import absolute, shrunk, simplex
-from dfprivacy_kme.mechanisms import findings, kme_exponential, kme_release
+from dfprivacy_kme.mechanisms import kme_exponential, kme_release, plan_release
 from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
 from dfprivacy_kme.release import KME
 
@@ -30,5 +30,5 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the release, and the choice of a small table."""
-    register(kme_release.plans(findings))
+    register(kme_release.plans(plan_release))
     register(kme_exponential)

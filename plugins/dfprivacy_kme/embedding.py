@@ -25,7 +25,7 @@ Basis: TypeAlias = Literal["subspace", "fourier"]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """A kernel on rows and a finite map of its features, in plain arrays that can be written down.
+    """A kernel on rows and a finite feature map of it, in plain arrays that can be saved.
 
     Attributes
     ----------
@@ -52,12 +52,12 @@ class Space:
 
     @property
     def kernel(self) -> ProductKernel:
-        """The kernel."""
+        """The product kernel of the columns."""
         return ProductKernel(self.columns, self.lengthscales, self.mismatches)
 
     @classmethod
     def of(cls, features: Nystrom | Fourier | None, kernel: ProductKernel) -> Space:
-        """Write down a kernel, and the map that was measured if there is one."""
+        """Return the space of a kernel, with its measured feature map if there is one."""
         numbers = [kernel.columns[i].name for i in kernel.numbers]
         categories = [kernel.columns[i].name for i in kernel.categories]
         anchors = A = np.zeros((0, 0))
@@ -76,17 +76,17 @@ class Space:
         )
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coordinates of public rows, shape (rows, F)."""
+        """Return the features of public rows, shape (rows, F)."""
         if self.basis == "subspace":
             return self.kernel(rows, self.anchors) @ self.map.T
         return Fourier(self.columns, self.anchors).features(rows)
 
     def __len__(self) -> int:
-        """Return the number of coordinates."""
+        """Return the number of features F."""
         return len(self.anchors) * (1 if self.basis == "subspace" else 2)
 
     def common(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return a space that is part of both, and the maps of their coordinates to its own.
+        """Return a common subspace of two spaces, and the maps from their features to its features.
 
         How many points of a subspace are worth a coordinate depends on the noise; those that both have span what
         both see. The maps have orthonormal rows, so noise that is alike in all directions
@@ -118,7 +118,7 @@ class Space:
     def _subspace(
         self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
     ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the span of points that both subspaces have.
+        """Return the span of the points that both subspaces have.
 
         With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
         times the map of these, are the coordinates in their span.
@@ -130,13 +130,13 @@ class Space:
         return replace(self, anchors=points, map=A), ours, theirs
 
     def plain(self) -> dict[str, Any]:
-        """Return plain values, from which `read` makes the same space."""
+        """Return the space as JSON values, which `read` turns back into the space."""
         columns = [{"name": column.name, **column.describe()} for column in self.columns]
         return {**vars(self), "columns": columns}
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Space:
-        """Make a space of what `plain` gave."""
+        """Return the space written by `plain`."""
         if plain["basis"] not in get_args(Basis):
             raise ArgumentError(
                 "This release is of an earlier version, with features that are gone.", "Use that version."
@@ -147,7 +147,7 @@ class Space:
 
 
 def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:
-    """Public rows as an array of numbers and category codes.
+    """Return public rows as an array of numbers and category codes.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArr
     table = public_table(rows_by_column, what)
     if not set(names) <= set(table):
         raise ArgumentError(
-            f"{what} does not give values of the columns {names!r}.",
+            f"{what} lacks values of some of the columns {names!r}.",
             "Give a frame, or a dictionary of lists, with each column.",
         )
     given = [table[name] for name in names]
@@ -185,7 +185,7 @@ def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArr
 
 
 def decoded(columns: Sequence[Column], rows: NDArray[np.float64]) -> dict[str, list[Any]]:
-    """Rows as values by column: what `coded` undoes."""
+    """Return rows as values by column: the inverse of `coded`."""
     return {
         column.name: [float(value) for value in rows[:, i]]
         if column.bounds is not None

@@ -1,4 +1,4 @@
-"""From a noisy embedding to weighted points: post-processing, which costs no privacy."""
+"""Weighted points fitted to a noisy embedding: post-processing, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["absolute", "hull", "shrunk", "simplex"]
 
-_STEPS = 400  # supports have some ten points
+_MAX_STEPS = 400  # supports have some ten points
 _GAP_MIN, _GAP_MAX = 1e-13, 1e-3
-_ROUNDS, _LOCAL, _SHRINK = 6, 1024, 0.6
-_DOUBT = 0.01
+_N_ROUNDS, _N_LOCAL, _SHRINKAGE = 6, 1024, 0.6
+_PRIOR_LEVEL = 0.01
 
 
 def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    r"""Weights of points whose mean feature is closest: :math:`\min_{w \ge 0,\, 1'w = 1} \|\Psi'w - \beta\|^2 / 2`.
+    r"""Return the weights of the closest mean: :math:`\min_{w \ge 0,\, 1'w = 1} \|\Psi'w - \beta\|^2 / 2`.
 
     Parameters
     ----------
@@ -49,30 +49,30 @@ def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> 
     """
     q = psi @ beta
     chosen, w = [int(np.argmax(q - (psi**2).sum(axis=1) / 2))], np.ones(1)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         gradient = psi @ (w @ psi[chosen]) - q
         best = int(np.argmin(gradient))
         if w @ gradient[chosen] - gradient[best] <= max(gap, _GAP_MIN) or best in chosen:
             break
         chosen.append(best)
-        w = _corrected(psi[chosen], beta)
+        w = _active_weights(psi[chosen], beta)
         chosen, w = [at for at, weight in zip(chosen, w, strict=True) if weight], w[w > 0]
     weights = np.zeros(len(psi))
     weights[chosen] = w
     return weights
 
 
-def _corrected(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Solve on a few points: for sums s of the weights, the least of s²|Ψ'w - β|² + (s - 1)² has the best w."""
+def _active_weights(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of a few points with the least s²|Ψ'w - β|² + (s - 1)², s their sum, scaled to sum 1."""
     system = np.vstack([(psi - beta).T, np.ones(len(psi))])
-    w, _ = nnls(system, np.append(np.zeros(len(beta)), 1.0), maxiter=_STEPS * len(psi))
+    w, _ = nnls(system, np.append(np.zeros(len(beta)), 1.0), maxiter=_MAX_STEPS * len(psi))
     return np.asarray(w / w.sum())
 
 
 def absolute(
     psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0
 ) -> NDArray[np.float64]:
-    r"""Weights of either sign with :math:`\|w\|_1 \le` `most` whose feature sum is closest.
+    r"""Return the weights of either sign with :math:`\|w\|_1 \le` `most` whose feature sum is closest.
 
     The same problem as `simplex` on the points' features times `most` and their negatives.
 
@@ -98,7 +98,7 @@ def absolute(
 
 
 def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    r"""Posterior mean of the embedding, when the points are a public sample of the same population.
+    r"""Return the posterior mean of the embedding, given a public sample of the same population.
 
     With u and C the mean and covariance of the points' features, the prior is :math:`N(u, G)`, :math:`G = C/M`, and
     the posterior mean :math:`u + G (G + \sigma^2 I)^{-1} (\beta - u)`. If :math:`\beta` is too far from u for that
@@ -125,7 +125,7 @@ def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) ->
     g = s**2
     away = right @ (beta - u)
     outside = max(0.0, float((beta - u) @ (beta - u) - away @ away)) / sigma**2
-    if chdtrc(len(beta), float(np.sum(away**2 / (g + sigma**2))) + outside) < _DOUBT:
+    if chdtrc(len(beta), float(np.sum(away**2 / (g + sigma**2))) + outside) < _PRIOR_LEVEL:
         factors = np.geomspace(1, 1e6, 61)
         spreads = np.outer(factors, g) + sigma**2
         g = g * factors[np.argmin(np.sum(away**2 / spreads + np.log(spreads), axis=1))]
@@ -143,7 +143,7 @@ def hull(
     signed: bool = False,
     fits: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project onto the convex hull of the features of all rows: points and their weights.
+    """Project an embedding onto the convex hull of the features of all rows; return points and weights.
 
     Parameters
     ----------
@@ -175,21 +175,21 @@ def hull(
     """
     gap, fit = min(gap, _GAP_MAX), absolute if signed else simplex
 
-    def support(candidates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def fit_support(candidates: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         w = fit(feature(candidates), beta, gap)
         return candidates[w != 0], w[w != 0]
 
-    points, w = support(candidates)
+    points, w = fit_support(candidates)
     numbers = [i for i, column in enumerate(columns) if column.bounds is not None]
     low, high = (np.array([getattr(columns[i], end) for i in numbers]) for end in ("low", "high"))
-    unit = spread([columns[i] for i in numbers], _LOCAL)
+    unit = spread([columns[i] for i in numbers], _N_LOCAL)
     offsets = unit - (low + high) / 2
-    for number in range(_ROUNDS if numbers else 0):
+    for number in range(_N_ROUNDS if numbers else 0):
         left = w @ feature(points) - beta
         if left @ left <= fits:
             break
-        around = np.repeat(points, max(1, _LOCAL // len(points)), axis=0)
-        moved = offsets[np.arange(len(around)) % _LOCAL] * 0.5 * _SHRINK**number
+        around = np.repeat(points, max(1, _N_LOCAL // len(points)), axis=0)
+        moved = offsets[np.arange(len(around)) % _N_LOCAL] * 0.5 * _SHRINKAGE**number
         around[:, numbers] = np.clip(around[:, numbers] + moved, low, high)
-        points, w = support(np.vstack([points, around]))
+        points, w = fit_support(np.vstack([points, around]))
     return points, w

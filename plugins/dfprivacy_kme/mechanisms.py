@@ -1,4 +1,4 @@
-"""``view.kme_release``: publish a table as a kernel mean embedding; ``view.kme_exponential``: as a small table."""
+"""``view.kme_release``: publish a kernel mean embedding; ``view.kme_exponential``: publish a small table."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Closeness",
     "classical_scale",
-    "findings",
     "fitted",
     "kme_exponential",
     "kme_release",
     "part_of_the_price",
+    "plan_release",
 ]
 
-_MOVES = 2.0  # by which the reference says that a row moves the sum
-_LEAST = 1e-9  # part of a price
-_MOST = 1.0  # epsilon for which the classical calibration is proved
+_REFERENCE_SENSITIVITY = 2.0  # by which the reference says that a row moves the sum
+_MIN_PART = 1e-9  # part of a price
+_MAX_CLASSICAL_EPSILON = 1.0  # epsilon for which the classical calibration is proved
 
 
 def classical_scale(epsilon: float, delta: float) -> float:
@@ -50,7 +50,7 @@ def classical_scale(epsilon: float, delta: float) -> float:
 
 
 def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the part of a price that buys the noise that the reference adds for all of it.
+    """Return the share of epsilon and delta with which exact calibration adds as much noise as the reference's.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float
         If the calibration is not proved there.
     """
     if not delta:
-        raise ArgumentError('calibration="classical" is of Gaussian noise.', "Pay a delta above 0.")
-    if epsilon > _MOST:
+        raise ArgumentError('calibration="classical" needs Gaussian noise.', "Pay a delta above 0.")
+    if epsilon > _MAX_CLASSICAL_EPSILON:
         raise ArgumentError(
             f"The classical calibration is proved for an epsilon up to 1, and {epsilon:g} was asked.",
             'Use calibration="analytic", which is right for all, and less noise.',
         )
-    noise = _MOVES * classical_scale(epsilon, delta)
+    noise = _REFERENCE_SENSITIVITY * classical_scale(epsilon, delta)
 
     def surplus(part: float) -> float:
         return sensitivity * gaussian_scale(part * epsilon, part * delta) - noise
 
-    return 1.0 if surplus(1.0) >= 0 else float(scipy.optimize.brentq(surplus, _LEAST, 1.0, xtol=1e-15))
+    return 1.0 if surplus(1.0) >= 0 else float(scipy.optimize.brentq(surplus, _MIN_PART, 1.0, xtol=1e-15))
 
 
 Features: TypeAlias = Literal["subspace", "fourier"]
@@ -89,15 +89,15 @@ Represent: TypeAlias = Literal["hull", "weights", "l1", "bayes"]
 Calibration: TypeAlias = Literal["analytic", "classical"]
 
 _POINTS, _POINTS_MAX = 256, 4096
-_ALIKE = 1e-6  # distance of two rows, of √2 at most, below which no noise leaves anything to be seen
-_SEEN = 0.9  # mean squared length of the features of rows within the bounds
-_TOLD = 5.0  # standard deviations by which a noisy number of rows must exceed 0
-_LOUD = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
+_MIN_KERNEL_WIDTH = 1e-6  # distance of two rows, of √2 at most, below which no noise leaves anything to be seen
+_MIN_CAPTURED = 0.9  # mean squared length of the features of rows within the bounds
+_MIN_COUNT_SDS = 5.0  # standard deviations by which a noisy number of rows must exceed 0
+_LARGE_NOISE = 0.1  # noise in one coordinate, beside features of length 1, that leaves little to be seen
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A noisy mean feature, and what is public about it.
+    """A noisy mean feature, with public facts about it.
 
     Attributes
     ----------
@@ -234,13 +234,13 @@ def kme_release(
         raise ArgumentError("The table has no rows.", "There is nothing to publish.")
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
-    if kernel.distance() < _ALIKE:
+    if kernel.distance() < _MIN_KERNEL_WIDTH:
         raise ArgumentError(
             f"To so wide a kernel all rows are alike: no two are further apart than {kernel.distance():.2g}.",
             "Give a lengthscale that is not so far above the width of the bounds.",
         )
     public = None if points is None else kernel.check(coded(named, points, "points"))
-    psi = _features(curator, kernel, features, represent, public, n_points)
+    psi = _feature_map(curator, kernel, features, represent, public, n_points)
     noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
     wider = 1.0 if curator.delta else math.sqrt(2)  # the standard deviation of Laplace noise, in its scale
 
@@ -251,7 +251,7 @@ def kme_release(
             return curator.sum(features, noise=noise)
         return curator.sum(features, noise=noise, share=part_of_the_price(curator.epsilon, curator.delta, moves))
 
-    gaps, size, count_noise = _gaps(curator, kernel, nan_policy), float(rows), None
+    gaps, size, count_noise = _required_columns(curator, kernel, nan_policy), float(rows), None
     if not gaps:
         total = noisy(psi)
     elif all(column.public for column in gaps):
@@ -282,8 +282,8 @@ def _(measured: Measured, *, represent: Represent) -> KME:
     return fitted(measured, represent)
 
 
-def _gaps(curator: Curator, kernel: ProductKernel, nan_policy: NanPolicy) -> tuple[Column, ...]:
-    """Return the columns in which a row must have a value, by the policy on those that can be missing."""
+def _required_columns(curator: Curator, kernel: ProductKernel, nan_policy: NanPolicy) -> tuple[Column, ...]:
+    """Return the columns in which a row must have a value, by the policy for missing values."""
     gaps = tuple(column for column in kernel.columns if not column.filled)
     if nan_policy == "raise":
         curator.refuse_missing(*gaps)
@@ -302,7 +302,7 @@ def _lengthscales(
     return {column.name: 2 * column.half * math.sqrt(len(columns) / 8) for column in columns}
 
 
-def _features(
+def _feature_map(
     curator: Curator,
     kernel: ProductKernel,
     features: Features,
@@ -310,14 +310,14 @@ def _features(
     public: NDArray[np.float64] | None,
     n_points: int | None,
 ) -> Nystrom | Fourier:
-    """Choose the feature map by public numbers."""
+    """Choose the feature map from public numbers."""
     if represent == "weights" and features != "subspace":
         raise ArgumentError('represent="weights" needs points that span the features.', 'Use features="subspace".')
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
         raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
     if public is not None and (n_points is not None or features == "fourier"):
         raise ArgumentError(
-            "points= span the subspace: n_points= and other features have no use for them.",
+            "points= span the subspace, so n_points= and other features do not go with them.",
             'Leave one out, or use features="subspace".',
         )
     # What noise drowns is not worth a coordinate. For this, a rough sigma will do.
@@ -331,13 +331,13 @@ def _features(
         anchors = spread(kernel.columns, n_points or _POINTS) if public is None else public
         return Nystrom(kernel, anchors, tolerance)
     if kernel.categories:
-        raise ArgumentError(f"features={features!r} are of numbers only.", 'Use features="subspace".')
+        raise ArgumentError(f"features={features!r} need columns of numbers.", 'Use features="subspace".')
     m = n_points or min(1000, 125 * len(kernel.numbers))
     return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
 
 
 def fitted(measured: Measured, represent: Represent) -> KME:
-    """Fit points to the noisy mean; post-processing."""
+    """Fit points to the noisy mean, and return the result; post-processing."""
     space, beta, sigma, public = measured.space, measured.beta, measured.noise, measured.public
     gap, fits = 1e-3 * sigma**2, sigma**2 * len(beta)  # what noise alone leaves of the distance, on average
     if represent == "weights":
@@ -371,50 +371,48 @@ def fitted(measured: Measured, represent: Represent) -> KME:
 
 def _notes(measured: Measured) -> tuple[str, ...]:
     notes, space = [], measured.space
-    if measured.size < _TOLD * (measured.count_noise or 0.0):
-        notes.append(
-            f"Complete rows are too few beside the noise in their number: this release tells nothing. {UNDECLARED}"
-        )
+    if measured.size < _MIN_COUNT_SDS * (measured.count_noise or 0.0):
+        notes.append(f"Uninformative: complete rows are too few for the noise in their number. {UNDECLARED}")
     seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
-    if seen < _SEEN:
+    if seen < _MIN_CAPTURED:
         notes.append(
-            f"Of a row anywhere within the bounds the features see {seen:.0%} on average: "
-            "a wider kernel or more points would see more."
+            f"The features capture {seen:.0%} of a row's squared length on average over the bounds: "
+            "a wider kernel or more points would capture more."
         )
     if coarse(space):
         notes.append(
             "The bounds are many lengthscales wide: an interval is for functions that are smooth between the "
             "8,192 rows at which they are evaluated. A wider kernel, or narrower bounds, would need fewer."
         )
-    if measured.noise >= _LOUD:
+    if measured.noise >= _LARGE_NOISE:
         notes.append(
-            f"The noise in each feature, {measured.noise:.2g}, is not small beside the features' length 1: "
-            f"{measured.size:.0f} rows at this price tell little."
+            f"The noise in each feature, {measured.noise:.2g}, is not small compared with their length 1: "
+            f"{measured.size:.0f} rows at this epsilon are few."
         )
     if len(measured.beta) < 3:  # noqa: PLR2004
-        notes.append(f"Features are few, {len(measured.beta)}: more points would tell more.")
+        notes.append(f"There are only {len(measured.beta)} features: more points would give more.")
     return tuple(notes)
 
 
-def findings(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Describe how far the noise moves the embedding, from public numbers only; for ``explain``."""
+def plan_release(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
+    """Return the standard deviation of the noise in the embedding, from public numbers; for ``explain``."""
     size = curator.size
     if not size:
         return {}
     noise = curator.measured[-1]
     sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1.0) / size
-    return {"standard deviation that the noise gives a mean of a function of norm 1": f"{sd:.3g}"}
+    return {"standard deviation of the noise in the mean of a function of norm 1": f"{sd:.3g}"}
 
 
 _CHOSEN_POINTS, _CHOSEN_ROWS = 12, 3
 _TABLES_MAX = 1 << 14
 _ROUNDING = 2.0**-50
 _ROWS_MAX = 2.0**32  # for which the rounding is charged
-_DOUBT = 0.05
+_INTERVAL_MISS = 0.05
 
 
 class Closeness(OfSums):
-    r"""The closeness of each synthetic table R: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""Closeness of each synthetic table R to the data: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or
@@ -432,20 +430,20 @@ class Closeness(OfSums):
         self.error = _ROWS_MAX * _ROUNDING * (psi.dimension + size)
 
     def value(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute them."""
+        """Compute the closeness of each table."""
         total, rows = np.ravel(sums)[:-1], np.ravel(sums)[-1]
         scores: NDArray[np.float64] = -np.linalg.norm(total - rows * self.means, axis=1)
         return scores
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves them."""
+        """Bound the change of the closeness by one row."""
         stays = relation == "replace_one" and all(column.name in public for column in self.gaps)
         farthest = self.psi.diameter(2, public if stays else frozenset())
         farthest += math.sqrt(self.psi.dimension) * self.psi.error if farthest else 0.0
         return farthest * (1.0 if norm == math.inf else self.dimension ** (1 / norm))
 
     def describe(self) -> str:
-        """Name them in words."""
+        """Name the statistic in words."""
         return f"the closeness of {self.dimension} synthetic tables ({self.psi.kernel.describe()})"
 
 
@@ -462,7 +460,7 @@ def kme_exponential(
     n_rows: Annotated[int, Range(1, 12)] = _CHOSEN_ROWS,
     nan_policy: NanPolicy = "omit",
 ) -> WeightedPoints:
-    r"""Choose a small synthetic table by the exponential mechanism: the closest to the table's embedding, about.
+    r"""Choose a small synthetic table by the exponential mechanism: about the closest to the table's embedding.
 
     Parameters
     ----------
@@ -536,13 +534,13 @@ def kme_exponential(
             f"{len(rows)} points make {tables:,} tables of {n_rows} rows, of which each would be scored.",
             f"Take fewer points, or rows: {_TABLES_MAX:,} tables at most; or use kme_release.",
         )
-    gaps, psi = _gaps(curator, kernel, nan_policy), Nystrom(kernel, rows)
+    gaps, psi = _required_columns(curator, kernel, nan_policy), Nystrom(kernel, rows)
     scores = Closeness(psi, rows, n_rows, gaps)
     (best,) = curator.select(scores)
     notes: tuple[str, ...] = ()
     if not gaps and curator.size:
         reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
-        more = 2 * reach * math.log(tables / _DOUBT) / (curator.epsilon * curator.size)
+        more = 2 * reach * math.log(tables / _INTERVAL_MISS) / (curator.epsilon * curator.size)
         close = f"Its distance from the embedding is above the least of {tables:,} tables by {more:.2g} at most"
         notes = (f"{close}, in 95% of cases.",)
     places, times = np.unique(scores.places[best], return_counts=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Expectation", "Means", "TwoSample", "WeightedPoints"]
 
-_LOOSE = 2.0  # absolute weights of points, where a distribution's add up to 1
-_FEW = 12  # points, which are shown
+_MAX_WEIGHT_SUM = 2.0  # absolute weights of points, where a distribution's add up to 1
+_MAX_LISTED = 12  # points, which are shown
 
 
 class TwoSample(NamedTuple):
@@ -53,7 +53,7 @@ class TwoSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedPoints(Release):
-    """Points with weights, without a noisy embedding: what a marginal or a conditional of a release is.
+    """Weighted points without a noisy embedding: a marginal or a conditional of a release.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class WeightedPoints(Release):
 
     @property
     def points(self) -> Any:
-        """Points and, last, their ``weight``: a frame of the library that holds the table."""
+        """Points with their ``weight`` in the last column, as a frame of the library that holds the table."""
         columns = decoded(self._space.columns, self.locations)
         name = "weight"
         while name in columns:
@@ -99,8 +99,8 @@ class WeightedPoints(Release):
         return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
 
     def _grid(self) -> Grid | None:
-        """Show the points where they are few."""
-        if self.support > _FEW:
+        """Return the points as a printed table, where they are few."""
+        if self.support > _MAX_LISTED:
             return None
         columns = decoded(self._space.columns, self.locations)
         rows = zip(*columns.values(), self.weights, strict=True)
@@ -108,7 +108,7 @@ class WeightedPoints(Release):
         return Grid(("", *columns, "weight"), [("", *row) for row in texts])
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the means of numbers; where there are none, the weights. `points` has the points."""
+        """State the means of numbers, or where there are none, the weights. `points` has the points."""
         try:
             means = self.mean()
         except ArgumentError:  # some weights are negative
@@ -139,39 +139,39 @@ class WeightedPoints(Release):
         return coded(self._space.columns, rows, "rows")
 
     @cached_property
-    def _numbers(self) -> list[int]:
+    def _numeric(self) -> list[int]:
         return [i for i, column in enumerate(self._space.columns) if column.bounds is not None]
 
     def mean(self) -> dict[str, float]:
-        """Means of the numeric columns; a release has an interval of each, and points alone have none.
+        """Return the means of the numeric columns; only those of a release have intervals.
 
         Returns
         -------
         dict of str to float
             By column.
         """
-        return {self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numbers}
+        return {self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numeric}
 
     @property
     def _share(self) -> NDArray[np.float64]:
-        """Weights that are not negative and add up to 1, or an error."""
+        """Weights scaled to sum 1; an error if one is negative."""
         if (self.weights < 0).any() or self.weights.sum() <= 0:
             raise ArgumentError(
-                "Some weights are negative, so these points are no distribution.",
+                "Some weights are negative, so these points are not a distribution.",
                 'Ask for represent="hull".',
             )
         share: NDArray[np.float64] = self.weights / self.weights.sum()
         return share
 
     def cov(self) -> NDArray[np.float64]:
-        """Covariances of the numeric columns.
+        """Return the covariances of the numeric columns.
 
         Returns
         -------
         ndarray of shape (d, d)
             In the order of the columns.
         """
-        numbers = self.locations[:, self._numbers]
+        numbers = self.locations[:, self._numeric]
         centred = numbers - self._share @ numbers
         covariance: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
         return covariance
@@ -199,7 +199,7 @@ class WeightedPoints(Release):
         return self._table(decoded(self._space.columns, drawn))
 
     def marginal(self, columns: Sequence[str]) -> WeightedPoints:
-        """Drop all columns but some.
+        """Return the points with some of the columns only.
 
         Parameters
         ----------
@@ -219,20 +219,20 @@ class WeightedPoints(Release):
     def _restricted(
         self, kept: list[int], locations: NDArray[np.float64], weights: NDArray[np.float64], notes: tuple[str, ...]
     ) -> WeightedPoints:
-        """Keep some columns of points."""
+        """Return points with some of the columns."""
         space = self._space
         columns = tuple(space.columns[i] for i in kept)
         kernel = ProductKernel(columns, space.lengthscales, space.mismatches)
-        return self._of(kernel, locations[:, kept], weights, notes)
+        return self._with_points(kernel, locations[:, kept], weights, notes)
 
-    def _of(
+    def _with_points(
         self,
         kernel: ProductKernel,
         locations: NDArray[np.float64],
         weights: NDArray[np.float64],
         notes: tuple[str, ...],
     ) -> WeightedPoints:
-        """Return points that follow from these."""
+        """Return points with this kernel, these locations and weights."""
         return WeightedPoints(
             space=Space.of(None, kernel).plain(),
             locations=locations,
@@ -290,14 +290,14 @@ class WeightedPoints(Release):
         if lengthscale is None:
             lengthscale = {column.name: 2 * column.half * math.sqrt(len(columns) / 8) for column in columns}
         total = float(np.abs(self.weights).sum())
-        loose = f"The absolute weights add up to {total:.3g}: an embedding of f(X) is only sure where they are few."
-        notes = (loose,) if total > _LOOSE else ()
-        return self._of(
+        loose = f"The absolute weights add up to {total:.3g}: too much for an accurate embedding of f(X)."
+        notes = (loose,) if total > _MAX_WEIGHT_SUM else ()
+        return self._with_points(
             ProductKernel(columns, lengthscale), np.column_stack(list(arrays.values())), self.weights, notes
         )
 
     def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:  # noqa: ARG002
-        """Refuse: without the law of the noise, a test would find it significant.
+        """Refuse a test: without the law of the noise, it would find noise significant.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class WeightedPoints(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the points, areas by weight; the distribution function where there is one column."""
+        """Draw the points with areas by weight, or the distribution function of a single column."""
         ax = axes(ax)
         names = [self._called(column.name) for column in self._space.columns]
         if len(names) == 1:
@@ -320,7 +320,7 @@ class WeightedPoints(Release):
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")
             ax.set(xlabel=names[0], ylabel="share of rows up to here")
             return ax
-        x, y = (self._numbers + [i for i in range(len(names)) if i not in self._numbers])[:2]
+        x, y = (self._numeric + [i for i in range(len(names)) if i not in self._numeric])[:2]
         size = 400 * np.abs(self.weights) / max(np.abs(self.weights).max(), 1e-300)
         colours = np.where(self.weights < 0, "tab:red", "tab:blue")
         ax.scatter(self.locations[:, x], self.locations[:, y], s=size, c=colours, alpha=0.5)
@@ -329,7 +329,7 @@ class WeightedPoints(Release):
 
 
 class Expectation(NamedTuple):
-    """An expectation over the rows, and how well it is known.
+    """The mean of a function over the rows, and its interval.
 
     Attributes
     ----------
@@ -348,7 +348,7 @@ class Expectation(NamedTuple):
 
 
 class Means(dict[str, float]):
-    """Means by column, a dictionary of numbers, with an interval of each.
+    """Means by column, a dictionary of numbers, with an interval of each mean.
 
     Attributes
     ----------
@@ -369,7 +369,7 @@ class Means(dict[str, float]):
     def __repr__(self) -> str:
         listed = ", ".join(
             f"{name!r}: {each.value:.5g} ({each.low:.5g} to {each.high:.5g}"
-            + ("" if each.estimable else ", which tells next to nothing")
+            + ("" if each.estimable else ", uninformative")
             + ")"
             for name, each in self.intervals.items()
         )

@@ -29,13 +29,13 @@ __all__ = ["KME", "Expectation", "Sample", "coarse", "grid", "null_distances", "
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
 _SMALL, _UNEQUAL = 0.01, 10.0
-_RARE = (
+_RARE_NOTE = (
     "One sample has more than ten times the rows of the other: if what differs are few rows with rare values, a "
     "p-value below 1% may be too small. proportions() and chi2() count such rows."
 )
-_FEWEST, _MANY, _MOST = 1 << 10, 1 << 12, 1 << 13  # public rows
-_STRETCH = 1.06
-_MASSES = 5  # of the noise's standard deviation, below which a conditional says little
+_FEWEST, _MANY_ROWS, _MOST = 1 << 10, 1 << 12, 1 << 13  # public rows
+_GRID_STRETCH = 1.06
+_MIN_WEIGHT_SDS = 5  # of the noise's standard deviation, below which a conditional says little
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,11 +96,11 @@ class KME(WeightedPoints):
 
     @property
     def embedding(self) -> tuple[NDArray[np.float64], float]:
-        """The noisy mean feature and the standard deviation of its noise."""
+        """Noisy mean feature, and the standard deviation of its noise."""
         return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
-        """Compute the standard deviation of the noise in the embedding at public rows.
+        """Return the standard deviation of the noise in the embedding at public rows.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class KME(WeightedPoints):
         return (self.missing_standard_error or 0.0) / self.size
 
     def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
-        r"""Estimate the mean of a function over the rows, with an interval that holds.
+        r"""Estimate the mean of a function over the rows, with an interval that covers the noise.
 
         Parameters
         ----------
@@ -149,10 +149,10 @@ class KME(WeightedPoints):
         confidence = as_probability(confidence, "confidence")
         at = grid(self._space)
         values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
-        return self._expected(values, at_points, confidence)
+        return self._expectation(values, at_points, confidence)
 
     def mean(self, *, confidence: float = 0.95) -> Means:
-        """Means of the numeric columns over the rows, each with an interval that holds the noise.
+        """Return the means of the numeric columns over the rows, each with an interval that covers the noise.
 
         Parameters
         ----------
@@ -174,30 +174,30 @@ class KME(WeightedPoints):
         at = grid(self._space)
         return Means(
             {
-                self._space.columns[i].name: self._expected(at[:, i], self.locations[:, i], confidence)
-                for i in self._numbers
+                self._space.columns[i].name: self._expectation(at[:, i], self.locations[:, i], confidence)
+                for i in self._numeric
             },
             confidence,
         )
 
     @cached_property
-    def _on_grid(self) -> tuple[NDArray[np.float64], ...]:
+    def _grid_features(self) -> tuple[NDArray[np.float64], ...]:
         """Features of the public rows of `grid`, and their singular value decomposition."""
         psi = self._space.features(grid(self._space))
         return psi, *np.linalg.svd(psi, full_matrices=False)
 
-    def _expected(
+    def _expectation(
         self, values: NDArray[np.float64], at_points: NDArray[np.float64], confidence: float
     ) -> Expectation:
-        """Estimate the mean of a function of which the values on the grid and at the points are given."""
+        """Estimate the mean of a function from its values on the grid and at the points."""
         centre = (float(values.min()) + float(values.max())) / 2
-        psi, left, s, right = self._on_grid
+        psi, left, s, right = self._grid_features
         projected = left.T @ (values - centre)
         path = np.array([right.T @ (s / (s**2 + ridge) * projected) for ridge in _RIDGES] + [0 * self.beta])
         rest = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
         # A number of rows that is off by a part moves a'β by that part: of a'ψ at most, of public rows.
         counted = np.abs(psi @ path.T).max(axis=0)
-        noise = np.array([self._quantile(a, top, confidence) for a, top in zip(path, counted, strict=True)])
+        noise = np.array([self._noise_bound(a, top, confidence) for a, top in zip(path, counted, strict=True)])
         best = int(np.argmin(rest + noise))  # chosen by public numbers: the points are not among them
         a, seen = path[best], self._space.features(self.locations)
         half = max(float(rest[best]), float(np.abs(seen @ a + centre - at_points).max())) + float(noise[best])
@@ -224,8 +224,8 @@ class KME(WeightedPoints):
             )
         return values
 
-    def _quantile(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
-        """Bound on |a'noise| that holds with this probability; for Laplace noise, Chernoff's."""
+    def _noise_bound(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
+        """Return a bound that |a'noise| keeps with this probability; for Laplace noise, Chernoff's."""
         errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
             return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))
@@ -237,7 +237,7 @@ class KME(WeightedPoints):
         return float(bounds.min())
 
     def mmd(self, other: object) -> float:
-        """Squared distance of the embedding from that of other rows, or of another release; the noise is taken out.
+        """Return the squared distance of the embedding from that of other rows, corrected for the noise.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class KME(WeightedPoints):
         return float(difference @ difference) - mine.squared_noise - others.squared_noise
 
     def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:
-        """Test whether other rows, or another release's, come from the same population.
+        """Test whether other rows, or another release's rows, come from the same population.
 
         Parameters
         ----------
@@ -286,16 +286,16 @@ class KME(WeightedPoints):
         pvalue = (1 + extreme) / (1 + _DRAWS)
         sizes = mine.size, others.size
         doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
-        return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE,) if doubtful else ())
+        return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE_NOTE,) if doubtful else ())
 
     def _samples(self, other: object) -> tuple[Sample, Sample, Space]:
-        """Return both embeddings in the coordinates of a space that they have in common."""
+        """Return both embeddings in a common feature space."""
         space = self._space
         if isinstance(other, KME):
             space, mine, others = space.common(other._space)  # noqa: SLF001 - of our own kind
             return self._sample(mine), other._sample(others), space  # noqa: SLF001
         if isinstance(other, Release):
-            raise ArgumentError("These points have no noise law.", "Compare with the release they came from.")
+            raise ArgumentError("These points have no known noise law.", "Compare with the release they came from.")
         rows = self._read(other)
         points, counts = np.unique(rows, axis=0, return_counts=True)  # equal rows are one point
         public = Sample(space.features(rows).mean(axis=0), float(len(rows)), points, counts / len(rows))
@@ -314,7 +314,7 @@ class KME(WeightedPoints):
         )
 
     def conditional(self, given: Mapping[str, Any]) -> WeightedPoints:
-        """Keep the points that have given values: the distribution of the other columns among such rows.
+        """Return the points with given values: the distribution of the other columns among such rows.
 
         Parameters
         ----------
@@ -348,14 +348,14 @@ class KME(WeightedPoints):
         if not mass > 0:
             raise ArgumentError(f"No point has given={given!r}.", "Give a wider interval, or a larger category.")
         notes: tuple[str, ...] = ()
-        if mass < _MASSES * self.noise_standard_error:
-            notes = ("Hardly any weight has the given values: what is said of the others is noise.",)
+        if mass < _MIN_WEIGHT_SDS * self.noise_standard_error:
+            notes = ("Hardly any weight has the given values: the other columns are mostly noise.",)
         kept = [i for i, name in enumerate(names) if name not in given]
         return self._restricted(kept, self.locations[chosen], share[chosen] / mass, notes)
 
 
 def interval_of(column: Column, value: object) -> tuple[float, float]:
-    """Read what is given of a column: the code of a category, or an interval of numbers."""
+    """Return the interval of codes or numbers for the value given for a column."""
     if column.bounds is None:
         code = float(column.code(value))
         return code, code
@@ -369,25 +369,25 @@ def interval_of(column: Column, value: object) -> tuple[float, float]:
 
 
 def grid(space: Space) -> NDArray[np.float64]:
-    """Public rows that cover the bounds, the bounds themselves and categories: some four to a lengthscale."""
-    fewest = _FEWEST if len(space.columns) <= 3 else _MANY  # noqa: PLR2004
+    """Return public rows that cover the bounds and the categories, some four to a lengthscale."""
+    fewest = _FEWEST if len(space.columns) <= 3 else _MANY_ROWS  # noqa: PLR2004
     rows = spread(space.columns, min(max(rows_needed(space, 4), fewest), _MOST)).copy()
     for at, column in enumerate(space.columns):
         if column.bounds is not None:  # some lie on the bounds, where a function is seen least
             middle = column.low / 2 + column.high / 2
-            rows[:, at] = np.clip(middle + _STRETCH * (rows[:, at] - middle), *column.bounds)
+            rows[:, at] = np.clip(middle + _GRID_STRETCH * (rows[:, at] - middle), *column.bounds)
     return rows
 
 
 def rows_needed(space: Space, to_lengthscale: int) -> int:
-    """Count the rows of a grid with so many to a lengthscale."""
+    """Return the number of rows of a grid with this many rows to a lengthscale."""
     kernel = space.kernel
     halves = np.array([kernel.columns[i].half for i in kernel.numbers])
     return math.prod(math.ceil(2 * to_lengthscale * wide) for wide in (halves / kernel.lengthscales).tolist())
 
 
 def coarse(space: Space) -> bool:
-    """Whether the rows of `grid` are less than two to a lengthscale."""
+    """Return whether `grid` has fewer than two rows to a lengthscale."""
     return rows_needed(space, 2) > _MOST
 
 
@@ -397,7 +397,7 @@ _POINTS = 2000  # of a population, up to which samples are drawn point by point
 
 @dataclass(frozen=True)
 class Sample:
-    """A mean embedding, and what is known of the rows that it is of.
+    """A mean embedding, and what is known about the rows behind it.
 
     Attributes
     ----------
@@ -431,7 +431,7 @@ class Sample:
 
 
 def pooled(one: Sample, other: Sample, space: Space) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return features of points that stand for a population of both samples, and their shares.
+    """Return features of points that represent the pooled population of two samples, and their shares.
 
     Each sample counts by the inverse of the variance of its embedding, noise included: as one population would best
     be estimated.
@@ -478,7 +478,7 @@ def null_distances(
 
 
 def _noise(sample: Sample, mean: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the noise of an embedding: of its coordinates, and of the number of rows."""
+    """Draw the noise of an embedding: in its coordinates, and in the number of rows."""
     draw = rng.laplace if sample.laplace else rng.normal
     unit = 1 / math.sqrt(2) if sample.laplace else 1.0
     noise: NDArray[np.float64] = np.zeros((count, len(mean)))

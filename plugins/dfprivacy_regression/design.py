@@ -26,7 +26,7 @@ __all__ = ["Design"]
 
 @dataclass(frozen=True)
 class Design:
-    """An outcome, and regressors that are numbers or categories.
+    """The design of a regression: an outcome, and regressors that are numbers or categories.
 
     A row is z = (1, x, y): the numbers and y are mapped from their bounds to [-1, 1], and a factor has a 0 or 1 for
     each of its categories but the first. M is the sum of z zᵀ over the rows.
@@ -41,17 +41,17 @@ class Design:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns."""
+        """All columns of the design."""
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
     def limited(self) -> tuple[Column, ...]:
-        """The columns that are numbers, whose values count as limited to their bounds."""
-        return self.numbers if self._binary else (*self.numbers, self.outcome)
+        """The columns of numbers, whose values are limited to their bounds."""
+        return self.numbers if self._is_binary else (*self.numbers, self.outcome)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The coefficients, as in the formulas of R and statsmodels."""
+        """Names of the coefficients, as in the formulas of R and statsmodels."""
         dummies = (f"C({factor.name})[T.{each}]" for factor in self.factors for each in _levels(factor))
         return ("Intercept", *(number.name for number in self.numbers), *dummies)
 
@@ -61,21 +61,21 @@ class Design:
         return 1 + len(self.numbers) + sum(len(_levels(factor)) for factor in self.factors)
 
     @property
-    def _binary(self) -> bool:
+    def _is_binary(self) -> bool:
         return self.success is not None
 
     @property
     def covers(self) -> str:
-        """The number that intervals cover: numbers are limited to their bounds."""
-        return "population" if self._binary and not self.numbers else "limited population"
+        """What intervals cover; numbers are limited to their bounds."""
+        return "population" if self._is_binary and not self.numbers else "limited population"
 
     @property
     def dummies(self) -> range:
-        """Places of the regressors that are 0 or 1, but for the constant."""
+        """Indices of the dummy regressors."""
         return range(1 + len(self.numbers), self.width)
 
-    def alike(self, i: int, j: int) -> bool:
-        """Whether two regressors are categories of one factor."""
+    def same_factor(self, i: int, j: int) -> bool:
+        """Whether two regressors are dummies of one factor."""
         groups = self._groups()
         return any(i in group and j in group for group in groups)
 
@@ -86,11 +86,11 @@ class Design:
     def formula(self) -> str:
         """Write the design as a formula."""
         terms = [*(number.name for number in self.numbers), *(f"C({factor.name})" for factor in self.factors)]
-        outcome = self.outcome.name if not self._binary else f"({self.outcome.name} == {self.success!r})"
+        outcome = self.outcome.name if not self._is_binary else f"({self.outcome.name} == {self.success!r})"
         return f"{outcome} ~ {' + '.join(terms)}"
 
     def moments(self, *, count: bool | float) -> features.RowFeatures:
-        """Return what the second moments are measured by; every coordinate of a row is in [-1, 1].
+        """Return the features whose sums are the second moments; each coordinate is in [-1, 1].
 
         Products that are known are left out: those of two categories of one factor are 0.
         """
@@ -108,12 +108,12 @@ class Design:
             parts.append(features.OneHot(a, b, groups={a.name: ours, b.name: theirs}))
         return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
-    def _numbers(self) -> list[int]:
-        """Places of what is mapped to [-1, 1]."""
-        return [*range(1, 1 + len(self.numbers)), *([] if self._binary else [self.width])]
+    def _scaled_indices(self) -> list[int]:
+        """Return the indices of the numbers scaled to [-1, 1]."""
+        return [*range(1, 1 + len(self.numbers)), *([] if self._is_binary else [self.width])]
 
     def index(self) -> NDArray[np.intp]:
-        """Return which of the moments is where in M: the number of rows is 0, what is known to be 0 the last.
+        """Return the index in the vector of moments of each entry of M: 0 for the rows, the last for a known 0.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class Design:
         return _index(self)
 
     def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
-        """Return how the moments follow from what is measured: moments = start + map @ measured.
+        """Return the affine map from measured sums to moments: moments = start + map @ measured.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class Design:
             taken[0, 0] = 1
         else:
             start[0] = exact
-        numbers = self._numbers()
+        numbers = self._scaled_indices()
         for at, (i, j) in enumerate(entries):
             taken[at + 1, first + at] = 1
             if i == j and i in numbers:  # measured as 2z² - 1
@@ -151,7 +151,7 @@ class Design:
         return start, taken
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return (x, y) of the rows of a batch, the constant left out, shape (q, batch.size)."""
+        """Return (x, y) of the rows of a batch, without the constant, shape (q, batch.size)."""
         rows = np.empty((self.width, batch.size))
         for at, column in enumerate(self.numbers):
             rows[at] = batch.standardized(column)
@@ -161,21 +161,21 @@ class Design:
             for each in _levels(factor):
                 rows[at] = codes == factor.code(each)
                 at += 1
-        if self._binary:
+        if self._is_binary:
             rows[at] = batch.codes(self.outcome) == self.outcome.code(self.success)
         else:
             rows[at] = batch.standardized(self.outcome)
         return rows
 
     def natural(self) -> tuple[Numbers, Numbers]:
-        """Return the coefficients in the columns' units: start + map @ b.
+        """Return the affine map to coefficients in the columns' units: start + map @ b.
 
         Returns
         -------
         start : ndarray of shape (q,)
         map : ndarray of shape (q, q)
         """
-        half, mid = (1.0, 0.0) if self._binary else (self.outcome.half, self.outcome.mid)
+        half, mid = (1.0, 0.0) if self._is_binary else (self.outcome.half, self.outcome.mid)
         halves = np.array([1.0, *(column.half for column in self.numbers)])
         scale = half / np.concatenate([halves, np.ones(self.width - len(halves))])
         change = np.diag(scale)
@@ -187,8 +187,8 @@ class Design:
 
 @lru_cache(maxsize=64)  # a call asks many times; no attribute, for what is measured is described by all that it has
 def _entries(design: Design) -> Sequence[tuple[int, int]]:
-    """Places (i, j) of M, i ≤ j, in the order of the features, that of the number of rows left out."""
-    numbers, groups = design._numbers(), design._groups()  # noqa: SLF001 - our own
+    """Entries (i, j) of M, i ≤ j, in the order of the features, without the number of rows."""
+    numbers, groups = design._scaled_indices(), design._groups()  # noqa: SLF001 - our own
     if design.success is not None:
         groups.append(range(design.width, design.width + 1))  # the outcome is the last of all
     places = [0, *numbers]
@@ -203,7 +203,7 @@ def _entries(design: Design) -> Sequence[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _index(design: Design) -> NDArray[np.intp]:
-    """Work `Design.index` out."""
+    """Compute `Design.index`."""
     entries = _entries(design)
     index = np.full((design.width + 1,) * 2, len(entries) + 1)
     index[0, 0] = 0
@@ -217,5 +217,5 @@ def _index(design: Design) -> NDArray[np.intp]:
 
 
 def _levels(factor: Column) -> tuple[Category, ...]:
-    """Categories with a coefficient of their own: all but the first."""
+    """Return the categories with a coefficient of their own: all but the first."""
     return (factor.categories or ())[1:]

@@ -1,4 +1,4 @@
-"""A regression as scikit-learn takes it: it predicts, and cannot be fitted again."""
+"""A regression as an estimator of scikit-learn: it predicts, and cannot be fitted again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ReleasedClassifier", "ReleasedRegressor"]
 
 
 class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """The part that both estimators share.
+    """Base class of the two estimators.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return len(self.feature_names_in_)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
-        """Fit nothing: the private rows are not here, and what was released stays what it is.
+        """Do nothing: the private rows are not here, so the released coefficients stay.
 
         So ``cross_val_score`` scores the released coefficients on each part of public rows.
 
@@ -97,15 +97,15 @@ class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]
 
 
 class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
-    """The released coefficients of `logit`, as a classifier of scikit-learn: whether the event happens."""
+    """The released coefficients of `logit`, as a classifier of scikit-learn for whether the event happens."""
 
     @property
     def classes_(self) -> NDArray[np.bool_]:
-        """Whether the event happens: False and True."""
+        """The classes False and True: whether the event happens."""
         return np.array([False, True])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict probabilities.
+        """Predict the probabilities of both classes.
 
         Parameters
         ----------

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "read_binary"]
 
-_FACTOR = re.compile(r"C\(\s*(.*?)\s*\)")
+_FACTOR_TERM = re.compile(r"C\(\s*(.*?)\s*\)")
 _ARITHMETIC = re.compile(r"[*:/^|~(]|\s-|^-|^[01]?$")  # in a term that is no column
-_TERMS = (
+_TERM_HINT = (
     "Terms are names of columns and C(name) for categories, with +; an intercept is always there. Make products "
     "and functions columns of the table, with bounds of their own."
 )
-_HOW = 'Write "outcome ~ a + b + C(category)", or give the names: outcome, ["a", "b"].'
+_FORMULA_HINT = 'Write "outcome ~ a + b + C(category)", or give the names: outcome, ["a", "b"].'
 
 
 def read(y: str, x: str | Sequence[str] | None, known: Mapping[str, Column]) -> Design:
-    """Read a formula, or the names of an outcome and of regressors.
+    """Parse a formula, or the names of an outcome and of regressors.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def read(y: str, x: str | Sequence[str] | None, known: Mapping[str, Column]) -> 
 
 
 def read_binary(y: str, x: str | Sequence[str] | None, success: object, known: Mapping[str, Column]) -> Design:
-    """Read a formula whose outcome is a category.
+    """Parse a formula whose outcome is a category.
 
     Parameters
     ----------
@@ -93,21 +93,21 @@ def read_binary(y: str, x: str | Sequence[str] | None, success: object, known: M
 
 
 def _sides(y: str, x: object) -> tuple[str, list[str]]:
-    """Return the outcome and the terms."""
+    """Return the outcome and the list of terms."""
     if x is None:
         return _terms(y)
     if not isinstance(x, Iterable):
-        raise ArgumentError(f"A {type(x).__name__} names no columns.", _HOW)
+        raise ArgumentError(f"x= takes names of columns, not a {type(x).__name__}.", _FORMULA_HINT)
     return y, [x] if isinstance(x, str) else list(x)
 
 
 def _regressors(
     outcome: Column, terms: Sequence[str], known: Mapping[str, Column]
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the regressors that are numbers, and those that are categories."""
+    """Return the numeric and the categorical regressors."""
     numbers, factors = [], []
     for term in terms:
-        named = _FACTOR.fullmatch(term) if isinstance(term, str) and term not in known else None
+        named = _FACTOR_TERM.fullmatch(term) if isinstance(term, str) and term not in known else None
         each = _column(named[1] if named else term, known)
         if named and each.categories is None:
             raise SchemaError(f"{each.name!r} has no categories.", "Say them: protect(..., categories={...}).")
@@ -123,10 +123,10 @@ def _regressors(
 
 
 def _terms(formula: str) -> tuple[str, list[str]]:
-    """Take a formula apart."""
+    """Split a formula into its outcome and its terms."""
     outcome, tilde, rest = formula.partition("~")
     if not tilde or "~" in rest:
-        raise ArgumentError(f"{formula!r} is no formula.", _HOW)
+        raise ArgumentError(f"{formula!r} is no formula.", _FORMULA_HINT)
     terms = [term.strip() for term in rest.split("+")]
     if terms in ([""], ["1"]):
         raise ArgumentError(f"{formula!r} has nothing on the right.", "For a mean alone, ask for mean().")
@@ -136,10 +136,10 @@ def _terms(formula: str) -> tuple[str, list[str]]:
 def _column(name: object, known: Mapping[str, Column]) -> Column:
     if not isinstance(name, str) or name not in known:
         if isinstance(name, str) and _ARITHMETIC.search(name):
-            raise ArgumentError(f"The term {name!r} cannot be answered.", _TERMS)
+            raise ArgumentError(f"The term {name!r} is not supported.", _TERM_HINT)
         raise SchemaError(
             f"There is no column {name!r} with bounds or categories.",
-            f"There are {', '.join(map(repr, known))}. {_HOW}"
+            f"There are {', '.join(map(repr, known))}. {_FORMULA_HINT}"
             if known
             else "Say bounds: protect(..., bounds={...}).",
         )
@@ -148,9 +148,9 @@ def _column(name: object, known: Mapping[str, Column]) -> Column:
 
 def _check(outcome: Column, regressors: Sequence[Column]) -> None:
     if not regressors:
-        raise ArgumentError("There is no regressor.", _HOW)
+        raise ArgumentError("There is no regressor.", _FORMULA_HINT)
     twice = [name for name, times in Counter(each.name for each in regressors).items() if times > 1]
     if twice:
-        raise ArgumentError(f"{twice!r} is there twice.", "Name each regressor once.")
+        raise ArgumentError(f"{twice!r} is named twice.", "Name each regressor once.")
     if outcome.name in {each.name for each in regressors}:
-        raise ArgumentError(f"The outcome {outcome.name!r} is among the regressors.", "Leave it out there.")
+        raise ArgumentError(f"The outcome {outcome.name!r} is also a regressor.", "Leave it out of the regressors.")

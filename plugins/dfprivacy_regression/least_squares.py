@@ -1,4 +1,4 @@
-"""Least squares from noisy second moments, and from a noisy score: two measurements of one matrix."""
+"""Least squares from noisy second moments, and from a noisy score."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Estimate", "Known", "Sums", "score_of"]
+__all__ = ["Estimate", "Moments", "Sums", "score_of"]
 
-_NARROW = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
+_MIN_VARIANCE = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Some coordinates of sums with noise of the cube, the scales of that, and the dimension of all of it."""
+    """Some coordinates of a sum with cube noise: values, noise scales, and dimension of the whole sum."""
 
     values: Numbers
     scales: Numbers
@@ -38,7 +38,7 @@ class Sums:
 
     @classmethod
     def of(cls, measured: NoisyValue) -> Sums:
-        """Take a measurement."""
+        """Return the sums of a measurement."""
         return cls(measured.values.ravel(), measured.scales.ravel(), measured.values.size)
 
     @property
@@ -48,7 +48,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Known:
+class Moments:
     """The noisy moments of a design.
 
     Attributes
@@ -74,8 +74,8 @@ class Known:
     @classmethod
     def of(
         cls, design: Design, n: int | None, *measured: Sums, rows: int = 0, beyond: tuple[NoisyValue, ...] = ()
-    ) -> Known:
-        """Read measurements of the same sums, weighted by the inverse of their variance.
+    ) -> Moments:
+        """Return the moments from measurements of the same sums, weighted by their inverse variances.
 
         Parameters
         ----------
@@ -100,12 +100,12 @@ class Known:
         weights = [precision / sum(precisions) for precision in precisions]
         values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
         planned = not measured[0].values.any()  # of an empty table, without noise
-        moments = _assumed(design, rows, len(start)) if planned else start + taken @ values
+        moments = _assumed_moments(design, rows, len(start)) if planned else start + taken @ values
         return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured, beyond)
 
     @cached_property
     def limits(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
-        """By column the shares of the rows beyond its bounds, and notes on them."""
+        """Shares of the rows beyond the bounds of each column, and notes on them."""
         columns = self.design.limited
         clipped, notes = limits(self.beyond, columns, self.moments[0], moved="coefficient")
         return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
@@ -118,12 +118,12 @@ class Known:
         return covariance
 
     def matrix(self, moments: Numbers) -> Numbers:
-        """Put moments into M, shape (..., q + 1, q + 1)."""
+        """Return the moments as matrices M, shape (..., q + 1, q + 1)."""
         matrix: Numbers = moments[..., self.design.index()]
         return matrix
 
-    def updated(self, sums: Sums, means: Numbers, units: Numbers, shift: Numbers) -> Known:
-        """Take in sums that are linear in the moments: units * sums + shift = means @ moments + noise.
+    def updated(self, sums: Sums, means: Numbers, units: Numbers, shift: Numbers) -> Moments:
+        """Combine with sums that are linear in the moments: units * sums + shift = means @ moments + noise.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Known:
         return Estimate(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
 
     def clarity(self) -> float:
-        """Return the smallest eigenvalue of the regressors' scatter, in noise standard errors."""
+        """Return the smallest eigenvalue of the regressors' scatter, in standard errors of its noise."""
         M = self.matrix(self.moments)
         n, at = M[0, 0], self.design.index()[1:-1, 1:-1]
         if n <= 0:
@@ -164,7 +164,7 @@ class Known:
         return least / noise if noise else math.copysign(math.inf, least)
 
     def draws(self) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-        """Draw what M may be without the noise.
+        """Draw possible noise-free matrices M.
 
         Returns
         -------
@@ -182,8 +182,8 @@ class Known:
         return np.where(possible[:, None, None], M, np.eye(M.shape[-1])), weights, possible
 
 
-def _assumed(design: Design, n: int, m: int) -> Numbers:
-    """Return m moments for a plan: standard deviations are a sixth of the range, categories are alike in size."""
+def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
+    """Return m moments assumed by a plan: sds of a sixth of the range, and categories of equal size."""
     index = design.index()
     moments = np.zeros(m)
     moments[index.diagonal()] = n / 9
@@ -196,7 +196,7 @@ def _assumed(design: Design, n: int, m: int) -> Numbers:
 
 @lru_cache(maxsize=16)
 def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
-    """Draw the first k coordinates of noise of cubes with scale 1 in d dimensions, for each (d, k), and weights.
+    """Draw the first k coordinates of unit cube noise in d dimensions, for each (d, k), with weights.
 
     Every other draw is of wider cubes, for far tails.
     """
@@ -214,7 +214,7 @@ def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A least-squares estimate from moments with noise.
+    """A least-squares estimate from noisy moments.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class Estimate:
         The same as a matrix.
     """
 
-    known: Known
+    known: Moments
     M: Numbers
 
     @cached_property
@@ -244,31 +244,31 @@ class Estimate:
         return max(float(self.M[0, 0]) - len(self.b), 1.0)
 
     @cached_property
-    def _means(self) -> Numbers:
-        """The score at the estimate, and the sum of squared residuals, as a linear map of the moments."""
+    def _score_map(self) -> Numbers:
+        """Coefficients of the score, and of the sum of squared residuals, as linear functions of the moments."""
         return score_of(self.known, self.b, 0.0)[0]
 
     @cached_property
     def squares(self) -> tuple[float, float]:
-        """Sum of the squared residuals, which may be negative, and its noise standard error."""
-        weights = self._means[-1]
+        """Sum of the squared residuals, possibly negative, and the standard error of its noise."""
+        weights = self._score_map[-1]
         variance = float(weights @ self.known.covariance @ weights)
         return float(weights @ self.known.moments), math.sqrt(max(variance, 0.0))
 
     @property
     def variance(self) -> float:
-        """Variance s² of the residuals, and no less than its own noise standard error."""
+        """Variance s² of the residuals, at least the standard error of its own noise."""
         return max(self.squares) / self.degrees
 
     @cached_property
     def noise(self) -> Numbers:
-        """Covariance of the coefficients that comes from the noise, by the derivative of A⁻¹ times the products."""
-        root = self.inverse @ self._means[:-1]
+        """Covariance of the coefficients due to noise, by the delta method."""
+        root = self.inverse @ self._score_map[:-1]
         covariance: Numbers = root @ self.known.covariance @ root.T
         return covariance
 
     def clip(self, noise: float) -> float:
-        """Choose where residuals are clipped in the second stage, from public numbers.
+        """Choose the bound at which residuals are clipped in the second stage, from public numbers.
 
         Three standard deviations, as far as they are known. Farther where that costs little: up to where the noise
         of the score is a third of its sampling error, and no farther than residuals go.
@@ -282,12 +282,12 @@ class Estimate:
         at = self.known.design.index()[-1, -1]
         unsure = math.sqrt(max(float(self.known.covariance[at, at]), 0.0)) / n
         wrong = min(math.sqrt(max(float(np.trace(self.noise)), 0.0)), 1.0)
-        needed = 3 * math.sqrt(min(max(self.variance, _NARROW) + unsure, 1.0)) + wrong
+        needed = 3 * math.sqrt(min(max(self.variance, _MIN_VARIANCE) + unsure, 1.0)) + wrong
         cheap = math.sqrt(self.variance * float(np.diag(self.M)[:-1].min())) / (3 * noise)
         return float(min(max(needed, cheap), 1 + np.abs(self.b).sum()))
 
 
-def score_of(known: Known, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
+def score_of(known: Moments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
     """Return the linear map from the moments to the score at b, if no residual is clipped.
 
     Returns

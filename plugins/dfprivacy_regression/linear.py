@@ -32,8 +32,8 @@ from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import spread_of
 from dfprivacy_regression import formula
-from dfprivacy_regression.least_squares import Known, Sums, score_of
-from dfprivacy_regression.result import OLS, STAGES, alike, common
+from dfprivacy_regression.least_squares import Moments, Sums, score_of
+from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
 from dfprivacy_regression.scores import Score, coordinates
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["Measured", "clear", "expects", "first_found", "known_columns", "moments_of", "ols", "regressors_of"]
+__all__ = ["Measured", "draw_regressors", "first_found", "known_columns", "moments_of", "ols", "planner", "snr"]
 
-_RELATIVE = "expected relative error"
-_CLEARLY = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
-_SURE = 0.995  # that an answer is informative, for what it would know is said
-_FIRST = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
-_SHARES = ((5.6, _FIRST), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; else all
+_RELATIVE_ERROR = "expected relative error"
+_DETECTABLE_ERRORS = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
+_INFORMATIVE_LEVEL = 0.995  # that an answer is informative, for what it would know is said
+_FIRST_SHARE = Fraction(2, 5)  # of the budget, for the second moments where there are many rows
+_SHARES = ((5.6, _FIRST_SHARE), (3.2, Fraction(3, 5)), (2.3, Fraction(3, 4)))  # from a signal to noise on; else all
 _ONE_SIDED = 1.645  # noise standard errors that the clipped part of the residuals is taken to be larger by
-_NOTED, _FEW = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
-_LEAST = 1e-15  # a variance where there is none
-_SEEN = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
+_NOTED, _NOTED_PART = 2.5, 0.002  # from so many on, and so much of c a row, a note says that residuals were clipped
+_MIN_VARIANCE = 1e-15  # a variance where there is none
+_MIN_CLARITY = 1.0  # noise standard errors of the smallest eigenvalue, below which they are measured again
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Measured:
         Where residuals were clipped, in units of half the bounds, if some were beyond.
     """
 
-    known: Known
+    known: Moments
     stages: Stages
     squares: Numbers | None = None
     spread: float = 0.0
@@ -90,7 +90,7 @@ class Measured:
 
 
 def known_columns(columns: Iterable[Column]) -> dict[str, Column]:
-    """Return the columns that have bounds or categories by name."""
+    """Return the columns that have bounds or categories, by name."""
     return {each.name: each for each in columns if each.bounds is not None or each.categories is not None}
 
 
@@ -176,8 +176,8 @@ def ols(
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
     beyond = measure_beyond(curator, design.limited, gaps)
-    known_of = partial(Known.of, design, exact, rows=rows, beyond=beyond)
-    signal = clear(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
+    known_of = partial(Moments.of, design, exact, rows=rows, beyond=beyond)
+    signal = snr(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = Sums.of(curator.sum(of, noise="cube"))
@@ -187,22 +187,22 @@ def ols(
         return Measured(known_of(sums), "exact")
     known = known_of(sums)
     first = known.estimate()
-    first = None if first is None or known.clarity() < _SEEN else first
+    first = None if first is None or known.clarity() < _MIN_CLARITY else first
     if first is None:
         again = Sums.of(curator.sum(of, noise="cube"))
         return Measured(known_of(sums, again), "again")
     directions = design.natural()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
-    c = first.clip(_noise_of(curator, coordinates(q, robust=robust), (1 - SHARE) * (1 - share)))
+    c = first.clip(_sum_noise(curator, coordinates(q, robust=robust), (1 - SHARE) * (1 - share)))
     score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
     scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
     if not scored.values.any():  # of a plan
         scored = replace(scored, values=score.expected(first.M))
-    return _updated(known, score, scored, sizes if robust else None)
+    return _combined(known, score, scored, sizes if robust else None)
 
 
-def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
-    """Put both stages together, and let the errors hold the part of the residuals that was clipped.
+def _combined(known: Moments, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
+    """Combine both stages; the errors cover the clipped part of the residuals.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
     mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
@@ -218,7 +218,7 @@ def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) ->
     scales = scored.scales[: q + 1] * np.hypot(1, cut / units / np.sqrt(scored.variances[: q + 1]))
     shift = np.append(np.zeros(q), 2 * c * beyond)
     known = known.updated(Sums(scored.values[: q + 1], scales, scored.dimension), means, units, shift)
-    outlying = c if beyond > _NOTED * error * score.top + _FEW * n * c else None
+    outlying = c if beyond > _NOTED * error * score.top + _NOTED_PART * n * c else None
     fit = known.estimate()
     if sizes is None or fit is None:
         return Measured(known, "two", outlying=outlying)
@@ -227,31 +227,31 @@ def _updated(known: Known, score: Score, scored: Sums, sizes: Numbers | None) ->
 
 
 def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:
-    """Return what the moments are measured by, and the number of rows if that is not measured as well.
+    """Return the features of the moments, and the number of rows where it is not measured.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
     of complete rows may have twice the weight. Fewer rows than coefficients are refused.
     """
     if n is not None and n <= design.width:
         raise ArgumentError(
-            f"{n} rows cannot tell {design.width} coefficients.",
+            f"{n} rows are too few for {design.width} coefficients.",
             "Name fewer regressors, or ask a view with more rows.",
         )
     of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
-def clear(curator: Curator, dimension: int, q: int) -> float:
-    """Return the signal to noise of the first stage, from numbers that are public and the same for all groups.
+def snr(curator: Curator, dimension: int, q: int) -> float:
+    """Return the signal-to-noise ratio of the first stage, from public numbers that are equal for all groups.
 
     The signal is the regressors' scatter, if that is 1/9 a row.
     """
-    n, noise = curator.typical_size, 9 * _noise_of(curator, dimension, _FIRST) * math.sqrt(q)
+    n, noise = curator.typical_size, 9 * _sum_noise(curator, dimension, _FIRST_SHARE) * math.sqrt(q)
     return math.inf if n is None else n / noise
 
 
-def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
-    """Return the noise standard error of sums of coordinates in [-1, 1], for a share of the budget."""
+def _sum_noise(curator: Curator, dimension: int, share: Fraction) -> float:
+    """Return the standard error of the noise in sums of coordinates in [-1, 1], for a share of the budget."""
     width = 1 if curator.neighbors == "add_remove" else 2
     scale = width / (curator.epsilon * float(share))
     return NoiseLaw(scale, kind="cube", dimension=dimension).standard_deviation
@@ -259,7 +259,7 @@ def _noise_of(curator: Curator, dimension: int, share: Fraction) -> float:
 
 @ols.concludes
 def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
-    """Return the estimate with its errors.
+    """Compute the coefficients, their errors and R² from the measured moments.
 
     Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
     the noise, of Student's distributions around the coefficients that follow. A draw whose matrix of the regressors
@@ -267,7 +267,7 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     """
     known, design, q = measured.known, measured.known.design, measured.known.design.width
     fit = known.estimate()
-    found, possible = _inferred(measured, fit) if fit is not None else (None, 0.0)
+    found, possible = _inference(measured, fit) if fit is not None else (None, 0.0)
     params, covariance, noise = None, np.full((q, q), math.inf), np.full((q, q), math.inf)
     low, high, pvalues = np.full(q, -math.inf), np.full(q, math.inf), np.ones(q)
     rsquared: tuple[float | None, float, float] = (None, 0.0, 1.0)
@@ -281,11 +281,11 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
         below = lost + possible * np.clip(found.cdf(0.0)[:q], 0, 1)
         pvalues = 2 * np.minimum(below, 1 - below)
-        told, far = float(found.estimate[q]), _away(known, fit, outside)
+        told, far = float(found.estimate[q]), _rsquared_margin(known, fit, outside)
         rsquared = (told, max(math.sqrt(told) - far, 0.0) ** 2, min(float(high[q]), 1.0))
         low, high = low[:q], high[:q]
     return OLS(
-        **common(known, params, covariance, noise, (low, high), pvalues),
+        **common_fields(known, params, covariance, noise, (low, high), pvalues),
         alpha=alpha,
         confidence=confidence,
         rsquared=rsquared[0],
@@ -300,8 +300,8 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     )
 
 
-def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
-    """Return what is known of the coefficients and of R², given that draws are possible, and how sure that is."""
+def _inference(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
+    """Return the inference about coefficients and R² over possible draws, and the probability of these."""
     start, change = measured.known.design.natural()
     M, weights, possible = measured.known.draws()
     u = points(len(change) + 1, DRAWS, seed=1)
@@ -309,27 +309,27 @@ def _inferred(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
     b = np.einsum("rij,rj->ri", inverse, products)
     squares, error = fit.squares
     zero, law = np.zeros(1), NoiseLaw(error, kind="Gaussian")
-    rest = np.maximum(sums_above(law, np.array([squares]), zero, u[-1]), _LEAST)
+    rest = np.maximum(sums_above(law, np.array([squares]), zero, u[-1]), _MIN_VARIANCE)
     if measured.squares is None or measured.sizes is None:
         variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
     else:
         law = NoiseLaw(measured.spread, kind="Gaussian")
         variances = sums_above(law, measured.squares[:, None], zero, u[:-1]) * measured.sizes[:, None] ** 2
-    shares = _explained(M, b)
+    shares = _rsquared(M, b)
     sure = float(weights @ possible)
     return Inference(
-        estimate=np.append(start + change @ fit.b, _explained(fit.M, fit.b)),
+        estimate=np.append(start + change @ fit.b, _rsquared(fit.M, fit.b)),
         theta=np.vstack([start[:, None] + change @ b.T, shares]),
         variance=np.maximum(
-            np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _LEAST
+            np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _MIN_VARIANCE
         ),
         df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
-        weights=weights * possible / max(sure, _LEAST),
+        weights=weights * possible / max(sure, _MIN_VARIANCE),
     ), sure
 
 
-def _away(known: Known, fit: Estimate, outside: float) -> float:
-    """Return how far the root of R² may lie above that without noise and sampling, but for a part of the draws.
+def _rsquared_margin(known: Moments, fit: Estimate, outside: float) -> float:
+    """Return an upper confidence bound for the amount by which noise and sampling raise the root of R².
 
     Noise only adds to R² where it is small, and drawn again it adds once more. But the root of R² is a length, so
     it is off by no more than the length of the coefficients' error.
@@ -341,23 +341,23 @@ def _away(known: Known, fit: Estimate, outside: float) -> float:
     q = len(fit.b) - 1
     sampled = math.sqrt(fit.variance) * ndtri(points(q, DRAWS, seed=2)).T
     error = np.einsum("rji,rj->ri", np.linalg.cholesky(centred[:, :-1, :-1]), b[:, 1:] - fit.b[1:]) + sampled
-    length = np.sqrt((error**2).sum(axis=1) / np.maximum(centred[:, -1, -1], _LEAST))
+    length = np.sqrt((error**2).sum(axis=1) / np.maximum(centred[:, -1, -1], _MIN_VARIANCE))
     length[~possible] = math.inf
     order = np.argsort(length)
     at = np.searchsorted(np.cumsum(weights[order]), 1 - outside)
     return float(length[order][min(at, DRAWS - 1)])  # rounded, the weights may add up to less than that
 
 
-def _explained(M: Numbers, b: Numbers) -> Numbers:
-    """Return R², from 0 to 1."""
-    total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _LEAST)
+def _rsquared(M: Numbers, b: Numbers) -> Numbers:
+    """Compute R², from 0 to 1."""
+    total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _MIN_VARIANCE)
     rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
     explained: Numbers = np.clip(1 - rest / total, 0.0, 1.0)
     return explained
 
 
 def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
-    """Return the covariance of the coefficients from the sampling of rows, robust where that was measured."""
+    """Return the sampling covariance of the coefficients, robust where that was measured."""
     sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
     if measured.squares is None or measured.sizes is None:
         return sampling
@@ -371,34 +371,34 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
     notes, known = [], measured.known
     if not informative:
         _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
-        notes.append(f"Uninformative: {alike(known.design.names[1:], vectors[:, 0])}")
+        notes.append(f"Uninformative: {collinear_note(known.design.names[1:], vectors[:, 0])}")
     elif fit is not None and fit.squares[0] <= 0:
-        notes.append("The residuals' variance is lost in the noise: errors are upper bounds.")
+        notes.append("The residuals' variance is not clearly above its noise: errors are upper bounds.")
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying
         notes.append(
             f"Outliers: some residuals are beyond ±{reach:.3g}, where the score is clipped. Errors are larger, "
-            "and hold what the clip cuts off."
+            "and cover the clipped part."
         )
     if measured.stages in {"one", "again"} and informative:
-        notes.append("Errors are classical: they hold if residuals vary alike in all rows.")
+        notes.append("Errors are classical: they assume that residuals have the same variance in all rows.")
     return (*notes, *known.limits[1])
 
 
-def expects(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
-    """Make the planner of a regression: the errors of a fit to the sums to be expected.
+def planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
+    """Return a planner of a regression: a function that predicts the errors of its coefficients.
 
     The fit is that of the method's second half, whose stages no function of one release describes.
     """
 
     def find(curator: Curator, **_: Any) -> Mapping[str, Any]:
-        known: Known = curator.planned.known
+        known: Moments = curator.planned.known
         design, M = known.design, known.matrix(known.moments)
         binary, conclude = design.success is not None, regression.conclusion or regression.function
-        fit: Regression = conclude(curator.planned, confidence=_SURE)
+        fit: Regression = conclude(curator.planned, confidence=_INFORMATIVE_LEVEL)
         stages = {"stages": STAGES[fit.stages]}
         if not fit.informative:
-            return {**stages, _RELATIVE: "not known: the noise may hide the regressors"}
+            return {**stages, _RELATIVE_ERROR: "not known: the noise may exceed the variation of the regressors"}
         assumed = ["standard deviations are a sixth of the range", *filter(None, [curator.supposed_size[1]])]
         assumed += [f"half of the rows are {design.success!r}"] if binary else []
         names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
@@ -409,14 +409,14 @@ def expects(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
             **stages,
             "assumed": " and ".join(assumed),
             **{f"expected standard error of {name}": fit.bse[name] for name in names},
-            **{f"smallest coefficient of {name} {found}": _CLEARLY * fit.bse[name] for name in names},
-            _RELATIVE: float(relative.max()),
+            **{f"smallest coefficient of {name} {found}": _DETECTABLE_ERRORS * fit.bse[name] for name in names},
+            _RELATIVE_ERROR: float(relative.max()),
         }
 
     return find
 
 
-def line(
+def draw_outcomes(
     rng: np.random.Generator,
     n: int,
     schema: Schema,
@@ -426,22 +426,22 @@ def line(
     effect: float = 0.2,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
-    """Make an outcome that changes with the first regressor by the effect, in standard deviations of both."""
+    """Draw an outcome that depends on the first regressor by the effect, in standard deviations of both."""
     design = formula.read(y, x, known_columns(schema.columns.values()))
-    rows, score = regressors_of(rng, n, design)
+    rows, score = draw_regressors(rng, n, design)
     out = design.outcome
     rows[out.name] = out.mid + spread_of(out, spread) * (effect * score + rng.normal(size=n))
     return rows
 
 
 def first_found(release: Regression) -> bool:
-    """Return whether the first coefficient but the intercept differs from 0."""
+    """Return whether the first coefficient after the intercept differs significantly from 0."""
     _, first, *_ = release.rejected.values()
     return first
 
 
-def regressors_of(rng: np.random.Generator, n: int, design: Design) -> tuple[dict[str, Any], Any]:
-    """Make independent regressors, the standard deviation a sixth of the range, and give the first's score."""
+def draw_regressors(rng: np.random.Generator, n: int, design: Design) -> tuple[dict[str, Any], Any]:
+    """Draw independent regressors with an sd of a sixth of the range; return also the score of the first."""
     rows: dict[str, Any] = {}
     scores = []
     for column in design.numbers:
@@ -457,4 +457,4 @@ def regressors_of(rng: np.random.Generator, n: int, design: Design) -> tuple[dic
     return rows, scores[0]
 
 
-ols = ols.plans(expects(ols)).assumes(line, first_found)
+ols = ols.plans(planner(ols)).assumes(draw_outcomes, first_found)

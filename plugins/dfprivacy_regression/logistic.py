@@ -15,9 +15,9 @@ from dfprivacy import Curator, NanPolicy, Probability, Schema, features, mechani
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.inference.clipped import SHARE
 from dfprivacy_regression import formula
-from dfprivacy_regression.least_squares import Known, Sums
-from dfprivacy_regression.linear import clear, expects, first_found, known_columns, moments_of, regressors_of
-from dfprivacy_regression.result import Logit, alike, common
+from dfprivacy_regression.least_squares import Moments, Sums
+from dfprivacy_regression.linear import draw_regressors, first_found, known_columns, moments_of, planner, snr
+from dfprivacy_regression.result import Logit, collinear_note, common_fields
 from dfprivacy_regression.scores import LONG, Information, LogisticScore, discriminant, length
 
 if TYPE_CHECKING:
@@ -33,18 +33,18 @@ _SHARES: tuple[tuple[float, tuple[Fraction, Fraction | None, Fraction]], ...] = 
     (2.5, (Fraction(1, 4), Fraction(1, 10), Fraction(2, 5))),
     (-math.inf, (Fraction(2, 5), None, Fraction(3, 10))),
 )  # from a signal to noise on, of the budget: for the moments, one score, and another; the information has the rest
-_CLEAR = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
-_SEEN = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
-_PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
-_SETTLED = 2.0  # standard errors that the last step may leave open, by how much information may change along it
-_EVENTS = 10.0  # rows of the rarer outcome for each coefficient, and
-_SURE = 3.0  # noise standard errors by which they must be more
-_UNSETTLED = (
-    "the fit did not converge, so nothing is known of its coefficients. Tighter bounds, logarithms of skewed "
+_CLEAR_ERRORS = 2.0  # noise standard errors by which the smallest eigenvalue of the information must stand out
+_MIN_ERRORS = 1.0  # below which nothing is known in its direction: there Newton's steps correct nothing
+_MAX_PART = 0.1  # of a coefficient that lies in that direction, from which on nothing is known of it either
+_LAST_STEP = 2.0  # standard errors that the last step may leave open, by how much information may change along it
+_MIN_EVENTS = 10.0  # rows of the rarer outcome for each coefficient, and
+_EVENT_ERRORS = 3.0  # noise standard errors by which they must be more
+_NOT_CONVERGED = (
+    "the fit did not converge, so its coefficients are unknown. Tighter bounds, logarithms of skewed "
     "regressors, more rows or more epsilon would help."
 )
-_RARE = (
-    "{:,.0f} ± {:,.0f} rows have the rarer outcome, and {} coefficients need {:,.0f} beyond doubt. More rows, more "
+_RARE_NOTE = (
+    "{:,.0f} ± {:,.0f} rows have the rarer outcome, and {} coefficients need {:,.0f} for certain. More rows, more "
     "epsilon or fewer regressors would help."
 )
 
@@ -67,7 +67,7 @@ class Measured:
         How many sums.
     """
 
-    known: Known
+    known: Moments
     information: Information
     step: Numbers
     variance: float
@@ -152,11 +152,11 @@ def logit(
     (supposed, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
     of, exact = moments_of(design, n, gaps)
-    signal = clear(curator, of.dimension, q)
+    signal = snr(curator, of.dimension, q)
     first, second, third = next(shares for least, shares in _SHARES if signal >= least)
     beyond, rest = measure_beyond(curator, design.limited, gaps), 1 - SHARE
     moments = Sums.of(curator.sum(of, noise="cube", share=rest * first))
-    known = Known.of(design, exact, moments, rows=supposed, beyond=beyond)
+    known = Moments.of(design, exact, moments, rows=supposed, beyond=beyond)
 
     def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float, float]:
         score = LogisticScore(design, b, information=information)
@@ -182,16 +182,16 @@ def logit(
     return Measured(known, information, information.step(score), variance, "4" if second else "3")
 
 
-def _events(known: Known) -> tuple[float, float]:
-    """Return the noisy number of rows of the rarer outcome, and its noise standard error."""
+def _events(known: Moments) -> tuple[float, float]:
+    """Return the noisy number of rows with the rarer outcome, and the standard error of its noise."""
     index = known.design.index()
     n, ones = known.moments[[0, index[0, -1]]]
     variances = np.diag(known.covariance)[[0, index[0, -1]]]
     return float(min(ones, n - ones)), math.sqrt(max(float(variances.sum()), 0.0))
 
 
-def _bent(known: Known, way: Numbers) -> float:
-    """Bound by how much, relatively, the information of a typical row changes over a way.
+def _curvature(known: Moments, way: Numbers) -> float:
+    """Bound the relative change of the information of a typical row along a step.
 
     The logarithm of σ(t)(1 - σ(t)) changes by less than t does, and that by the root mean square of xᵀway.
     """
@@ -201,34 +201,34 @@ def _bent(known: Known, way: Numbers) -> float:
 
 @logit.concludes
 def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
-    """Return coefficients in the columns' units; errors hold sampling, noise and what the steps leave open."""
+    """Compute coefficients and errors, which cover sampling, noise and what the steps leave open."""
     known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.natural()
     last = measured.step
     params = start + change @ (information.b + last)
     sampling = inverse = information.inverse
     noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
-    bent = _bent(known, last / 2)
-    left = max(1 - _bent(known, last), 1e-9)  # of the information, at least, in a typical row
-    settled = bent * np.abs(last) <= _SETTLED * np.sqrt(np.diag(sampling + noise))
+    bent = _curvature(known, last / 2)
+    left = max(1 - _curvature(known, last), 1e-9)  # of the information, at least, in a typical row
+    settled = bent * np.abs(last) <= _LAST_STEP * np.sqrt(np.diag(sampling + noise))
     converged = length(last) < LONG * (1 - 1e-9) and bool(settled.all())
     events, unsure = _events(known)
-    enough = events - _SURE * unsure >= _EVENTS * design.width
+    enough = events - _EVENT_ERRORS * unsure >= _MIN_EVENTS * design.width
     values, vectors = np.linalg.eigh(information.H)
     faults = {
-        _UNSETTLED: not converged,
-        _RARE.format(max(events, 0), unsure, design.width, _EVENTS * design.width): not enough,
-        alike(design.names, vectors[:, 0]): values[0] < _CLEAR * information.spread,
+        _NOT_CONVERGED: not converged,
+        _RARE_NOTE.format(max(events, 0), unsure, design.width, _MIN_EVENTS * design.width): not enough,
+        collinear_note(design.names, vectors[:, 0]): values[0] < _CLEAR_ERRORS * information.spread,
     }
     noise = change @ (noise / left + np.outer(bent * last, bent * last)) @ change.T
     covariance = noise + change @ (sampling / left) @ change.T
-    unseen = np.abs(change @ vectors[:, values < _SEEN * information.spread])
-    lost = (unseen > _PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1) | (not (converged and enough))
+    unseen = np.abs(change @ vectors[:, values < _MIN_ERRORS * information.spread])
+    lost = (unseen > _MAX_PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1) | (not (converged and enough))
     covariance, noise = (np.where(lost[:, None] | lost, math.inf, each) for each in (covariance, noise))
     errors = np.sqrt(np.diag(covariance))
     reach = float(ndtri((1 + confidence) / 2)) * errors
     return Logit(
-        **common(
+        **common_fields(
             known, params, covariance, noise, (params - reach, params + reach), 2 * ndtr(-np.abs(params) / errors)
         ),
         alpha=alpha,
@@ -241,7 +241,7 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     )
 
 
-def odds(
+def draw_events(
     rng: np.random.Generator,
     n: int,
     schema: Schema,
@@ -252,9 +252,9 @@ def odds(
     effect: float = 0.5,
     intercept: float = 0.0,
 ) -> dict[str, Any]:
-    """Make log-odds that change by the effect with a standard deviation of the first regressor."""
+    """Draw an outcome whose log-odds change by the effect for each standard deviation of the first regressor."""
     design = formula.read_binary(y, x, success, known_columns(schema.columns.values()))
-    rows, score = regressors_of(rng, n, design)
+    rows, score = draw_regressors(rng, n, design)
     others = [each for each in design.outcome.categories or () if each != design.success]
     values = np.array([*others[:1], design.success], dtype=object)
     happened = rng.random(n) < expit(intercept + effect * score)
@@ -262,4 +262,4 @@ def odds(
     return rows
 
 
-logit = logit.plans(expects(logit)).assumes(odds, first_found)
+logit = logit.plans(planner(logit)).assumes(draw_events, first_found)

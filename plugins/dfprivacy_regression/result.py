@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from dfprivacy.inference.clipped import Sides
     from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
-    from dfprivacy_regression.least_squares import Known
+    from dfprivacy_regression.least_squares import Moments
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["OLS", "STAGES", "Logit", "Regression", "alike", "common"]
+__all__ = ["OLS", "STAGES", "Logit", "Regression", "collinear_note", "common_fields"]
 
 STAGES = {
     "exact": "public columns, without noise",
@@ -126,7 +126,7 @@ class Regression(Release):
         return {name: p < self.alpha for name, p in self.pvalues.items()}
 
     def conf_int(self) -> dict[str, ConfidenceInterval]:
-        """Return the interval of each coefficient.
+        """Return the confidence interval of each coefficient.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class Regression(Release):
 
     @property
     def names_of_regressors(self) -> list[str]:
-        """The columns that predict: numbers, then factors."""
+        """Names of the regressors: numbers, then factors."""
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
     def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -160,7 +160,7 @@ class Regression(Release):
         names = self.names_of_regressors
         gone = [name for name in names if name not in at]
         if gone:
-            raise ArgumentError(f"There is no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
+            raise ArgumentError(f"at= has no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
         given = {name: np.atleast_1d(np.asarray(at[name])) for name in names}
         rows = max(map(len, given.values()), default=1)
         columns = [np.ones(rows)]
@@ -171,12 +171,12 @@ class Regression(Release):
             columns.append(np.broadcast_to(np.clip(numbers, low, high), rows))
         for name, categories in self.factors:
             if not np.isin(given[name], np.array(categories)).all():
-                raise ArgumentError(f"A value of {name!r} is none of its categories.", f"They are {categories!r}.")
+                raise ArgumentError(f"A value of {name!r} is not a category.", f"They are {categories!r}.")
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
     def _sentence(self) -> str:
-        """Write the coefficient that is farthest from 0 for its standard error, the intercept left out."""
+        """Write the most significant coefficient, the intercept left out."""
         names = [name for name in self.params if name != "Intercept"] or [*self.params]
         known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
         of, unit = self._outcome()
@@ -186,23 +186,23 @@ class Regression(Release):
         error = self.bse[name]
         how = sure(self.low[name], self.high[name], self.confidence, noise=self._part(name), p=self.pvalues[name])
         per = f" per {self._unit(name)}" if self._unit(name) else ""
-        what = self._worded(name) if name.startswith("C(") else self._noun(name)
+        what = self._term_words(name) if name.startswith("C(") else self._noun(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _part(self, name: str) -> float | None:
-        """Return the part of an interval's width that noise makes."""
+        """Return the share of an interval's width that is due to noise."""
         error, noise = self.bse[name], self.noise_standard_errors[name]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
 
     def _outcome(self) -> tuple[str, str]:
-        """Name the outcome, and give the unit of its coefficients."""
+        """Return the words for the outcome, and the unit of its coefficients."""
         outcome, event = self._event()
         return self._noun(outcome) + event, "" if event else self._unit(outcome)
 
     def _event(self) -> tuple[str, str]:
-        """Name the outcome's column, and say the category that counts as 1."""
+        """Return the words for the outcome's column, and for the category that counts as 1."""
         outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
         return outcome, f" = {event.strip(chr(39))}" if event else ""
 
@@ -221,7 +221,7 @@ class Regression(Release):
         return [{"term": [*self.params], **columns, "n": self.nobs}]
 
     def summary(self) -> str:
-        """Return a table as statsmodels prints it.
+        """Return a summary table in the layout of statsmodels.
 
         Returns
         -------
@@ -233,8 +233,8 @@ class Regression(Release):
         share = (1 - self.confidence) / 2
         head = f"{'coef':>10}{'std err':>10}{'t':>9}{'P>|t|':>8}{f'[{share:.3g}':>12}{f'{1 - share:.3g}]':>12}"
         rows = [
-            f"{name:<{wide}}{_short(self.params[name]):>10}{self.bse[name]:>10.3g}"
-            f"{_short(self.tvalues[name], '.3f'):>9}"
+            f"{name:<{wide}}{_formatted(self.params[name]):>10}{self.bse[name]:>10.3g}"
+            f"{_formatted(self.tvalues[name], '.3f'):>9}"
             f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
             for name in self.params
         ]
@@ -251,15 +251,15 @@ class Regression(Release):
             pvalue = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
             noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
             ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
-            rows.append((name, f"{_short(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
+            rows.append((name, f"{_formatted(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
-        rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals hold the noise")]
+        rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals include the noise")]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 
-    def _worded(self, term: str) -> str:
-        """Name a coefficient for people: the column's words, and the category against the first one."""
+    def _term_words(self, term: str) -> str:
+        """Return the words for a coefficient: the column, and the category with the baseline category."""
         for name, categories in self.factors:
             for each in categories[1:]:
                 if name in self.column_words and term == f"C({name})[T.{each}]":
@@ -273,7 +273,7 @@ class Regression(Release):
         ends = [(self.params[name] or 0.0, self.low[name], self.high[name]) for name in names]
         drawn = [of if there else (math.nan,) * 3 for of, there in zip(ends, known, strict=True)]
         labels = [
-            self._worded(name) + ": not known" * (not there) for name, there in zip(names, known, strict=True)
+            self._term_words(name) + ": not known" * (not there) for name, there in zip(names, known, strict=True)
         ]
         outcome, event = self._event()
         what = f"{self._coefficient} for {self._called(outcome)}{event}"
@@ -285,11 +285,11 @@ class Regression(Release):
     _row_counts = ("nobs",)
 
     def _quality(self) -> str:
-        """Describe how good the fit is."""
+        """Describe the goodness of fit."""
         raise NotImplementedError
 
     def _variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of predictions, which has no end where nothing is known of a coefficient."""
+        """Return the variance of predictions; infinite where a coefficient is unknown."""
         known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         lost = np.isinf(np.diag(self.covariance))
         variance: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
@@ -328,7 +328,7 @@ class OLS(Regression):
     def _quality(self) -> str:
         ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
         errors = "robust" if self.robust else "classical"
-        return f"R-squared: {_short(self.rsquared, '.3f')} {ends}; {errors} errors"
+        return f"R-squared: {_formatted(self.rsquared, '.3f')} {ends}; {errors} errors"
 
     def estimator(self) -> ReleasedRegressor:
         """Return these coefficients as a regressor of scikit-learn, for pipelines and scores on public rows.
@@ -402,7 +402,7 @@ class Logit(Regression):
         return "log-odds"
 
     def odds_ratios(self) -> dict[str, ConfidenceInterval]:
-        """Return the interval of each odds ratio, the exponential of a coefficient.
+        """Return the confidence interval of each odds ratio, the exponential of a coefficient.
 
         Returns
         -------
@@ -454,20 +454,20 @@ class Logit(Regression):
         return self._table({name: expit(values).tolist() for name, values in ends.items()})
 
 
-def _short(number: float | None, how: str = ".4g") -> str:
-    """Write a number, or that there is none."""
+def _formatted(number: float | None, how: str = ".4g") -> str:
+    """Format a number, or write "none"."""
     return "none" if number is None else format(number, how)
 
 
-def common(
-    known: Known,
+def common_fields(
+    known: Moments,
     params: Numbers | None,
     covariance: Numbers,
     noise: Numbers,
     interval: tuple[Numbers, Numbers],
     pvalues: Numbers,
 ) -> dict[str, Any]:
-    """Return what every regression states, from numbers in the order of its coefficients."""
+    """Return the fields that all regressions have, from numbers in the order of the coefficients."""
     design = known.design
     errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
 
@@ -495,12 +495,12 @@ def common(
     }
 
 
-def alike(names: Sequence[str], direction: Numbers) -> str:
-    """Describe the regressors that noise leaves indistinguishable: in the direction of the least eigenvalue."""
+def collinear_note(names: Sequence[str], direction: Numbers) -> str:
+    """Return a note on the regressors that noise makes collinear: those of the least eigenvector."""
     far = np.abs(direction) > np.abs(direction).max() / 2
     blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
     return (
-        f"the noise leaves open whether {', '.join(blamed)} can be told apart"
-        f"{' from a constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
+        f"the noise may make {', '.join(blamed)} collinear"
+        f"{' with the constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
         "regressors would help."
     )

@@ -1,4 +1,4 @@
-"""Later stages of a regression: scores at an earlier estimate, and steps of Newton from a discriminant start."""
+"""Later stages of a regression: scores at an earlier estimate, and Newton steps from a discriminant start."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
-    from dfprivacy_regression.least_squares import Known
+    from dfprivacy_regression.least_squares import Moments
 
     Numbers = NDArray[np.float64]
 
 __all__ = ["LONG", "Information", "LogisticScore", "Score", "coordinates", "discriminant", "length", "sigmoid"]
 
-_STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
-_FAR = 8.0  # L1 length of a start, in units of the bounds
+_GRID_STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
+_MAX_START = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
-_WRONG = 0.05  # part of an information by which one that takes regressors for normal may be off
+_MODEL_ERROR = 0.05  # part of an information by which one that takes regressors for normal may be off
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
-_FLOOR = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
+_MIN_EIGENVALUE = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
 
 
 def coordinates(q: int, *, robust: bool) -> int:
@@ -39,17 +39,17 @@ def sigmoid(t: Numbers) -> Numbers:
     return probability
 
 
-class _Bounded(features.RowFeatures):
-    """Features of which every coordinate is in [-1, 1]."""
+class _UnitFeatures(features.RowFeatures):
+    """Features with every coordinate in [-1, 1]."""
 
     def radius(self, norm: float) -> float:
-        """Largest norm of a vector: of one with every coordinate at an end of [-1, 1]."""
+        """Return the largest norm of a vector with coordinates in [-1, 1]."""
         d = self.dimension
         return 1.0 if norm == math.inf else float(d) if norm == 1 else math.nextafter(math.sqrt(d), math.inf)
 
 
 @final
-class Score(_Bounded):
+class Score(_UnitFeatures):
     """Score of clipped residuals: x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1, and for robust errors 2 u_j² ψ²/c² - 1.
 
     With e = y - xᵀb, ψ is e clipped to ±c, w = (|e| - c)₊ is the part beyond, at most top = 1 + |b|₁ - c, and
@@ -74,11 +74,11 @@ class Score(_Bounded):
         self.columns = design.columns
         self.b, self.c = b, c
         self.top = max(1 + float(np.abs(b).sum()) - c, 1e-9)
-        self.tilt = None if tilt is None else np.trunc(tilt * _STEPS)
+        self.tilt = None if tilt is None else np.trunc(tilt * _GRID_STEPS)
         self.shape = (coordinates(design.width, robust=tilt is not None),)
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
+        """Return the vectors of a batch; each is independent of the other rows, to the last bit."""
         q, z = self.design.width, self.design.rows(batch)
         x, e = z[:-1], z[-1] - self.b[0]
         for b, xj in zip(self.b[1:], x, strict=True):
@@ -92,10 +92,10 @@ class Score(_Bounded):
         np.multiply(x, psi, out=rows[1:q])
         np.multiply(psi, psi, out=rows[q])
         if self.tilt is not None:
-            x *= _STEPS
+            x *= _GRID_STEPS
             u = np.matmul(self.tilt[:, 1:], np.rint(x, out=x), out=rows[q + 2 :])
-            u += _STEPS * self.tilt[:, :1]
-            u /= _STEPS**2
+            u += _GRID_STEPS * self.tilt[:, :1]
+            u /= _GRID_STEPS**2
             u *= u
             u *= rows[q]
         rows[q:] *= 2
@@ -103,19 +103,19 @@ class Score(_Bounded):
         return rows.T
 
     def expected(self, M: Numbers) -> Numbers:
-        """Return the sums to be expected of rows with moments M of (1, x, y), of which no residual is beyond c."""
+        """Return the expected sums for rows with moments M of (1, x, y), if no residual is clipped."""
         v, n = np.append(self.b, -1.0), M[0, 0]
         squares = v @ M @ v / self.c**2
         sums = [*np.zeros(self.design.width), 2 * squares - n, -n]
         if self.tilt is not None:
-            tilt = self.tilt / _STEPS
+            tilt = self.tilt / _GRID_STEPS
             sums += [2 * (u @ M[:-1, :-1] @ u) / n * squares - n for u in tilt]
         return np.array(sums)
 
 
 @final
-class LogisticScore(_Bounded):
-    """Score x_j (y - σ(xᵀb)), or the information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
+class LogisticScore(_UnitFeatures):
+    """Score x_j (y - σ(xᵀb)), or information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
 
     Each is divided by the largest value that it can have at b, as xᵀb is within |b_1| + … + |b_q-1| of b_0; t in
     [0, 1], which is never negative, enters as 2t - 1.
@@ -146,7 +146,7 @@ class LogisticScore(_Bounded):
         self.top = float(nearest * (1 - nearest) if information else max(high, 1 - low))
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch. Sums over j are one by one, so that a row does not depend on others."""
+        """Return the vectors of a batch; each is independent of the other rows, to the last bit."""
         z = self.design.rows(batch)
         x = np.vstack([np.ones(batch.size), z[:-1]])
         t = np.full(batch.size, self.b[0])
@@ -164,18 +164,18 @@ class LogisticScore(_Bounded):
 
 
 def pairs(design: Design) -> list[tuple[int, int, bool]]:
-    """Entries (i, j) of the information that are not known from others, and whether they may be negative."""
+    """Return the free entries (i, j) of the information, and whether each can be negative."""
     q, dummies = design.width, {0, *design.dummies}
     return [
         (i, j, i != j and not {i, j} <= dummies)
         for i in range(q)
         for j in range(i, q)
-        if not (i == j > len(design.numbers)) and not (i != j and design.alike(i, j))
+        if not (i == j > len(design.numbers)) and not (i != j and design.same_factor(i, j))
     ]
 
 
-def discriminant(known: Known) -> Numbers:
-    """Start from the means of both outcomes and the scatter within them, as if regressors were normal.
+def discriminant(known: Moments) -> Numbers:
+    """Return starting coefficients by linear discriminant analysis, from the means and the scatter.
 
     Newton's steps from 0 go wrong where the outcome is rare or depends strongly on the regressors.
     """
@@ -188,32 +188,32 @@ def discriminant(known: Known) -> Numbers:
     )
     index = known.design.index()[1:-1, 1:-1]
     noise = math.sqrt(max(float(known.covariance[index, index].max()), 0.0) * len(scatter))
-    inverse = _floored(scatter / n, _FLOOR * noise / n)
+    inverse = _floored_inverse(scatter / n, _MIN_EIGENVALUE * noise / n)
     slopes: Numbers = inverse @ (means[0] - means[1])
     start = math.log(ones / (n - ones)) - float((means[0] + means[1]) @ slopes) / 2
-    return _shortened(np.append(start, slopes), _FAR)
+    return _limited(np.append(start, slopes), _MAX_START)
 
 
-def _floored(matrix: Numbers, least: float) -> Numbers:
-    """Invert a symmetric matrix, with no eigenvalue taken to be below one number."""
+def _floored_inverse(matrix: Numbers, least: float) -> Numbers:
+    """Invert a symmetric matrix whose eigenvalues are raised to a least value."""
     values, vectors = np.linalg.eigh(matrix)
     floored: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
     return floored
 
 
 def length(vector: Numbers) -> float:
-    """Return the L1 norm."""
+    """Return the L1 norm of a vector."""
     return float(np.abs(vector).sum())
 
 
-def _shortened(vector: Numbers, longest: float) -> Numbers:
+def _limited(vector: Numbers, longest: float) -> Numbers:
     shortened: Numbers = vector * min(1.0, longest / max(length(vector), 1e-12))
     return shortened
 
 
 @dataclass(frozen=True)
 class Information:
-    """The information at some coefficients, and the variance of the noise in each entry.
+    """The information matrix at some coefficients, with the noise variance of each entry.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Information:
     noise: Numbers
 
     @classmethod
-    def expected(cls, known: Known, b: Numbers) -> Information:
+    def expected(cls, known: Moments, b: Numbers) -> Information:
         """Return the information at b that the first stage implies for normal regressors."""
         index = known.design.index()[:-1, :-1]
         M = known.moments[index]
@@ -245,7 +245,7 @@ class Information:
     def of(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
-        """Return the information from noisy sums.
+        """Return the information matrix from noisy sums.
 
         The noise of each has the given variance; `rows` is the number of rows in their unit, and its variance.
         """
@@ -259,26 +259,26 @@ class Information:
         return cls(b, H, noise)
 
     def pooled(self, other: Information) -> Information:
-        """Return the mean with what regressors would give that are normal, weighted by the inverse variances.
+        """Return the mean with the information of normal regressors, weighted by inverse variances.
 
         That may be off by some percent, so where noise is small it counts for nothing.
         """
         sizes = np.sqrt(np.abs(np.diag(other.H)))
-        weight = self.noise / (self.noise + other.noise + (_WRONG * np.outer(sizes, sizes)) ** 2)
+        weight = self.noise / (self.noise + other.noise + (_MODEL_ERROR * np.outer(sizes, sizes)) ** 2)
         return replace(self, H=self.H + weight * (other.H - self.H), noise=(1 - weight) * self.noise)
 
     @property
     def spread(self) -> float:
-        """Noise standard error of its smallest eigenvalue, roughly."""
+        """Approximate standard error of the noise in its smallest eigenvalue."""
         return math.sqrt(float(self.noise.max()) * len(self.H))
 
     @property
     def inverse(self) -> Numbers:
-        """Its inverse, with no eigenvalue taken to be below half its noise."""
-        return _floored(self.H, self.spread / 2)
+        """Inverse of the matrix, with eigenvalues of at least half their noise."""
+        return _floored_inverse(self.H, self.spread / 2)
 
     def step(self, score: Numbers) -> Numbers:
-        """Return a step of Newton that allows for how the information changes.
+        """Return a Newton step that allows for the change of the information along it.
 
         The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments
         that they have under these weights, up to the middle of the step.
@@ -293,13 +293,13 @@ class Information:
         ndarray of shape (q,)
             The step, of an L1 norm of at most `LONG`.
         """
-        straight = _shortened(self.inverse @ score, LONG)
+        straight = _limited(self.inverse @ score, LONG)
         total = max(float(self.H[0, 0]), 1e-9)
-        mean = float(np.clip(self.H[0] @ self.b / total, -_FAR, _FAR))
+        mean = float(np.clip(self.H[0] @ self.b / total, -_MAX_START, _MAX_START))
         slope = math.tanh(mean / 2)
         step = straight
         for _ in range(3):
             moved = float(self.H[0] @ step) / total
             joint = float(self.b @ self.H @ step) / total - mean * moved
             step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -2, 2) / 2)
-        return _shortened(step, LONG)
+        return _limited(step, LONG)

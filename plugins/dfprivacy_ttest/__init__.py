@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_ttest.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_ttest.exact import exact_power, exact_size
-from dfprivacy_ttest.mechanisms import TTest, check_t, check_z, ttest, ztest
-from dfprivacy_ttest.planning import findings, means, minimum_detectable_effect, power, sample_size
+from dfprivacy_ttest.mechanisms import TTest, check_ttest, check_ztest, ttest, ztest
+from dfprivacy_ttest.planning import draw_values, minimum_detectable_effect, plan_test, power, sample_size
 
 __all__ = [
     "TTest",
@@ -27,5 +27,5 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Offer the t-test and the z-test."""
-    register(ttest.checks(check_t).plans(findings).assumes(means))
-    register(ztest.checks(check_z).plans(findings).assumes(means))
+    register(ttest.checks(check_ttest).plans(plan_test).assumes(draw_values))
+    register(ztest.checks(check_ztest).plans(plan_test).assumes(draw_values))

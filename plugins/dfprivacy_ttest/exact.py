@@ -46,14 +46,14 @@ __all__ = ["exact_power", "exact_size", "normal_laplace_cdf", "normal_two_laplac
 Test = Literal["one-sample-z", "one-sample-t", "pooled-t"]
 Alternative = Literal["two-sided", "less", "greater"]
 
-_HUGE = 1e100  # beyond, every distribution has long reached its limit; below, squares stay finite
+_MAX_ARGUMENT = 1e100  # beyond, every distribution has long reached its limit; below, squares stay finite
 _SIGNS = {"two-sided": (1, -1), "greater": (1,), "less": (-1,)}
 
 # For expectations over a noisy variance: rule of each panel, tail probabilities of the gamma variable, distances
 # from it in scales of the noise, and parts of it, for critical values so large that even small variances count.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-_TAILS = np.append(0.0, np.geomspace(1e-11, 0.5, 13))
-_REACH = np.array([0, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.4, 1, 2, 4, 8, 16, 40])
+_TAIL_PROBABILITIES = np.append(0.0, np.geomspace(1e-11, 0.5, 13))
+_DISTANCES = np.array([0, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.4, 1, 2, 4, 8, 16, 40])
 _NEAR = np.array([1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.4])
 
 
@@ -161,7 +161,7 @@ def exact_power(
     >>> round(1 - exact_power("one-sample-z", 100, 0.6, shift=0.1, sigma=0.5), 6)
     0.485123
     """
-    _check(test, n, n2, alternative)
+    _check_design(test, n, n2, alternative)
     _check_numbers(epsilon, shift, sigma, alpha)
     sizes = np.array([n] if n2 is None else [n, n2], dtype=np.float64)
     se = sigma * math.sqrt((1 / sizes).sum())
@@ -170,14 +170,14 @@ def exact_power(
     signs = _SIGNS[alternative]
     tail = alpha / len(signs)
 
-    def reject(critical: Array) -> Array:
+    def rejection_probability(critical: Array) -> Array:
         return np.asarray(sum(cdf(sign * shift / se - critical, *taus) for sign in signs))
 
     if test == "one-sample-z":
-        return float(reject(np.asarray(-ndtri(tail))))
+        return float(rejection_probability(np.asarray(-ndtri(tail))))
     df = float((sizes - 1).sum())
     rates = df * sigma**2 * epsilon * sizes / (sizes - 1)
-    return over_noisy_variance(lambda x: reject(-stdtrit(df, tail) * x), df / 2, rates)
+    return over_noisy_variance(lambda x: rejection_probability(-stdtrit(df, tail) * x), df / 2, rates)
 
 
 def over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
@@ -204,11 +204,11 @@ def over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[f
     need a plus sign. For two noises the paper distinguishes λ₃ = λ₄ from λ₃ ≠ λ₄; what matters is b₁ = b₂, that is
     (n₁-1)λ₃ = (n₂-1)λ₄, where its θ₁ and θ₂ must be 2/(v-2b) and 2/(v+2b).
     """
-    p, mass = _quadrature(_TAILS)
+    p, mass = _quadrature(_TAIL_PROBABILITIES)
     gamma, mass = np.concatenate([gammaincinv(k, p), gammainccinv(k, p)])[:, None] / k, np.tile(mass, 2)
     total = positive = 0.0
-    for part, b in _mixture(rates, 1e-4):
-        reach = _REACH / b
+    for part, b in _laplace_mixture(rates, 1e-4):
+        reach = _DISTANCES / b
         below = np.concatenate([np.maximum(gamma - reach, 0), np.maximum(gamma * _NEAR, gamma - reach[-1])], axis=1)
         x, width = _quadrature(np.sqrt(np.concatenate([np.sort(below, axis=1), gamma + reach[1:]], axis=1)))
         density = b * x * np.exp(-b * np.abs(x * x - gamma))
@@ -245,8 +245,8 @@ def normal_laplace_cdf(w: ArrayLike, tau: ArrayLike) -> Array:
     >>> f"{normal_laplace_cdf(-1.959963984540054, 1):.6f}"
     '0.112549'
     """
-    w, tau = _bounded(w), _bounded(tau)
-    return np.asarray(ndtr(w) + _excess(w, tau))
+    w, tau = _clipped_array(w), _clipped_array(tau)
+    return np.asarray(ndtr(w) + _laplace_excess(w, tau))
 
 
 def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Array:
@@ -273,15 +273,15 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
     >>> f"{normal_two_laplace_cdf(1.5, 0.5, 2):.8f}"
     '0.72475096'
     """
-    w, tau1, tau2 = _bounded(w), _bounded(tau1), _bounded(tau2)
+    w, tau1, tau2 = _clipped_array(w), _clipped_array(tau1), _clipped_array(tau2)
     lower = -np.abs(w)
-    excess = sum(part * _excess(lower, tau) for part, tau in _mixture((tau1, tau2), 1e-5))
+    excess = sum(part * _laplace_excess(lower, tau) for part, tau in _laplace_mixture((tau1, tau2), 1e-5))
     tail = np.minimum(np.maximum(ndtr(lower) + excess, 0.0), 0.5)
     return np.asarray(np.where(w > 0, 1 - tail, tail))
 
 
-def _mixture(rates: Sequence[Any] | Array, alike: float) -> list[tuple[Any, Any]]:
-    """Return the law of one Laplace variable, or of the sum of two, as a signed mixture of some, of their rates.
+def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple[Any, Any]]:
+    """Express one Laplace variable, or the sum of two, as a signed mixture: pairs of a weight and a rate.
 
     Two rates that are nearer than so much, relative to their sum, are taken for that far apart, about the same
     middle: the error of that is of second order, and the weights, 1/(4 · alike), cost some digits.
@@ -289,26 +289,26 @@ def _mixture(rates: Sequence[Any] | Array, alike: float) -> list[tuple[Any, Any]
     if len(rates) == 1:
         return [(1.0, rates[0])]
     wide, narrow = np.minimum(*rates), np.maximum(*rates)
-    middle, same = wide / 2 + narrow / 2, narrow - wide <= alike * (narrow + wide)
-    wide, narrow = np.where(same, (1 - alike) * middle, wide), np.where(same, (1 + alike) * middle, narrow)
+    middle, same = wide / 2 + narrow / 2, narrow - wide <= min_gap * (narrow + wide)
+    wide, narrow = np.where(same, (1 - min_gap) * middle, wide), np.where(same, (1 + min_gap) * middle, narrow)
     ratio = (wide / np.where(narrow > 0, narrow, 1.0)) ** 2
     return [(1 / (1 - ratio), wide), (-ratio / (1 - ratio), narrow)]
 
 
-def _excess(w: Array, tau: Array) -> Array:
-    """Return what a Laplace variable adds to the normal distribution function."""
+def _laplace_excess(w: Array, tau: Array) -> Array:
+    """Return the distribution function of N(0,1) + Laplace(scale 1/tau), minus that of N(0,1)."""
     return (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 
 def _laplace_part(w: Array, tau: Array) -> Array:
-    """A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
+    """Compute A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
     a = w + tau
     right = np.exp(-w * w / 2) * erfcx(np.maximum(a, 0.0) / math.sqrt(2)) / 2
     return np.asarray(np.where(a < 0, np.exp(np.minimum(tau * (w + tau / 2), 0.0)) * ndtr(-a), right))
 
 
-def _bounded(x: ArrayLike) -> Array:
-    return np.asarray(np.clip(np.asarray(x, dtype=np.float64), -_HUGE, _HUGE))
+def _clipped_array(x: ArrayLike) -> Array:
+    return np.asarray(np.clip(np.asarray(x, dtype=np.float64), -_MAX_ARGUMENT, _MAX_ARGUMENT))
 
 
 def _quadrature(edges: Array) -> tuple[Array, Array]:
@@ -318,7 +318,7 @@ def _quadrature(edges: Array) -> tuple[Array, Array]:
     return (edges[..., :-1, None] + half * (1 + _NODES)).reshape(shape), (half * _WEIGHTS).reshape(shape)
 
 
-def _check(test: str, n: int, n2: int | None, alternative: str) -> None:
+def _check_design(test: str, n: int, n2: int | None, alternative: str) -> None:
     if test not in {"one-sample-z", "one-sample-t", "pooled-t"}:
         raise ArgumentError(f"There is no test {test!r}.", "Use 'one-sample-z', 'one-sample-t' or 'pooled-t'.")
     if alternative not in {"two-sided", "less", "greater"}:

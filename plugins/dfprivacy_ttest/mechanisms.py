@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from dfprivacy import Release
     from dfprivacy.estimates import Measured
 
-__all__ = ["Power", "TTest", "check_t", "check_z", "moments", "ttest", "ztest"]
+__all__ = ["Power", "TTest", "check_ttest", "check_ztest", "noisy_moments", "ttest", "ztest"]
 
-_ROWS = 10.0  # an error that makes no part of a row significant
-_SIDES = {"two-sided": "different from", "greater": "above", "less": "below"}
+_COUNT_ERROR = 10.0  # with this error a number of rows is printed without decimals
+_RELATION = {"two-sided": "different from", "greater": "above", "less": "below"}
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
@@ -122,7 +122,7 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure(curator, column, nan_policy, by, chosen_groups(by, groups) or None, queries)
+    return _measure_sums(curator, column, nan_policy, by, chosen_groups(by, groups) or None, queries)
 
 
 @ttest.concludes
@@ -141,9 +141,9 @@ def _(
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
 ) -> TTest:
-    """Test in the column's units."""
-    return conclude(
-        moments(measured, column, queries),
+    """Compute the t-test from the noisy sums, in the units of the column."""
+    return ttest_result(
+        noisy_moments(measured, column, queries),
         column=column.name,
         by=None if by is None else by.name,
         groups=chosen_groups(by, groups) or None,
@@ -158,7 +158,7 @@ def _(
     )
 
 
-def check_t(
+def check_ttest(
     column: Column,
     *,
     by: Column | None,
@@ -166,7 +166,7 @@ def check_t(
     popmean: float,
     **_: Any,
 ) -> None:
-    """Refuse what a t-test cannot answer, before anything is paid."""
+    """Check the arguments of a t-test before anything is charged."""
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
@@ -175,7 +175,7 @@ def check_t(
         if by.name == column.name:
             raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
     else:
-        _check_mean(column, popmean)
+        _check_popmean(column, popmean)
     chosen_groups(by, groups)
 
 
@@ -231,7 +231,7 @@ def ztest(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> view.ztest("iq", popmean=110, sigma=15, epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure(curator, column, nan_policy)
+    return _measure_sums(curator, column, nan_policy)
 
 
 @ztest.concludes
@@ -246,9 +246,9 @@ def _(
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
 ) -> TTest:
-    """Test in the column's units."""
-    return conclude(
-        moments(measured, column),
+    """Compute the z-test from the noisy sums, in the units of the column."""
+    return ttest_result(
+        noisy_moments(measured, column),
         column=column.name,
         popmean=popmean,
         sigma=sigma,
@@ -259,9 +259,9 @@ def _(
     )
 
 
-def check_z(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:
-    """Refuse what a z-test cannot answer, before anything is paid."""
-    _check_mean(column, popmean)
+def check_ztest(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:
+    """Check the arguments of a z-test before anything is charged."""
+    _check_popmean(column, popmean)
     if sigma > column.half:
         raise ArgumentError(
             f"sigma={sigma:g} is more than half the width of the bounds, {column.half:g}: values between them "
@@ -270,15 +270,15 @@ def check_z(column: Column, *, popmean: float, sigma: float, **_: Any) -> None:
         )
 
 
-def _check_mean(column: Column, popmean: float) -> None:
+def _check_popmean(column: Column, popmean: float) -> None:
     if not column.low <= popmean <= column.high:
         raise ArgumentError(
             f"popmean={popmean:g} lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "A mean of clipped values cannot be there; choose another null hypothesis, or wider bounds.",
+            "The mean of clipped values lies between them; choose another null hypothesis, or wider bounds.",
         )
 
 
-def _measure(
+def _measure_sums(
     curator: Curator,
     column: Column,
     nan_policy: NanPolicy,
@@ -286,7 +286,7 @@ def _measure(
     pair: tuple[Any, ...] | None = None,
     queries: Queries = "jointly",
 ) -> Measured:
-    """Measure the noisy sums of y and y² of all rows or of each group, and their rows where these are private.
+    """Measure noisy sums of y and y² over all rows or each group, and row counts where these are private.
 
     One by one, each with an equal part of epsilon, if the queries are to be separate: as the reference asks.
     """
@@ -308,7 +308,7 @@ def _measure(
 
 
 class Power(RowFeatures):
-    """A number that is mapped from its bounds to y in [-1, 1], or its square.
+    """A column scaled from its bounds to y in [-1, 1], or the square of y.
 
     Two values of y are 2 apart at most, two squares 1.
 
@@ -327,26 +327,26 @@ class Power(RowFeatures):
         self.exponent = exponent
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the powers of a batch."""
+        """Return y, or its square, of the rows in a batch."""
         y: NDArray[np.float64] = np.array(batch.standardized(self.columns[0])).reshape(-1, 1)
         return y if self.exponent == 1 else y * y
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - a number has one length
-        """Largest absolute value."""
+        """Largest absolute value of the feature."""
         return 1.0
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two."""
+        """Largest distance between the features of two rows."""
         return 0.0 if self.columns[0].name in public else 2.0 / self.exponent
 
 
-def moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
-    """Take the sums of each group by name."""
+def noisy_moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
+    """Return the measured sums of each group as `NoisyMoments`."""
     return NoisyMoments.measured(*measured, column, apart=queries == "separately")
 
 
-def conclude(sums: NoisyMoments, *, sigma: float | None = None, method: Method = "conv", **asked: Any) -> TTest:
-    """Test in the units of the column.
+def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Method = "conv", **asked: Any) -> TTest:
+    """Compute the test, and its result, from noisy sums.
 
     Parameters
     ----------
@@ -436,7 +436,7 @@ class TTest(Estimate):
     _row_counts = ("n", "sizes")
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return what it tells of each of two groups: the sums, not the estimate."""
+        """Return the label of each of the two groups, with a result that holds the sums of this group only."""
         if self.groups is None or self.queries == "separately":
             return super()._parts()
         sums = NoisyMoments.of_release(self.released, self.bounds)
@@ -457,12 +457,12 @@ class TTest(Estimate):
     )
 
     def _rows(self) -> list[tuple[str, str]]:
-        """Name the group of each mean and size, where there are two."""
+        """Return the rows of the printed table, with each mean and size labelled by its group."""
         rows = dict(super()._rows())
         if self.groups is None:
             del rows["means"]  # it is the estimate
         else:
-            for name, error in (("means", self.standard_error), ("sizes", _ROWS)):
+            for name, error in (("means", self.standard_error), ("sizes", _COUNT_ERROR)):
                 each = (f"{g}: {number(x, error)}" for g, x in zip(self.groups, getattr(self, name), strict=True))
                 rows[name] = ", ".join(each)
         return list(rows.items())
@@ -475,14 +475,14 @@ class TTest(Estimate):
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
             said = with_unit(number(self.estimate, error), unit)
-            return f"The {what} is {said}, {found}shown to be {_SIDES[self.alternative]} {self.popmean:g}{how}."
+            return f"The {what} is {said}, {found}shown to be {_RELATION[self.alternative]} {self.popmean:g}{how}."
         first, second = (f"{self._noun(self.by)} = {group}" for group in self.groups)
         apart = with_unit(number(abs(self.estimate), error), unit)
         if self.rejected:
             more = "lower" if self.estimate < 0 else "higher"
             return f"The {what} is {apart} {more} for {first} than for {second}{how}."
         told = with_unit(number(self.estimate, error), unit)
-        side = _SIDES[self.alternative]
+        side = _RELATION[self.alternative]
         return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -498,7 +498,7 @@ class TTest(Estimate):
 
     @property
     def _axis(self) -> str:
-        """Describe what the estimate is, in the words of the columns."""
+        """Label of the axis: the column, or the difference of the two groups."""
         what = self._called(self.column)
         if self.groups is None or self.by is None:
             return what

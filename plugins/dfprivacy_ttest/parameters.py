@@ -26,7 +26,7 @@ Queries = Literal["jointly", "separately"]
 
 
 def parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
-    """Return the parameter of a test.
+    """Return the function that computes a test's parameter from moments: a mean, or a difference of means.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def _pooled_difference(sums: Moments) -> tuple[Array, Array, Array]:
 
 
 @dataclass(frozen=True)
-class _AsReleased(Moments):
-    """Moments without what is known of them: means beyond the bounds, and no variance where it is not positive."""
+class _UnconstrainedMoments(Moments):
+    """Moments without constraints: means may lie outside the bounds, and a variance below 0 is NaN."""
 
     @property
     def mean(self) -> Array:
@@ -71,7 +71,7 @@ class _AsReleased(Moments):
 
 
 def textbook(sums: NoisyMoments, parameter: Parameter) -> Inference:
-    """Return what the textbook concludes from noisy sums as if they were exact.
+    """Compute the classical inference, which takes noisy sums for exact ones.
 
     Parameters
     ----------
@@ -85,5 +85,5 @@ def textbook(sums: NoisyMoments, parameter: Parameter) -> Inference:
     Inference
         Of one draw, the release itself.
     """
-    theta, variance, df = np.broadcast_arrays(*parameter(_AsReleased(**vars(sums.estimate))))
+    theta, variance, df = np.broadcast_arrays(*parameter(_UnconstrainedMoments(**vars(sums.estimate))))
     return Inference(theta[..., 0], theta, variance, df, np.ones(1))

@@ -24,20 +24,20 @@ from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.schema import as_probability
-from dfprivacy_ttest.mechanisms import moments
+from dfprivacy_ttest.mechanisms import noisy_moments
 from dfprivacy_ttest.parameters import Queries, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Neighbors", "findings", "means", "minimum_detectable_effect", "power", "sample_size"]
+__all__ = ["Neighbors", "draw_values", "minimum_detectable_effect", "plan_test", "power", "sample_size"]
 
 Neighbors = Literal["replace_one", "add_remove"]
 PowerOf = Callable[[Sequence[int], float], float]
 _MOST_ROWS = 2**40
-_NOISY = 2.0  # times the error of sampling
-_LOOSE = 1.0  # from this many on ranks find more
-_TABLES = 256
+_ADVICE_NOISE_RATIO = 2.0  # times the error of sampling
+_RANKS_NOISE_RATIO = 1.0  # from this many on ranks find more
+_N_TABLES = 256
 
 
 def _power_of(
@@ -49,7 +49,7 @@ def _power_of(
     sigma: float | None = None,
     tables: int = 1024,
 ) -> PowerOf:
-    """Return the power of a test to come as a function of the sizes of its groups and of the effect.
+    """Return a function that computes the power of a future test from its group sizes and effect.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _power_of(
     """
     at, two = sums.mid if mean is None else mean, sums.values.shape[-2] > 1
 
-    def found(sizes: Sequence[int], effect: float) -> float:
+    def power_at(sizes: Sequence[int], effect: float) -> float:
         if not abs(effect) <= 2 * sums.half:
             raise ArgumentError(
                 f"effect={effect} does not fit between the bounds.",
@@ -77,12 +77,12 @@ def _power_of(
         )
         return planning.power(releases, tested, null=0.0 if two else at, alternative=alternative, alpha=alpha)
 
-    return found
+    return power_at
 
 
-def _detectable(found: PowerOf, sizes: Sequence[int], power: float, side: Alternative, half: float) -> float:
-    """Return the smallest effect, without its sign, that is found with this power."""
-    return planning.effect_for(power, lambda effect: found(sizes, -effect if side == "less" else effect), 2 * half)
+def _min_effect(power_at: PowerOf, sizes: Sequence[int], power: float, side: Alternative, half: float) -> float:
+    """Return the smallest absolute effect that the test finds with the given power."""
+    return planning.effect_for(power, lambda shift: power_at(sizes, -shift if side == "less" else shift), 2 * half)
 
 
 def power(
@@ -149,7 +149,7 @@ def power(
     0.93
     """
     sizes = _sizes(n, n2)
-    sums = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _template(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     return _power_of(sums, sd, mean, alternative, alpha)(sizes, effect)
 
 
@@ -201,7 +201,7 @@ def sample_size(
     True
     """
     groups = 1 if ratio is None else 2
-    sums = _planned(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _template(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
     if effect == 0 or (alternative == "greater" and effect < 0) or (alternative == "less" and effect > 0):
         raise ArgumentError(
@@ -211,9 +211,9 @@ def sample_size(
     if ratio is not None and not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
-    found = _power_of(sums, sd, mean, alternative, alpha)
+    power_at = _power_of(sums, sd, mean, alternative, alpha)
     return planning.rows_for(
-        power, lambda n: found([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
+        power, lambda n: power_at([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
     )
 
 
@@ -268,12 +268,12 @@ def minimum_detectable_effect(
     inf
     """
     sizes = _sizes(n, n2)
-    sums = _planned(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _template(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
     _check_power(power, alpha)
-    return _detectable(_power_of(sums, sd, mean, alternative, alpha), sizes, power, alternative, sums.half)
+    return _min_effect(_power_of(sums, sd, mean, alternative, alpha), sizes, power, alternative, sums.half)
 
 
-def findings(
+def plan_test(
     curator: Curator,
     *,
     column: Column,
@@ -285,43 +285,43 @@ def findings(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Describe what the test could find out, from public numbers only; for ``explain``."""
-    groups, sums = (1 if by is None else 2), moments(curator.planned, column, queries)
+    """Return the smallest effect that the test can find, and its noise, from public numbers; for ``explain``."""
+    groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
     sd = column.half / 2 if sigma is None else sigma
-    found = _power_of(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _TABLES)
+    power_at = _power_of(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _N_TABLES)
     given = f"with probability {planning.FOUND}, if the standard deviation is {sd:.3g}"
     if sums.rows is not None:
         sizes = [int(rows) for rows in sums.rows]
-        effect = _detectable(found, sizes, planning.FOUND, alternative, sums.half)
-        return {f"smallest effect found {given}": effect, **_about_noise(sums, sizes, sd)}
+        effect = _min_effect(power_at, sizes, planning.FOUND, alternative, sums.half)
+        return {f"smallest effect found {given}": effect, **_describe_noise(sums, sizes, sd)}
     effect, sign = column.half / 10, -1.0 if alternative == "less" else 1.0
-    rows = planning.rows_for(planning.FOUND, lambda n: found([n] * groups, sign * effect))
+    rows = planning.rows_for(planning.FOUND, lambda n: power_at([n] * groups, sign * effect))
     size, supposed = curator.supposed_size
     alike = [max(size // groups, 2)] * groups  # the best that groups of private sizes can be
     return {
         f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{' in each group' * (groups > 1)}",
-        **_about_noise(sums, alike, sd, supposed and f" if {supposed}"),
+        **_describe_noise(sums, alike, sd, supposed and f" if {supposed}"),
     }
 
 
-def _about_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
-    """Describe how much of the error the noise will be, and what would help where it is most of it."""
-    releases = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _TABLES)
+def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
+    """Return the expected noise, with advice where it exceeds the sampling error."""
+    releases = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
     noise, _ = planning.expected(releases, parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
-    findings: dict[str, Any] = {f"expected standard error from noise{given}": noise}
-    if times > _NOISY:
-        findings[f"privacy noise will be {times:.2g} times the sampling error{given}"] = (
+    noted: dict[str, Any] = {f"expected standard error from noise{given}": noise}
+    if times > _ADVICE_NOISE_RATIO:
+        noted[f"privacy noise will be {times:.2g} times the sampling error{given}"] = (
             f"to make them equal: {times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data "
             f"fit, or {times**2:.2g} times the rows"
         )
-    if times > _LOOSE:
+    if times > _RANKS_NOISE_RATIO:
         ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
-        findings["the bounds are wide for this spread"] = f"{ranks}() compares ranks, which bounds do not affect"
-    return {**findings, "expected relative error": noise / sd}
+        noted["the bounds are wide for this spread"] = f"{ranks}() compares ranks, which bounds do not affect"
+    return {**noted, "expected relative error": noise / sd}
 
 
-def means(
+def draw_values(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -334,14 +334,14 @@ def means(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Make normal values, the first group above the second, or all above popmean, by the effect, in sds."""
+    """Draw normal values: the groups, or the mean and popmean, differ by the effect, in standard deviations."""
     if by is not None:
         return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
     sd = spread_of(column, sigma if spread is None else spread)
     return {column.name: popmean + sd * (effect + rng.normal(size=n))}
 
 
-def _planned(
+def _template(
     epsilon: float,
     groups: int,
     sd: float,
@@ -353,7 +353,7 @@ def _planned(
     fixed_groups: bool,  # noqa: FBT001 - as the callers have it
     nan_policy: NanPolicy,
 ) -> NoisyMoments:
-    """Return a release to come, with its noise and bounds; an error if an argument is out of range."""
+    """Check the arguments, and return noisy moments with the noise of a future release."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ArgumentError(f"bounds={bounds} are not an interval.", "Give (low, high) with low < high.")

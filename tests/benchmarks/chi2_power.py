@@ -148,7 +148,7 @@ def critical(method: str, n1: int, n0: int, epsilon: float, p: float | None) -> 
         return law.critical_value(ALPHA, 1 / (min(n1, n0) * epsilon))
     if method.startswith("circle"):
         scale = circle_sensitivity(method, n1, n0) / epsilon
-        return nulls.norm(n1, n0, TAU, p).critical_value(ALPHA, scale)
+        return nulls.norm_null(n1, n0, TAU, p).critical_value(ALPHA, scale)
     rng = np.random.default_rng(7)
     found = []
     for share in (p,) if p is not None else (0.5,) if method != "output" else (0.05, 0.3, 0.5):
@@ -315,7 +315,7 @@ def thresholds(circle: bool, level: float, scales: tuple[float, ...]) -> Draw:
     """Return critical values on a grid of public shares."""
     shares = np.linspace(0.05, 0.6, 56)
     laws = [
-        nulls.norm(SIZE, SIZE, TAU_MANY, float(p)) if circle else MissingRowsNull(SIZE, min(float(p), 0.5))
+        nulls.norm_null(SIZE, SIZE, TAU_MANY, float(p)) if circle else MissingRowsNull(SIZE, min(float(p), 0.5))
         for p in shares
     ]
     return shares, np.array([law.critical_value(level, *scales) for law in laws])

@@ -93,10 +93,10 @@ def critical_values() -> dict[str, float]:
             (nulls.norm_given_margin(half, half, tau, 3 * half // 5),)
         ).critical_value(0.05, scale),
         "`chi2_many`, both noises": lambda: MissingRowsNull(half).critical_value(5e-6, scale, 2 * scale),
-        "`chi2_unitcircle`, public rate: five laws": lambda: nulls.norm(half, half, tau, 0.3).critical_value(
+        "`chi2_unitcircle`, public rate: five laws": lambda: nulls.norm_null(half, half, tau, 0.3).critical_value(
             0.05, scale
         ),
-        "`chi2_unitcircle`, private margin: a grid of shares": lambda: nulls.norm(
+        "`chi2_unitcircle`, private margin: a grid of shares": lambda: nulls.norm_null(
             half, half, tau, None
         ).critical_value(0.05, scale),
         "`chi2`": lambda: SignedDifference(

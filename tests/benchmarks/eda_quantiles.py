@@ -83,8 +83,8 @@ def by_tree(
     exact = np.concatenate([leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes])
     scales = np.repeat([2 * sum(plan.weights) / (epsilon * weight) for weight in plan.weights], plan.sizes)
     noisy = NoisyValue(exact + rng.laplace(scale=scales), scales, None)  # type: ignore[arg-type]
-    grown = CountTree.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
-    return [grown.tree.quantiles(each) for each in q]
+    measured_tree = CountTree.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
+    return [measured_tree.tree.quantiles(each) for each in q]
 
 
 def asked_by(n: int, epsilon: float) -> Any:

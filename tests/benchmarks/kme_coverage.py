@@ -34,13 +34,13 @@ FUNCTIONS = {
 
 def linear(release, f):
     """The public vector, constant and half width of an interval, as `expectation` chooses them."""
-    psi, left, s, right = release._on_grid
+    psi, left, s, right = release._grid_features
     values = release._values(f, grid(release._space))
     centre = (values.min() + values.max()) / 2
     path = np.array([right.T @ (s / (s**2 + ridge) * (left.T @ (values - centre))) for ridge in _RIDGES])
     half = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
     counted = np.abs(psi @ path.T).max(axis=0)
-    half += [release._quantile(a, top, 0.95) for a, top in zip(path, counted, strict=True)]
+    half += [release._noise_bound(a, top, 0.95) for a, top in zip(path, counted, strict=True)]
     return path[np.argmin(half)], centre, half.min()
 
 

@@ -94,7 +94,7 @@ def of_many(design: Design, rng, seconds: float):
 def of_circle(design: Design, rng, seconds: float):
     """The unit circle mechanism."""
     n1, n0 = design.sizes
-    null = nulls.norm(n1, n0, TAU, None)
+    null = nulls.norm_null(n1, n0, TAU, None)
     norm = lambda c: unit_circle_norm(c[:, 0, 1], c[:, 1, 1], n1, n0, TAU)  # noqa: E731
     return fixed(design, rng, seconds, null, norm, tight_sensitivity(n1, n0, TAU), omit=False)
 

@@ -27,7 +27,7 @@ from dfprivacy._table.batch import Batch, number
 from dfprivacy.local import Arc
 from dfprivacy.release import NoisyValue
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
-from dfprivacy_dcor.parties import _ENOUGH, Compared, Shown, _maps, _turns, dcor_with
+from dfprivacy_dcor.parties import _HARMONICS_FROM, MessageResult, MessageScores, _angle_maps, _blocks_of, dcor_with
 from dfprivacy_dcor.spaces import ROWS_MIN, space
 from dfprivacy_dcor.statistics import Deviation
 
@@ -52,7 +52,7 @@ class Parties:
         self.spaces = [space((column,), "euclidean", nan_policy="omit") for column in self.columns]
         epsilon = FOR_ANGLES * design.epsilon
         self.arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_reach(epsilon))
-        self.harmonics = (1, 3) if self.n * design.epsilon**2 >= _ENOUGH else (1,)
+        self.harmonics = (1, 3) if self.n * design.epsilon**2 >= _HARMONICS_FROM else (1,)
 
     def rows(self, which: int) -> Batch:
         """Draw a table of one party."""
@@ -60,9 +60,9 @@ class Parties:
 
     def message(self, rows: Batch) -> DistanceMessage:
         """Write a message."""
-        turns = _turns(self.n, len(self.harmonics), 1, self.rng)
+        turns = _blocks_of(self.n, len(self.harmonics), 1, self.rng)
         units = np.ones((len(self.harmonics), 1))
-        maps, whose = _maps((self.columns[0],), units, np.array(self.harmonics), 1.0, turns, self.rng)
+        maps, whose = _angle_maps((self.columns[0],), units, np.array(self.harmonics), 1.0, turns, self.rng)
         places = np.choose(whose, [each.rows(rows) for each in maps])
         weight = self.rng.integers(0, self.arc.weight, self.n)
         deviation = Deviation(self.spaces[0], self.n)
@@ -86,7 +86,7 @@ class Parties:
             outside=self.arc.outside,
         )
 
-    def noisy(self, statistic: Deviation | Shown, rows: Batch, epsilon: float) -> tuple[NDArray, NDArray]:
+    def noisy(self, statistic: Deviation | MessageScores, rows: Batch, epsilon: float) -> tuple[NDArray, NDArray]:
         """Measure a statistic."""
         scales = statistic.sensitivity("replace_one", 1, frozenset()) / epsilon / statistic.weights
         return statistic.value(rows) / statistic.weights + self.rng.laplace(size=scales.shape) * scales, scales
@@ -111,9 +111,9 @@ class Parties:
 
     def covered(self, first: Batch, message: DistanceMessage, second: Batch) -> bool | None:
         """Whether the interval holds what it would be without Laplace noise; None if that is not defined."""
-        statistic = Shown(message, self.spaces[1])
+        statistic = MessageScores(message, self.spaces[1])
         values, scales = self.noisy(statistic, second, self.design.epsilon)
-        compared = Compared(
+        compared = MessageResult(
             message, ("y",), self.spaces[1].diameter, statistic.sampling, NoisyValue(values, scales, None)
         )
         found = dcor_with.conclusion(compared)

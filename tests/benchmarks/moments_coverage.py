@@ -85,7 +85,7 @@ def misses(design: Design, correlation: float, runs: int, rng: np.random.Generat
     )
     rates = [np.mean(np.abs(estimate - true) > Z * error + TINY) for estimate, error, true in intervals]
     told = np.isfinite(own.correlations()[:, 0, 1])
-    return np.array(rates), float(told.mean()), float(own.few().mean())
+    return np.array(rates), float(told.mean()), float(own.has_few_rows().mean())
 
 
 def main() -> int:

@@ -504,7 +504,7 @@ def test_private_groups_of_any_number(by, terms):
     assert len(found.shares) == len(TERMS["categories"][by])
     if by == "grade":
         assert found.rejected
-        assert "above expectation: never in low" in found.direction
+        assert "more often than expected: ill = never where grade = low" in found.direction
         assert found.low > 0.5
 
 

@@ -21,7 +21,7 @@ SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 25), np.linspace(0.06, 0.5, 23
 def test_level_of_the_norm(n1, n0, epsilon, alpha):
     """The norm is too large too often at no share; at 5% a constant X, whose norm is 1, is the worst."""
     scale = tight_sensitivity(n1, n0, TAU) / epsilon
-    critical = nulls.norm(n1, n0, TAU, None).critical_value(alpha, scale)
+    critical = nulls.norm_null(n1, n0, TAU, None).critical_value(alpha, scale)
 
     level = max(nulls.norm_law(n1, n0, TAU, p, p).sf(critical, scale) for p in SHARES)
 
@@ -35,7 +35,7 @@ def test_level_of_the_norm_of_many_rows():
     """Beyond 2,000 rows a mixture of laws given M1 has the level of the exact law."""
     n1, n0, p = 1200, 1300, 0.13
     scale = tight_sensitivity(n1, n0, TAU) / 0.3
-    critical = nulls.norm(n1, n0, TAU, p).critical_value(0.05, scale)
+    critical = nulls.norm_null(n1, n0, TAU, p).critical_value(0.05, scale)
 
     level = nulls.norm_law(n1, n0, TAU, p, p).sf(critical, scale)
 
@@ -45,7 +45,7 @@ def test_level_of_the_norm_of_many_rows():
 def test_a_p_value_and_a_critical_value_agree():
     """The p-value of the critical value is the level, for a share, a range, and nothing known."""
     for rate in (0.2, (0.1, 0.3), None):
-        test = nulls.norm(60, 40, TAU, rate)
+        test = nulls.norm_null(60, 40, TAU, rate)
 
         assert 0.0099 <= test.pvalue(test.critical_value(0.01, 0.05), 0.05) <= 0.01 * (1 + 1e-6)
 
@@ -53,7 +53,7 @@ def test_a_p_value_and_a_critical_value_agree():
 def test_the_more_is_known_the_smaller_the_critical_value():
     """A share is better than a range, and that than nothing."""
     rates = (0.2, (0.1, 0.3), None)
-    known, between, nothing = (nulls.norm(60, 40, TAU, rate).critical_value(0.05, 0.1) for rate in rates)
+    known, between, nothing = (nulls.norm_null(60, 40, TAU, rate).critical_value(0.05, 0.1) for rate in rates)
 
     assert known < between < nothing
 
@@ -61,7 +61,7 @@ def test_the_more_is_known_the_smaller_the_critical_value():
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
 def test_shares_and_their_complements(rate):
     """X and not X are tested alike."""
-    found, other = (nulls.norm(60, 40, TAU, p).critical_value(0.05, 0.1) for p in (rate, 1 - rate))
+    found, other = (nulls.norm_null(60, 40, TAU, p).critical_value(0.05, 0.1) for p in (rate, 1 - rate))
 
     assert found == pytest.approx(other, rel=1e-9)
 
@@ -69,7 +69,7 @@ def test_shares_and_their_complements(rate):
 @pytest.mark.parametrize(("low", "high"), [(0.01, 0.02), (0.3, 0.9), (0.1, 0.95), (0.97, 0.99), (0.4, 0.4)])
 def test_a_range_is_searched_from_end_to_end(low, high):
     """The grid of shares holds the range's own ends, and 1/2 where that is inside, complements taken for alike."""
-    shares = nulls._shares((low, high), 1000)
+    shares = nulls._share_grid((low, high), 1000)
 
     inside = [p for p in shares if low <= p <= high or low <= 1 - p <= high]
     assert shares == pytest.approx(inside)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfprivacy_chi2.laws import beyond, by_binomials, density
+from dfprivacy_chi2.laws import by_binomials, noise_pdf, noise_sf
 from dfprivacy_chi2.nulls import MissingRowsNull
 
 SHARES = (0.02, 0.1, 0.2, 0.35, 0.5)
@@ -98,9 +98,9 @@ def test_tails_and_densities_of_the_noise(scales):
 
     for y in np.array([-4.0, -0.2, 0.3, 2.0, 9.0]) * max(scales):
         step = 1e-5 * max(scales)
-        slope = (beyond(np.array(y - step), *scales) - beyond(np.array(y + step), *scales)) / (2 * step)
-        assert beyond(np.array(y), *scales) == pytest.approx(np.mean(drawn > y), abs=0.009)
-        assert slope == pytest.approx(density(np.array(y), *scales), rel=1e-5)
+        slope = (noise_sf(np.array(y - step), *scales) - noise_sf(np.array(y + step), *scales)) / (2 * step)
+        assert noise_sf(np.array(y), *scales) == pytest.approx(np.mean(drawn > y), abs=0.009)
+        assert slope == pytest.approx(noise_pdf(np.array(y), *scales), rel=1e-5)
 
 
 @pytest.mark.parametrize("scales", SCALES)
@@ -113,8 +113,8 @@ def test_the_bound_is_the_least_mean_over_the_tangents(rows, scales):
     def bounded(t):
         bounds = []
         for y in np.linspace(0.0, 40.0, 81) * max(scales):
-            tangent = beyond(-y, *scales) + density(y, *scales) * (points - t - y)
-            h = np.where(points <= t, np.maximum(beyond(t - points, *scales), tangent), tangent)
+            tangent = noise_sf(-y, *scales) + noise_pdf(y, *scales) * (points - t - y)
+            h = np.where(points <= t, np.maximum(noise_sf(t - points, *scales), tangent), tangent)
             bounds.append(h @ weights)
         return min(1.0, *bounds)
 

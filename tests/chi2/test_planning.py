@@ -145,8 +145,8 @@ FINE = {"n1": 50, "n0": 50, "epsilon": 1.0, "base": 0.3, "difference": 0.1}
         ({"rate": "half"}, "rate"),
         ({"tau": 0}, "tau"),
         ({"method": "exact"}, "method='exact' is unknown"),
-        ({"rate": 0.3}, "about the unit circle"),
-        ({"bound": True}, "about the unit circle"),
+        ({"rate": 0.3}, "rate= and bound= are options"),
+        ({"bound": True}, "rate= and bound= are options"),
     ],
 )
 def test_arguments_out_of_range_are_refused(change, message):

@@ -65,7 +65,7 @@ def test_the_statistic_is_the_norm(engine):
     assert found.released == pytest.approx([2.359312491498], abs=1e-4)
     assert found.statistic == pytest.approx(31.25, rel=1e-3)  # at the share given, which is the true one
     assert found.tau == TAU
-    assert found.pvalue == pytest.approx(nulls.norm(N1, N0, TAU, 0.2).pvalue(2.3593, 1e-9), abs=1e-6)
+    assert found.pvalue == pytest.approx(nulls.norm_null(N1, N0, TAU, 0.2).pvalue(2.3593, 1e-9), abs=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 2.0])
@@ -184,7 +184,7 @@ def test_missing_values_are_left_out():
 def test_the_level_holds_whatever_rows_are_left_out(n1, n0, tau):
     """Of all numbers of complete rows; tables are small, and levels up to a twentieth too large by their steps."""
     scale = tight_sensitivity(n1, n0, tau) / 2
-    critical = nulls.norm(n1, n0, tau, None, complete=False).critical_value(0.05, scale)
+    critical = nulls.norm_null(n1, n0, tau, None, complete=False).critical_value(0.05, scale)
 
     levels = [
         nulls.norm_law(n1, n0, tau, p, p, (m, k)).sf(critical, scale)

@@ -303,7 +303,7 @@ def test_a_message_beyond_the_range_of_numbers_is_refused(scale):
     """Where products underflow or overflow, no bound can be computed: refused, before anything is charged."""
     bob = party({"y": np.linspace(-1, 1, 40)})
 
-    with pytest.raises(dp.ArgumentError, match="tells no two rows apart"), np.errstate(all="ignore"):
+    with pytest.raises(dp.ArgumentError, match="All rows of the message are equal"), np.errstate(all="ignore"):
         bob.dcor_with(replace(PROJECTIONS, projections=PROJECTIONS.projections**3 * scale), "y", epsilon=1)
     assert bob.budget.spent == 0
     assert bob.dcor_with(PROJECTIONS, "y", epsilon=1).rows == 40
@@ -608,7 +608,7 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (written(**PAPER, harmonics=[1]), "angles"),
         (written(**PAPER, split=1), "neither"),
         (written(**{**PAPER, "delta": 0}), "delta"),
-        (written(calibration="kenthapadi"), "calibration= is of Gaussian"),
+        (written(calibration="kenthapadi"), "calibration= is an option of Gaussian"),
         (written(columns="g"), "numbers"),
         *((written(harmonics=harmonics), "odd") for harmonics in ([2], [], [1, 1])),
         (written(length=0), "length"),

@@ -13,8 +13,8 @@ import pytest
 from dfprivacy import Column
 from dfprivacy_dcor.angles import PLACES, DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
-from dfprivacy_dcor.parties import Shown
-from dfprivacy_dcor.spaces import Induced, kernel_space, space, unit
+from dfprivacy_dcor.parties import MessageScores
+from dfprivacy_dcor.spaces import KernelSpace, kernel_space, space, unit
 from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, changes
 
 NOTHING: frozenset[str] = frozenset()
@@ -202,11 +202,11 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
     },
     "the deviation of a gaussian": (Deviation(kernel(W), 6), 6, 1, 0.9),
     "the deviation of categories of a kernel with gaps": (Deviation(kernel(G, omit=True), 6), 6, 1, 0.7),
-    **{f"shown of {scale:g}": (Shown(message_of_projections(6, 1, scale), of(Y)), 6, 1, 0.5)
+    **{f"shown of {scale:g}": (MessageScores(message_of_projections(6, 1, scale), of(Y)), 6, 1, 0.5)
        for scale in (1e-150, 1e150)},
-    "shown with categories": (Shown(message_of_projections(6), of(G)), 6, 1, 0.5),
-    "shown with a half public plane": (Shown(message_of_projections(6), of(Y, HUGE)), 6, 1, 0.4),
-    **{f"shown with gaps in {name}": (Shown(LONE, omitting(*columns)), 6, 1, 0.4)
+    "shown with categories": (MessageScores(message_of_projections(6), of(G)), 6, 1, 0.5),
+    "shown with a half public plane": (MessageScores(message_of_projections(6), of(Y, HUGE)), 6, 1, 0.4),
+    **{f"shown with gaps in {name}": (MessageScores(LONE, omitting(*columns)), 6, 1, 0.4)
        for name, columns in {"a line": [Y], "categories": [G], "two": [OTHER], "a plane": [Y, Z]}.items()},
     **{
         f"projections, {'one' if split else 'all'}, norm {norm}": (
@@ -239,7 +239,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
         def sensitivity(self, relation, norm, public):
             return 0.9 * super().sensitivity(relation, norm, public)
 
-    class Centred(Shown):
+    class Centred(MessageScores):
         def _reach(self, n):
             return float((self.parts[0].squares * (2 / n) ** 2).max())
 
@@ -268,7 +268,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
 )
 def test_what_is_shown_of_a_message_moves_by_what_is_claimed(search, message):
     """With y constant but for the row that is farthest from the centre, the covariance moves by all it can."""
-    n, statistic = message.rows, Shown(message, of(Y))
+    n, statistic = message.rows, MessageScores(message, of(Y))
 
     def moved(row, seed):
         base = np.zeros(n) if seed is None else np.random.default_rng(seed).random(n)
@@ -325,7 +325,7 @@ def test_what_is_public_of_a_kernel():
     """Its diameter is that of two corners, and its unit 1; that of the kernel 1 - d / D is D."""
     plane, distance = kernel(W, Y, kind="laplace", scale=6.0), kernel(W, Y, kind="distance", scale=None)
 
-    assert isinstance(plane, Induced)
+    assert isinstance(plane, KernelSpace)
     assert (1 - math.exp(-2), 1.0) == pytest.approx((plane.diameter, unit(plane)))
     assert (math.sqrt(2),) * 2 == (distance.diameter, unit(distance))
     assert changes(of(G), of(FEW), 4) == pytest.approx(2 * 3 / 16 * np.array([math.sqrt(1.5), 1, 1, 1, 1]))

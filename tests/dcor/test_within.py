@@ -314,7 +314,7 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
         ("dcor", {"x": ["x", "x"]}, "each once"),
         ("dcor", {"metric": "discrete"}, "compared as categories"),
         ("dcor", {"directions": 0}, "directions"),
-        ("dcor_screen", {"target": "y", "top": 9}, "cannot be selected"),
+        ("dcor_screen", {"target": "y", "top": 9}, "exceeds the number of columns"),
         ("dcor_screen", {"target": "y", "top": 1, "features": ["x", "x"]}, "each once"),
         ("dcor_screen", {"target": ["x", "y"], "top": 1}, "one column"),
         ("hsic", {"kernel": "matern"}, "kernel"),

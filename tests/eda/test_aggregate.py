@@ -194,7 +194,7 @@ def test_intervals_cover(neighbors, frame, protect):
 
 
 REFUSED = {
-    "nothing": ({}, {}, "asked for nothing"),
+    "nothing": ({}, {}, "needs at least one aggregation"),
     "no mapping": ("age", {}, "statistics by column, not a str"),
     "no column": ({"agee": "mean"}, {}, "no column 'agee'.*Did you mean 'age'"),
     "no statistic": ({"age": "maen"}, {}, "'maen' is no aggregation of 'age'.*Did you mean 'mean'"),
@@ -249,7 +249,7 @@ def test_it_says_what_it_is(protect):
     text = repr(found)
     assert all(name in text for name in ("age_mean", "age_median", "share", "budget", "quantiles"))
     assert "Uninformative: too little data for this epsilon" in text
-    with pytest.raises(ArgumentError, match="'age_std' was not asked for"):
+    with pytest.raises(ArgumentError, match="'age_std' is not among the aggregations"):
         found["age_std"]
 
 

@@ -354,5 +354,5 @@ def test_a_picture_of_a_domain():
 
     assert [*found.categories] == [label.get_text() for label in found.plot().get_yticklabels()]
     assert () == none.categories
-    assert "ask with a larger epsilon." in repr(none)
+    assert "use a larger epsilon." in repr(none)
     none.plot()

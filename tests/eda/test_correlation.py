@@ -148,7 +148,7 @@ def test_in_two_steps(frame, protect):
     assert clipped.corr().to_numpy() == pytest.approx(found.values, abs=0.01)
     assert 3 == len(found.privacy.noise)
     assert 1000 >= found.privacy.epsilon
-    assert "values clipped again: age from" in found.notes[0]
+    assert "Values were clipped again: age from" in found.notes[0]
     assert protect().corr(NUMBERS, recentre=True, epsilon=0.001).bounds == tuple(
         (float(low), float(high)) for low, high in (SAID["bounds"][name] for name in NUMBERS)
     )
@@ -197,7 +197,7 @@ def noisy(values, columns, epsilon, rng, *, gaps=None, neighbors="replace_one"):
 @pytest.mark.parametrize("p", [3, 5])
 def test_intervals_cover(law, p, monkeypatch):
     """Over 300 draws, 95 % intervals of correlations and covariances hold the table's own: between .90 and .98."""
-    monkeypatch.setattr(correlation, "_DRAWN", 1000 * (p * (p + 3) // 2 + 1))  # a thousand draws for either p
+    monkeypatch.setattr(correlation, "_MAX_DRAW", 1000 * (p * (p + 3) // 2 + 1))  # a thousand draws for either p
     rng = np.random.default_rng(4)
     frame = rated(5000, p)
     columns = [Column(f"x{at}", bounds=(-4.0, 4.0), fill=0.0) for at in range(p)]
@@ -228,7 +228,7 @@ def test_the_nearest_are_those_of_some_data(protect):
     )
     c = protect(rated(800), **RATED).cov(epsilon=0.05)
 
-    assert "those of no data" in " ".join(found.notes)
+    assert "negative eigenvalue" in " ".join(found.notes)
     for nearest in (found.nearest, c.nearest / np.abs(c.nearest).max()):
         assert np.linalg.eigvalsh(nearest).min() > -1e-9
         assert nearest == pytest.approx(nearest.T)

@@ -270,7 +270,7 @@ def test_an_answer_that_tells_nothing_says_so(protect):
     with seeded_noise(1):
         (note,) = protect().mean("age", epsilon=0.001).notes
 
-    assert "more than half of what is possible" in note
+    assert "more than half of the possible range" in note
 
 
 REFUSED = {

@@ -217,7 +217,7 @@ def test_several_numbers_have_scales_of_their_own(plt, protect):
 
     assert [panel.get_yticklabels()[0].get_text() for panel in panels] == ["age_mean", "age_std", "sex_freq"]
     assert [found.lows[0], found.highs[0]] == list(panels[0].get_lines()[0].get_xdata())
-    with pytest.raises(ArgumentError, match="No number was asked for"):
+    with pytest.raises(ArgumentError, match="No aggregation is a number"):
         protect().agg({"sex": "top"}, epsilon=1).plot()
 
 

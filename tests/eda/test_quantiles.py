@@ -43,9 +43,9 @@ def test_how_far_a_score_moves(q):
     ranks = {counts: asked.value(np.array(counts, dtype=float)) for counts in itertools.product(range(5), repeat=4)}
     most = dict.fromkeys(RELATIONS, 0.0)
     for counts in itertools.product(range(4), repeat=4):
-        grown = [ranks[*counts[:leaf], counts[leaf] + 1, *counts[leaf + 1 :]] for leaf in range(4)]
-        added = max(np.abs(more - ranks[counts]).max() for more in grown)
-        moved = max(np.abs(one - other).max() for one in grown for other in grown)
+        measured_tree = [ranks[*counts[:leaf], counts[leaf] + 1, *counts[leaf + 1 :]] for leaf in range(4)]
+        added = max(np.abs(more - ranks[counts]).max() for more in measured_tree)
+        moved = max(np.abs(one - other).max() for one in measured_tree for other in measured_tree)
         most["add_remove"] = max(most["add_remove"], added)
         most["replace_one"] = max(most["replace_one"], added, moved)
 
@@ -219,8 +219,8 @@ def test_the_choice_is_as_near_as_it_says(protect, frame):
 
 
 REFUSED = {
-    "above 1": (lambda v: v.quantile("age", 1.5, epsilon=1), "no share of rows"),
-    "one of several": (lambda v: v.quantile("age", [0.5, -0.1], epsilon=1), "no share of rows"),
+    "above 1": (lambda v: v.quantile("age", 1.5, epsilon=1), "is not a share of rows"),
+    "one of several": (lambda v: v.quantile("age", [0.5, -0.1], epsilon=1), "is not a share of rows"),
     "text": (lambda v: v.quantile("age", "half", epsilon=1), "q"),
     "none": (lambda v: v.quantile("age", [], epsilon=1), "no quantile"),
     "step": (lambda v: v.median("age", step=0.7, epsilon=1), "in steps of 0.7"),

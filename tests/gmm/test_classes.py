@@ -504,7 +504,7 @@ def test_tables_of_any_kind_are_fitted():
     rows = np.clip(np.random.default_rng(8).normal(size=(3000, 60)) + many[:, None] / 15 - 1, *BOUNDS)
     found = fit(rows, many, terms={"categories": {"y": list(range(30))}}, epsilon=PLENTY)
 
-    known = ("mostly noise", "say nothing", "too few", "hardly a row")
+    known = ("mostly noise", "too few", "hardly any rows")
     assert len(few.notes) >= 2
     assert all(any(words in note for words in known) for note in few.notes)
     assert none.notes != ()
@@ -544,7 +544,7 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
         ({"columns": ["x0", "y"]}, "is categorical"),
         ({"label": "x0"}, "has no categories"),
         ({"label": "one"}, "'one' has one category"),
-        ({"columns": ["x0", "both"], "label": "both"}, "label='both' is among the columns"),
+        ({"columns": ["x0", "both"], "label": "both"}, "label='both' is also one of the columns"),
         ({"method": "tree"}, "method='tree' is unknown"),
         ({"method": ["lda"]}, "is unknown"),
         ({"repair": "none"}, "repair='none' is unknown"),
@@ -557,7 +557,7 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
         ({"radius": "far"}, "radius='far' is not above 0"),
         ({"radius": 1, "delta": 0}, "belongs to Gaussian noise"),
         ({"queries": "separately", "radius": 1.0}, "one measurement of all sums"),
-        ({"queries": "separately", "label": None, "n_components": 2}, "queries= is about classes with a label"),
+        ({"queries": "separately", "label": None, "n_components": 2}, "queries= is an option of a fit with labels"),
         ({"queries": "one by one"}, "queries='one by one' is unknown"),
         ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
     ],

@@ -216,7 +216,7 @@ def test_doubts_are_named():
 
     assert estimates(sums_of(y)).doubts(None) == []
     assert estimates(sums_of(y, codes)).doubts(None)[0] == (1, "it has about 2 rows, too few for 2 columns")
-    assert (1, "the noise could be all of its number of rows: its numbers say nothing") in noisy
+    assert (1, "too few rows for their noise: its estimates are uninformative") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
 
 
@@ -231,5 +231,5 @@ def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
         radius
     )
 
-    said = "many rows are as long as the radius and were scaled down, to the middle of the bounds"
+    said = "many rows exceed the radius and were scaled down, towards the middle of the bounds"
     assert ((None, f"{said}: use radius=2**0.5") in d) is named

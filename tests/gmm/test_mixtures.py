@@ -70,7 +70,7 @@ def test_a_search_ends_where_nothing_is_better(shape):
     np.testing.assert_allclose(family.jacobian(p, sketch), expected, atol=1e-5)
 
     search = Search(replace(REFERENCE, size_error=0.1), 2, np.random.default_rng(1))
-    end = search.along(search.starts()[0], shape)
+    end = search.enrich(search.starts()[0], shape)
 
     def objective(p):
         fit = np.square(end.family.residuals(p, search.sketch)).sum()

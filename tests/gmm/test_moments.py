@@ -132,7 +132,7 @@ def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
         hidden = np.isnan(each.correlations[0, 0, 1])
         assert not hidden or any("no correlations, of" in note for note in each.notes)
         if np.linalg.eigvalsh(each.covariances[0]).min() < 0:
-            assert any("may be those of no data" in note for note in each.notes)
+            assert any("are not positive definite" in note for note in each.notes)
         assert np.linalg.eigvalsh(each.nearest_covariances[0]).min() > 0
     assert epsilon > 1 or sum(np.isnan(each.correlations[0, 0, 1]) for each in found) > 20
 
@@ -262,7 +262,7 @@ def test_a_constant_column_has_almost_no_variance():
         ({"columns": ["x", "x"]}, "each once"),
         ({"columns": ["x", "g"]}, "is categorical"),
         ({"by": "x"}, "has no categories"),
-        ({"columns": ["x", "both"], "by": "both"}, "by='both' is among the columns"),
+        ({"columns": ["x", "both"], "by": "both"}, "by='both' is also one of the columns"),
         ({"radius": 2}, "is out of range"),
         ({"radius": 1, "delta": 0}, "belongs to Gaussian noise"),
         ({"nan_policy": "raise"}, "would tell whether a private value is missing"),

@@ -240,7 +240,7 @@ def test_a_pvalue_of_the_permutation_test_costs_twice_the_noise():
     plain, paid = (ask(WIDER, method="permutation", pvalue=pvalue) for pvalue in (False, True))
 
     assert (plain.pvalue, paid.pvalue) == (None, 0.01)
-    assert "Only the decision was paid for" in plain.notes[0]
+    assert "Only the decision was requested" in plain.notes[0]
     assert 2 * plain.privacy.noise[0].scale == pytest.approx(paid.privacy.noise[0].scale, rel=1e-6)
     assert ask(moved(TABLE, 0.5), method="whitened", gamma=0.05, epsilon=9, n_permutations=199).rejected
 
@@ -465,7 +465,7 @@ REFUSED = [
     ({"pvalue": True}, "its p-value anyway"),
     ({"categories": ["home"], "mismatch": 1.0}, "mismatch"),
     ({"features": "scf", "categories": ["home"]}, "columns with bounds only"),
-    ({"categories": ["arm"]}, "among what is compared"),
+    ({"categories": ["arm"]}, "one of the compared columns"),
     ({**MOMENTS, "delta": 0}, "delta above zero"),
     ({"confidence": 95}, "confidence=95"),
     ({"columns": []}, "Name at least one"),

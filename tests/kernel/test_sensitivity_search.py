@@ -27,10 +27,10 @@ from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.printed import Moment, reaches
 from dfprivacy_kernel.statistics import (
-    Flipped,
     PairedSeparation,
-    Rearranged,
+    PermutedMMD,
     Separation,
+    SignFlips,
     Spread,
     Whitened,
     whitened_sensitivity,
@@ -107,7 +107,7 @@ class Search:
         self.mixture, self.sizes, self.rng = mixture, sizes, np.random.default_rng(seed)
         self.gaps = np.random.default_rng([seed, 1])
         self.points = mixture.embedding().points
-        self.agreed = np.array([column.name in mixture.public for column in mixture.columns])
+        self.all_public = np.array([column.name in mixture.public for column in mixture.columns])
 
     def value(self, column, near=None):
         rng = self.rng
@@ -123,7 +123,7 @@ class Search:
         if self.mixture.kind != "scf":
             seen = rng.choice(self.points, drawn.shape[:2])
             drawn = np.where(rng.random((*drawn.shape[:2], 1)) < rng.choice([0, 0.5, 1]), seen, drawn)
-        drawn[-1] = np.where(self.agreed, drawn[-2], drawn[-1])
+        drawn[-1] = np.where(self.all_public, drawn[-2], drawn[-1])
         for row in drawn[:-2].reshape(-1, len(columns)):  # likely to be where the row is, or comes to
             like = drawn[-1 - rng.integers(2), rng.integers(2)]
             row[:] = np.where(rng.random(len(columns)) < rng.choice([0, 0.5, 1]), like, row)
@@ -150,7 +150,7 @@ class Search:
         for _ in range(rng.integers(1, 3)):
             i, j, k = (rng.integers(size) for size in drawn.shape)
             drawn[i, j, k] = self.value(self.mixture.columns[k], drawn[i, j, k])
-            if self.agreed[k] and i >= KINDS:
+            if self.all_public[k] and i >= KINDS:
                 drawn[KINDS:, j, k] = drawn[i, j, k]
         return tables._replace(kinds=drawn)
 
@@ -218,10 +218,10 @@ def questions(mixture, sizes):
         asked["spread", way] = Spread(groups[way], embedding), math.inf
     for way in ("public", "complete"):
         asked["spread of half", way] = Spread(groups[way], embedding, 0.5), math.inf
-        asked["permutation", way] = Rearranged(groups[way], embedding, 5), math.inf
+        asked["permutation", way] = PermutedMMD(groups[way], embedding, 5), math.inf
         asked["whitened", way] = Whitened(groups[way], embedding, 5, 1.0), math.inf
     for way in ("pairs", "complete pairs"):
-        asked["flipped", way] = Flipped(groups[way], embedding, 5), math.inf
+        asked["flipped", way] = SignFlips(groups[way], embedding, 5), math.inf
     for share in ((0.4, 0.5), (0.02, 0.05), (0.9, 1.0)):
         asked[f"separation from {share[0]}", "complete"] = Separation(groups["complete"], embedding, share), 1
     if len(mixture.lengthscales) == 1:
@@ -441,7 +441,7 @@ def test_what_has_no_bound_is_said_to_have_none():
     public, private = Groups(PUBLIC_GROUP, PAIR, (4, 9)), Groups(PRIVATE_GROUP, PAIR, None)
     agreed = frozenset({"g"})
 
-    assert Rearranged(private, embedding, 9).sensitivity("replace_one", math.inf, frozenset()) == math.inf
+    assert PermutedMMD(private, embedding, 9).sensitivity("replace_one", math.inf, frozenset()) == math.inf
     for statistic in (
         Differences(public, located, "me"),
         PairedSeparation(replace(public, paired=True), embedding),

@@ -18,11 +18,11 @@ from dfprivacy_kernel.embedding import STEP, Embedding, Sample, embed, mapped, p
 from dfprivacy_kernel.moments import Differences
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
-    Rearranged,
+    PermutedMMD,
     Separation,
     Spread,
     Whitened,
-    _copies,
+    _n_earlier_copies,
     drawn,
     share_of,
     subset,
@@ -66,9 +66,9 @@ def test_statistics_of_five_points():
     whole, part = (embed("nystrom", LINE, [math.sqrt(2)], FIVE[at]) for at in ([0, 1, 2, 3, 4], [0, 2, 4]))
     apart = [(Separation(groups, each).value(rows) * Separation(groups, each).part)[0] for each in (whole, part)]
     spread = Spread(groups, whole)
-    rearranged = Rearranged(groups, whole, 300).value(rows, np.random.default_rng(1))
+    rearranged = PermutedMMD(groups, whole, 300).value(rows, np.random.default_rng(1))
     far = embed("nystrom", (Column("x", bounds=(0.0, 600.0), fill=0.0),), [0.1], np.array([[0.0], [600.0]]))
-    of_far = Rearranged(Groups(BY, PAIR, (100, 300)), far, 9)
+    of_far = PermutedMMD(Groups(BY, PAIR, (100, 300)), far, 9)
 
     assert np.array(apart) * 5 / 6 == pytest.approx([1.0659850493, 0.9780839433], abs=1e-6)
     assert spread.value(rows) / spread.weights / 5 == pytest.approx([0.5716254, 0.3611305, 0.3062801], abs=1e-6)
@@ -233,7 +233,7 @@ def test_rows_of_the_same_hash_are_told_apart():
     """Copies are counted of rows with the same values, whatever their hashes are."""
     values = [np.array([2.0, 1.0, 2.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 5.0, 0.0, 0.0])]
 
-    assert _copies(values).tolist() == [0, 0, 1, 0, 2, 0]
+    assert _n_earlier_copies(values).tolist() == [0, 0, 1, 0, 2, 0]
 
 
 @pytest.mark.parametrize("distinct", [1, 40, None])

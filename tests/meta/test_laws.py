@@ -17,7 +17,7 @@ from dfprivacy._privacy import draws as sparse
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.calibrate import sparse_threshold
 from dfprivacy.local import Arc
-from dfprivacy_audit.sampler import _PARTS, _pvalue, _smallest
+from dfprivacy_audit.sampler import _N_CELLS, _pvalue, _smallest
 
 KEYS = 8.0, 1000  # scale of the noise, keys of the domain
 
@@ -27,7 +27,7 @@ def messages_fit(sampler, arc, draws=20_000):
     label = arc.places // 3
     messages = sampler.arc(np.full((draws // 2, 2), label, dtype=np.int64), arc)
     offset = (messages - label + arc.reach) % arc.places  # on the arc below its length
-    parts = [np.linspace(0, arc.length, _PARTS + 1), np.linspace(arc.length, arc.places, _PARTS + 1)[1:]]
+    parts = [np.linspace(0, arc.length, _N_CELLS + 1), np.linspace(arc.length, arc.places, _N_CELLS + 1)[1:]]
     edges = np.unique(np.rint(np.concatenate(parts)).astype(np.int64))
     place = np.searchsorted(edges, offset, side="right") - 1
     weights = np.where(edges[:-1] < arc.length, float(arc.inside), float(arc.outside))
@@ -42,17 +42,17 @@ def keys_fit(sampler, scale, size, draws=4_000):
     p = math.exp(-threshold / scale) / (1 + math.exp(-1 / scale))
     many = [len(each) - (held in each) for each in shown]
     added = [(place, noise) for each in shown for place, noise in each.items() if place != held]
-    ends = [size * part // _PARTS for part in range(_PARTS + 1)]
+    ends = [size * part // _N_CELLS for part in range(_N_CELLS + 1)]
     zeros = np.array([high - low - (low <= held < high) for low, high in itertools.pairwise(ends)], dtype=float)
     places = np.searchsorted(ends, [place for place, _ in added], side="right") - 1
-    steps = np.unique(np.rint(scale * np.log(_PARTS / np.arange(_PARTS, 0, -1))))  # about equal parts, from 0 on
+    steps = np.unique(np.rint(scale * np.log(_N_CELLS / np.arange(_N_CELLS, 0, -1))))  # about equal cells
     beyond = np.exp(-steps / scale)
     above = np.searchsorted(steps, [noise - threshold for _, noise in added], side="right") - 1
     own = [each.get(held, threshold - 1) - threshold for each in shown]
     upper = beyond / (1 + math.exp(-1 / scale))
     pvalues = [
         _pvalue(np.bincount(np.minimum(many, 9), minlength=10).astype(float), _number(size - 1, p)),
-        _pvalue(np.bincount(places, minlength=_PARTS).astype(float), zeros) if size > 1 else 1.0,
+        _pvalue(np.bincount(places, minlength=_N_CELLS).astype(float), zeros) if size > 1 else 1.0,
         _pvalue(np.bincount(above, minlength=len(steps)).astype(float), -np.diff(np.append(beyond, 0))),
         _pvalue(
             np.bincount(np.searchsorted(steps, own, side="right"), minlength=len(steps) + 1).astype(float),

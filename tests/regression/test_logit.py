@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from dfprivacy import ArgumentError, DPError, Release, SchemaError
 from dfprivacy.testing import seeded_noise
 from dfprivacy_regression.design import Design
-from dfprivacy_regression.least_squares import Known, Sums
+from dfprivacy_regression.least_squares import Moments, Sums
 from dfprivacy_regression.scores import Information, LogisticScore, discriminant, sigmoid
 from tests.regression.test_least_squares import G, H, X, Z, batch, exactly
 
@@ -68,7 +68,7 @@ def test_the_matrix_is_that_of_the_rows(design, count):
     z = np.vstack([np.ones(rows.size), design.rows(rows)])
     sums = design.moments(count=count).rows(rows).sum(axis=0)
 
-    known = Known.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
+    known = Moments.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
 
     assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
 

@@ -120,7 +120,7 @@ def levels(count: int) -> int:
                 "svt": (unit / first, 2 * unit / (design.epsilon - first)),
                 "select": (2 * unit / design.epsilon,),
             }
-            null, law = nulls.norm(n1, n0, tau, None), nulls.norm_law(n1, n0, tau, share, share)
+            null, law = nulls.norm_null(n1, n0, tau, None), nulls.norm_law(n1, n0, tau, share, share)
             for kind, scales in kinds.items():
                 rate = law.sf(null.critical_value(level, *scales), *scales)
                 found[kind, next(r for r in RANGES if r[0] <= design.epsilon <= r[1]), at].append(rate / level)
@@ -193,7 +193,7 @@ def false_rejections(rng, base, scores, unit, tau, epsilon) -> list[float]:
         chosen = selected(rng, found[statistic], epsilon)
         scale = unit[statistic] * 2 * CAUSAL / epsilon
         noisy = found[statistic][places, chosen] * unit[statistic] + rng.laplace(0, scale, chosen.shape)
-        null = MissingRowsNull(ROWS) if statistic == "difference" else nulls.norm(ROWS, ROWS, tau, None)
+        null = MissingRowsNull(ROWS) if statistic == "difference" else nulls.norm_null(ROWS, ROWS, tau, None)
         rates.append(float((noisy > null.critical_value(level, scale)).any(axis=1).mean()))
     return rates
 

@@ -35,7 +35,7 @@ from dfprivacy.local import Arc
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
 from dfprivacy_dcor.inference import Numbers
 from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi
-from dfprivacy_dcor.parties import _maps, _turns
+from dfprivacy_dcor.parties import _angle_maps, _blocks_of
 from dfprivacy_dcor.points import Points, five_numbers
 from dfprivacy_dcor.spaces import space, unit_vectors
 from dfprivacy_dcor.statistics import FiveNumbers, largest
@@ -160,9 +160,9 @@ def angles(x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng: 
     columns = columns_of(x)
     arc = Arc.within(Fraction(SHARE * epsilon), places=PLACES, reach=best_reach(SHARE * epsilon))
     units = unit_vectors(BLOCKS, p, int(rng.integers(1 << 30)))
-    turns = _turns(n, 1, BLOCKS, rng)
+    turns = _blocks_of(n, 1, BLOCKS, rng)
     length = 0.5 / math.sqrt(p / 6)  # projections of many columns crowd in the middle of their bounds
-    maps, whose = _maps(columns, units, np.ones(BLOCKS, dtype=np.intp), length, turns, None)
+    maps, whose = _angle_maps(columns, units, np.ones(BLOCKS, dtype=np.intp), length, turns, None)
     batch = Batch(n, {number(column): x[:, at] for at, column in enumerate(columns)})
     places = np.choose(whose, [each.rows(batch) for each in maps])
     message = DistanceMessage(
