@@ -85,7 +85,7 @@ class Displayed:
         Returns
         -------
         str or None
-            Lines, where no file is as_text. A text that a spreadsheet would take for a formula begins with an
+            Lines, where no file is written. A text that a spreadsheet would take for a formula begins with an
             apostrophe.
         """
         text = csv_of(self.records())
