@@ -167,7 +167,7 @@ def test_the_level_holds_whatever_rows_are_left_out(n1, n0, tau):
 
 
 def test_the_norm_of_many_rows_and_what_is_known_of_it():
-    """Beyond 2,000 rows a mixture has the exact level; the more is known, the less it takes; X is as good as not X."""
+    """Beyond 2,000 rows a mixture has the exact level; to know more takes less; X is as good as not X."""
     scale = tight_sensitivity(1200, 1300, TAU) / 0.3
     mixed = nulls.norm(1200, 1300, TAU, 0.13).critical_value(0.05, scale)
     tests = [nulls.norm(60, 40, TAU, rate) for rate in (0.2, (0.1, 0.3), None)]

@@ -21,8 +21,8 @@ from dfprivacy_chi2.tables import (
 )
 
 CELLS = [
-    # Two equal groups of n/2, base share 0.3, level 5%; n, epsilon, difference; power where p is known, where nothing
-    # is, and where p is known with the paper's sensitivity
+    # Two equal groups of n/2, base share 0.3, level 5%; n, epsilon, difference; power where p is known, where
+    # nothing is, and where p is known with the paper's sensitivity
     (200, 0.05, 0.1815, 0.093, 0.066, None),
     (200, 0.1, 0.3629, 0.686, 0.476, 0.424),
     (200, 1, 0.1815, 0.735, 0.631, None),

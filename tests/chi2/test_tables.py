@@ -124,7 +124,8 @@ def test_no_row_moves_the_norm_further(tau):
         assert norm[0, 0] == norm[n1, n0] == 1
         assert steps(norm) <= tight * (1 + 1e-12)
         assert swaps(norm) <= swap * (1 + 1e-12)
-        assert (tight <= swap or tau > n1 + n0) and swap <= 2 * tight
+        assert swap <= 2 * tight
+        assert tight <= swap or tau > n1 + n0
         assert steps(np.abs(n0 * c11 - n1 * c10)) == max(n1, n0)  # |δ| by 1/min(n1, n0), in whole numbers
         if max(n1, n0) % 2 == 0 and min(n1, n0) > 1:
             assert steps(norm) == pytest.approx(tight, rel=1e-12)
