@@ -90,7 +90,7 @@ def test_it_is_a_description_with_pictures_and_correlations(protect):
     assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(20)
     beyond, moments, *others = [
         each / 20 for each in spent
-    ]  # the rows beyond bounds have a part of that of moments
+    ]  # rows beyond bounds have a part of that of moments
     assert sorted(found.shares.values()) == pytest.approx(sorted([beyond + moments, *others]))
 
 
