@@ -88,9 +88,7 @@ def test_it_is_a_description_with_pictures_and_correlations(protect):
     assert found.bounds == ((0, 120), (0, 100), (0, 2e5), None, None)
     spent = [record.epsilon for record in found.privacy.noise]
     assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(20)
-    beyond, moments, *others = [
-        each / 20 for each in spent
-    ]  # rows beyond bounds have a part of that of moments
+    beyond, moments, *others = [each / 20 for each in spent]  # rows beyond bounds have a part of that of moments
     assert sorted(found.shares.values()) == pytest.approx(sorted([beyond + moments, *others]))
 
 
