@@ -68,7 +68,7 @@ _LONG = (
     "test_files.py",
     "test_faults_search.py",
     "test_faults_discipline.py",
-    "test_nulls.py",
+    "test_laws.py",
     "test_processes.py",
     "test_answers.py",
     "test_types.py",

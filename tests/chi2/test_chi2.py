@@ -1,27 +1,27 @@
-"""``view.chi2`` through the whole house."""
+"""``view.chi2`` and ``view.chi2_unitcircle``: textbooks, noise and price, conclusions, a survey, and refusals."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_chi2 import Chi2, power
+from dfprivacy_chi2 import nulls, power
+from dfprivacy_chi2.arguments import TAU
+from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity, unit_circle_norm
 
 NAMES = (f"chi2-{number}" for number in itertools.count())
-ROWS = 3000
+ROWS, N1, N0 = 3000, 1200, 1800
 PLENTY = 20_000  # an epsilon at which the noise is far smaller than what sampling leaves open
 
 rng = np.random.default_rng(20_261_121)
-ARM = np.where(np.arange(ROWS) < 1200, "drug", "placebo")
+ARM = np.where(np.arange(ROWS) < N1, "drug", "placebo")
 ILL = rng.random(ROWS) < np.where(ARM == "drug", 0.33, 0.30)
 TABLE = {
     "ill": ILL,
@@ -30,52 +30,83 @@ TABLE = {
     "centre": np.array(["a", "b", "c"])[np.arange(ROWS) % 3],
     "smoker": rng.choice(["yes", "no"], ROWS),
 }
-TERMS = {
-    "categories": {
-        "ill": [False, True],
-        "arm": ["drug", "placebo"],
-        "grade": ["low", "mid", "high"],
-        "centre": ["a", "b", "c"],
-        "smoker": ["yes", "no"],
-    },
-    "public": ["arm", "centre"],
+KNOWN = {
+    "ill": [False, True],
+    "arm": ["drug", "placebo"],
+    "grade": ["low", "mid", "high"],
+    "centre": ["a", "b", "c"],
+    "smoker": ["yes", "no"],
 }
 SMALL = {name: values[::11] for name, values in TABLE.items()}
-N1, N0 = 1200, 1800
-C11, C10 = int(ILL[ARM == "drug"].sum()), int(ILL[ARM == "placebo"].sum())
-ENGINES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars lazy": pl.LazyFrame}
+INVARIANT = {"margin": "invariant", "nan_policy": "fill"}
+TESTS = {
+    "signed": {},
+    "signed, filled": {"nan_policy": "fill"},
+    "counts of two groups": {"method": "table"},
+    "counts of three groups": {"by": "centre"},
+    "counts of private groups": {"by": "smoker"},
+    "larger": {"x": "grade", "by": "centre"},
+}
+CIRCLES = {
+    "circle": {},
+    "circle, paper's sensitivity": {"sensitivity": "paper"},
+    "circle, share known": {"margin": "public_rate", "rate": 0.2},
+    "circle, range known": {"margin": "public_rate", "rate": (0.1, 0.3)},
+    "circle, margin known": {**INVARIANT, "rate": 0.2},
+    "circle, filled": {"nan_policy": "fill"},
+    "circle, small tau": {"tau": 0.01},
+}
+EVERY = {**TESTS, **CIRCLES}
 
 
-def protect(table=TABLE, engine=pd.DataFrame, **terms):
-    terms = {"epsilon": 10**6, "ledger": "memory:", **TERMS, **terms}
-    return dp.protect(engine(table), next(NAMES), **terms)
+def protect(table=TABLE, **terms):
+    categories = {name: values for name, values in KNOWN.items() if name in table}
+    public = [name for name in ("arm", "centre") if name in table]
+    known = {"epsilon": 10**6, "ledger": "memory:", "categories": categories, "public": public}
+    return dp.protect(pd.DataFrame(table), next(NAMES), **{**known, **terms})
 
 
-@pytest.fixture(params=ENGINES.values(), ids=ENGINES)
-def engine(request):
-    return request.param
+def ask(view, name, **more):
+    """Ask one of the questions."""
+    test = view.chi2_unitcircle if name in CIRCLES else view.chi2
+    return test(**{"x": "ill", "by": "arm", **EVERY[name], **more})
+
+
+def trial(c11, c10, n1=100, n0=400):
+    """A table with these counts, protected."""
+    ill = [True] * c11 + [False] * (n1 - c11) + [True] * c10 + [False] * (n0 - c10)
+    return protect({"ill": ill, "arm": ["drug"] * n1 + ["placebo"] * n0})
+
+
+def scale_of(found):
+    """The scale of the noise in what was released."""
+    return found.noise_standard_error[0] / math.sqrt(2)
+
+
+@pytest.fixture(scope="module")
+def view():
+    """The table, with much to spend."""
+    return protect()
 
 
 # Without noise to speak of, they are the textbook's tests.
 
 
-def crosstab(x, by):
-    """The counts of two columns."""
-    return pd.crosstab(TABLE[x], TABLE[by]).to_numpy()
+def textbook(x, by):
+    """Pearson's test of two columns."""
+    return stats.chi2_contingency(pd.crosstab(x, by).to_numpy(), correction=False)
 
 
-def test_the_signed_test(engine):
+def test_the_signed_test(view):
     """At a huge epsilon it is Pearson's, and tells the direction, the shares and what is missing."""
-    textbook = stats.chi2_contingency(crosstab("ill", "arm"), correction=False)
+    found = view.chi2("ill", "arm", alpha=0.1, epsilon=PLENTY)
 
-    found = protect(engine=engine).chi2("ill", "arm", alpha=0.1, epsilon=PLENTY)
-
-    shares = C11 / N1, C10 / N0
+    known, shares = textbook(ILL, ARM), (ILL[ARM == "drug"].mean(), ILL[ARM == "placebo"].mean())
     apart = shares[0] - shares[1]
     assert (found.method, found.groups, found.sizes) == ("signed", ("drug", "placebo"), (N1, N0))
     assert found.released[:2] == pytest.approx([apart, ILL.sum() - ROWS / 2], abs=0.1)
-    assert found.pvalue == pytest.approx(textbook.pvalue, rel=0.1)  # of the hypergeometric law
-    assert found.statistic == pytest.approx(textbook.statistic, rel=1e-2)
+    assert found.pvalue == pytest.approx(known.pvalue, rel=0.1)  # of the hypergeometric law
+    assert found.statistic == pytest.approx(known.statistic, rel=1e-2)
     assert (found.effect, found.estimate) == ("difference", pytest.approx(apart, abs=1e-4))
     assert found.low < apart < found.high
     assert [share[1] for share in found.shares] == pytest.approx(shares, abs=1e-3)
@@ -83,301 +114,294 @@ def test_the_signed_test(engine):
     more, fewer = ("drug", "placebo") if apart > 0 else ("placebo", "drug")
     assert found.direction == f"ill = True is more frequent in arm = {more} than in arm = {fewer}"
     assert found.notes == ()
-
-
-def test_the_signed_test_of_a_small_table():
-    """Where the number of X = 1 would be noise, all is paid for the difference, at a share of 1/2."""
-    view = protect({name: values[::40] for name, values in TABLE.items()})
-
-    found = view.chi2("ill", "arm", epsilon=1)
-
-    n1, n0 = found.sizes
-    assert n1 + n0 == ROWS / 40
-    assert found.noise_standard_error == pytest.approx([math.sqrt(2) / min(n1, n0)], rel=1e-6)
-    assert (found.shares, found.missing, found.omitted) == (None, None, True)
-    assert any("at least as large" in note for note in found.notes)
+    row = found.to_frame("polars")
+    assert row["pvalue"].to_list() == [found.pvalue, *[None] * 4]
+    assert row["estimate"].to_list() == [found.estimate, *(share for of in found.shares for share in of)]
 
 
 @pytest.mark.parametrize(("x", "by"), [("ill", "centre"), ("grade", "arm"), ("grade", "centre"), ("ill", "smoker")])
-def test_larger_tables_and_private_groups(engine, x, by):
+def test_larger_tables_and_private_groups(x, by, view):
     """At a huge epsilon the test of noisy counts is Pearson's."""
-    textbook = stats.chi2_contingency(crosstab(x, by), correction=False)
-
-    found = protect(engine=engine).chi2(x, by, epsilon=PLENTY)
+    found = view.chi2(x, by, epsilon=PLENTY)
 
     assert found.method == "table"
-    assert found.statistic == pytest.approx(textbook.statistic, rel=1e-2)
-    assert found.pvalue == pytest.approx(textbook.pvalue, abs=0.03)
+    assert found.statistic == pytest.approx(textbook(TABLE[x], TABLE[by]).statistic, rel=1e-2)
+    assert found.pvalue == pytest.approx(textbook(TABLE[x], TABLE[by]).pvalue, abs=0.03)
     first = TABLE[x][TABLE[by] == found.groups[0]]
     assert found.shares[0] == pytest.approx([np.mean(first == each) for each in found.categories], abs=1e-3)
     assert found.missing == pytest.approx(0, abs=0.1)
 
 
-def test_some_groups_of_many():
-    """Two groups of three are a 2 x 2 table, in the order in which they are named."""
-    rows = TABLE["centre"]
+@pytest.mark.parametrize(
+    ("by", "terms"), [("smoker", {}), ("grade", {}), ("grade", {"neighbors": "add_remove", "public": []})]
+)
+def test_private_groups_of_any_number(by, terms):
+    """Noisy counts of private columns tell direction, shares and an effect, also of a private size."""
+    ill = np.where(TABLE["grade"] == "low", "never", np.where(ILL, "once", "often"))
+    view = protect({**TABLE, "ill": ill}, categories={**KNOWN, "ill": ["never", "once", "often"]}, **terms)
 
-    found = protect().chi2("ill", "centre", groups=["c", "a"], epsilon=PLENTY)
+    found = view.chi2("ill", by, epsilon=2)
 
-    assert found.groups == ("c", "a")
-    assert found.sizes == (1000, 1000)
-    assert found.estimate == pytest.approx(ILL[rows == "c"].mean() - ILL[rows == "a"].mean(), abs=1e-4)
+    assert found.statistic == pytest.approx(textbook(ill, TABLE[by]).statistic, rel=0.1, abs=5)
+    assert len(found.shares) == len(KNOWN[by])
+    assert (found.missing is None) == bool(terms)
+    if by == "grade":
+        assert found.rejected
+        assert "more often than expected: ill = never where grade = low" in found.direction
+        assert found.low > 0.5
 
 
-def test_numbers_and_missing_values():
-    """X = 1 is the second category; missing values count as the first."""
+def test_some_groups_and_some_rows(view):
+    """Two groups of three are a 2 x 2 table, in the order in which they are named; rows may be selected."""
+    found = view.chi2("ill", "centre", groups=["c", "a"], epsilon=PLENTY)
+    public = view.where(centre="a").chi2("ill", "arm", epsilon=1)
+    private = view.where(grade="low").chi2("ill", "smoker", epsilon=5)
+
+    share = {each: ILL[TABLE["centre"] == each].mean() for each in "ac"}
+    assert (found.groups, found.sizes) == (("c", "a"), (1000, 1000))
+    assert found.estimate == pytest.approx(share["c"] - share["a"], abs=1e-4)
+    assert sum(public.sizes) == 1000
+    assert private.missing is None  # nothing is known of the number of rows
+
+
+def test_the_unit_circle():
+    """At a huge epsilon the statistic is the norm, its p-value that of the null; a constant X has the norm 1."""
+    how = {"margin": "public_rate", "rate": 0.2, "nan_policy": "fill"}
+    found = trial(40, 60).chi2_unitcircle("ill", "arm", **how, epsilon=10**5)
+    margin = trial(40, 20, 100, 100).chi2_unitcircle("ill", "arm", **INVARIANT, rate=0.3, epsilon=0.5)
+
+    assert found.released == pytest.approx([2.359312491498], abs=1e-4)
+    assert found.statistic == pytest.approx(31.25, rel=1e-3)  # at the share given, which is the true one
+    assert found.tau == TAU
+    assert found.pvalue == pytest.approx(nulls.norm_null(100, 400, TAU, 0.2).pvalue(2.3593, 1e-9), abs=1e-6)
+    law = nulls.norm_given_margin(100, 100, TAU, 60)  # the margin is judged by itself
+    assert margin.pvalue == pytest.approx(law.sf(margin.released[0], scale_of(margin)), rel=1e-9)
+    assert margin.critical_value(0.01) == pytest.approx(law.critical_value(0.01, scale_of(margin)), rel=1e-9)
+    for constant in (trial(0, 0), trial(100, 400)):
+        assert constant.chi2_unitcircle("ill", "arm", epsilon=10**5).released == pytest.approx([1], abs=1e-4)
+
+
+# Missing values
+
+
+def test_missing_values_count_as_the_first_category_or_not():
+    """X = 1 is the second category; how many are missing is told where they are left out."""
     table = {"x": [2, 2, 1, None, 1, None] * 10, "by": ["a", "a", "a", "b", "b", "b"] * 10}
     view = protect(table, categories={"x": [1, 2], "by": ["a", "b"]}, public=["by"])
 
     filled, omitted = (view.chi2("x", "by", nan_policy=policy, epsilon=PLENTY) for policy in ("fill", "omit"))
 
-    assert filled.estimate == pytest.approx(2 / 3, abs=1e-2)
-    assert omitted.estimate == pytest.approx(2 / 3, abs=1e-2)
+    assert [filled.estimate, omitted.estimate] == pytest.approx([2 / 3] * 2, abs=1e-2)
     assert (filled.missing, omitted.missing) == (None, pytest.approx(20, abs=0.1))
     assert "missing" in repr(omitted)
 
 
-def test_missing_values_are_no_evidence():
+@pytest.mark.statistical
+@pytest.mark.parametrize("categories", [["no", "yes"], ["yes", "no"]], ids=str)
+def test_missing_values_are_no_evidence(categories):
     """Two arms of one distribution with 2 % and 40 % missing differ if these are filled, and not if left out."""
-    rows = np.arange(4000)
-    draw = np.random.default_rng(12)
+    rows, draw = np.arange(4000), np.random.default_rng(12)
     x = np.where(draw.random(4000) < 0.5, "yes", "no").astype(object)
     x[draw.random(4000) < np.where(rows < 2000, 0.02, 0.4)] = None
     table = {"x": x, "by": np.where(rows < 2000, "a", "b")}
-    view = protect(table, categories={"x": ["no", "yes"], "by": ["a", "b"]}, public=["by"])
+    view = protect(table, categories={"x": categories, "by": ["a", "b"]}, public=["by"])
 
     with seeded_noise(1):
         filled, omitted, counted = (
             view.chi2("x", "by", epsilon=5, **how) for how in ({"nan_policy": "fill"}, {}, {"method": "table"})
         )
+        circles = [view.chi2_unitcircle("x", "by", nan_policy=policy, epsilon=5) for policy in ("fill", "omit")]
 
-    assert filled.rejected
-    assert not omitted.rejected
-    assert not counted.rejected
+    assert [each.rejected for each in (filled, circles[0])] == [True, True]
+    assert [each.rejected for each in (omitted, counted, circles[1])] == [False] * 3
     assert omitted.low < 0 < omitted.high
-    gone = [omitted.missing, counted.missing]
-    assert gone == pytest.approx([pd.isna(pd.Series(x)).sum()] * 2, abs=60)
+    assert [omitted.missing, counted.missing] == pytest.approx([pd.isna(pd.Series(x)).sum()] * 2, abs=60)
 
 
 def test_missing_values_of_private_columns_cannot_be_refused():
     """Whether a private value is missing is nobody's to know; where both columns are public it is free."""
     table = {"x": [1, 0, None, 1] * 10, "by": ["a", "b"] * 20}
-    terms = {"categories": {"x": [0, 1], "by": ["a", "b"]}}
-
     for public, message in ((["by"], "would tell"), (["x", "by"], "A value is missing in 'x'")):
-        view = protect(table, **terms, public=public)
-        with pytest.raises(dp.ArgumentError, match=message):
-            view.chi2("x", "by", nan_policy="raise", epsilon=1)
+        view = protect(table, categories={"x": [0, 1], "by": ["a", "b"]}, public=public)
+        for method in ("chi2", "chi2_unitcircle"):
+            with pytest.raises(dp.ArgumentError, match=message):
+                getattr(view, method)("x", "by", nan_policy="raise", epsilon=1)
         assert view.budget.spent == 0
-
-
-@pytest.mark.statistical
-def test_a_constant_column_is_no_evidence():
-    """A column with one value is significant at 5 % by the noise alone, by every method."""
-    view = protect({**TABLE, "ill": np.zeros(ROWS, dtype=bool)})
-    asked = [
-        ("arm", {"nan_policy": "fill"}),
-        ("arm", {}),
-        ("arm", {"method": "table"}),
-        ("centre", {}),
-        ("smoker", {}),
-    ]
-
-    with seeded_noise(3):
-        found = [view.chi2("ill", by, epsilon=5, fresh=True, **how) for by, how in asked for _ in range(20)]
-
-    assert sum(one.rejected for one in found) <= 0.05 * 100 + 5 * math.sqrt(0.05 * 0.95 * 100)
-
-
-def test_selections_by_public_columns():
-    """Rows selected by a public column have public groups."""
-    found = protect().where(centre="a").chi2("ill", "arm", epsilon=1)
-
-    assert sum(found.sizes) == 1000
 
 
 # The noise is what the sensitivity asks for, and the price what was asked.
 
 SCALES = [
-    ({}, "arm", 1 / N1),
-    ({"nan_policy": "fill"}, "arm", 1 / N1),
-    ({"method": "table"}, "arm", 2.0),
-    ({}, "centre", 2.0),
-    ({}, "smoker", 2.0),
+    *(("chi2", how, 1 / N1) for how in ({}, {"nan_policy": "fill"})),
+    *(("chi2", how, 2.0) for how in ({"method": "table"}, {"by": "centre"}, {"by": "smoker"})),
+    ("chi2_unitcircle", {}, tight_sensitivity(N1, N0, TAU)),
+    ("chi2_unitcircle", {"sensitivity": "paper"}, paper_sensitivity(N1, N0, TAU)),
+    ("chi2_unitcircle", {"tau": 0.5}, tight_sensitivity(N1, N0, 0.5)),
+    ("chi2_unitcircle", {"margin": "public_rate", "rate": 0.2}, tight_sensitivity(N1, N0, TAU)),
+    ("chi2_unitcircle", {**INVARIANT, "rate": 0.2}, swap_sensitivity(N1, N0, TAU)),
 ]
 
 
-@pytest.mark.parametrize(("how", "by", "sensitivity"), SCALES)
+@pytest.mark.parametrize(("method", "how", "sensitivity"), SCALES)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5])
-def test_the_noise_is_what_the_sensitivity_asks_for(how, by, sensitivity, epsilon):
+def test_the_noise_is_what_the_sensitivity_asks_for(method, how, sensitivity, epsilon):
     """The scale of the noise is the sensitivity over epsilon, and all that is asked is spent."""
     view = protect()
 
-    found = view.chi2("ill", by, **how, epsilon=epsilon)
+    found = getattr(view, method)(**{"x": "ill", "by": "arm", **how}, epsilon=epsilon)
 
     part = 0.9 if found.method == "signed" and ROWS * epsilon >= 100 else 1.0
     deviation = math.sqrt(2) * sensitivity / (part * epsilon)
     if found.method == "table":  # on whole rows, noise of this scale is smaller
-        deviation = math.sqrt(2) / (2 * math.sinh(epsilon / sensitivity / 2))
-    assert found.noise_standard_error[0] == pytest.approx(deviation, rel=1e-6)
-    assert found.noise_standard_error[0] >= deviation * (1 - 1e-12)
+        deviation = 1 / (math.sqrt(2) * math.sinh(part * epsilon / sensitivity / 2))
+    assert deviation * (1 - 1e-12) <= found.noise_standard_error[0] <= deviation * (1 + 1e-6)
     assert float(view.budget.spent) == epsilon
 
 
 def test_the_signed_test_shares_its_budget():
-    """A tenth is for the numbers of X = 1 and of missing X, which cost no more than the first alone."""
+    """A tenth is for the numbers of X = 1 and of missing X; of a small table all is for the difference."""
     found = protect().chi2("ill", "arm", epsilon=0.5)
+    small = protect({name: values[::40] for name, values in TABLE.items()}).chi2("ill", "arm", epsilon=1)
 
     expected = [1 / (0.45 * N1), 20, 40, 40]
     assert found.noise_standard_error == pytest.approx([math.sqrt(2) * scale for scale in expected], rel=1e-6)
     assert len(found.privacy.noise) == 2
     assert found.privacy.epsilon == 0.5
+    assert small.noise_standard_error == pytest.approx([math.sqrt(2) / min(small.sizes)], rel=1e-6)
+    assert (small.shares, small.missing, small.omitted) == (None, None, True)
+    assert any("at least as large" in note for note in small.notes)
 
 
-# Level, power and coverage.
+def test_a_guarantee_for_swaps():
+    """It says what is protected; where a single row moves the norm further than a swap, the noise is for that."""
+    view = trial(4, 2, 10, 10)
+    asked = {"x": "ill", "by": "arm", "tau": 1e4, "epsilon": 1}
 
-TESTS = {
-    "signed": {"by": "arm"},
-    "signed, filled": {"by": "arm", "nan_policy": "fill"},
-    "counts of two groups": {"by": "arm", "method": "table"},
-    "counts of three groups": {"by": "centre"},
-    "counts of private groups": {"by": "smoker"},
-}
+    swaps, plain = (view.chi2_unitcircle(**asked, **how) for how in ({**INVARIANT, "rate": 0.3}, {}))
+
+    assert swap_sensitivity(10, 10, 1e4) < tight_sensitivity(10, 10, 1e4) <= scale_of(swaps)
+    assert "same margins" in swaps.guarantee
+    assert swaps.guarantee in repr(swaps)
+    assert plain.guarantee == ""
+
+
+@pytest.mark.parametrize(("n1", "n0"), [(1, 1), (1, 7), (1, 1500)])
+def test_groups_of_one_row(n1, n0):
+    """They are tested with the noise that they need, which no table exceeds, and say how little can be found."""
+    view = trial(1, n0 // 3, n1, n0)
+    signed, counted = (view.chi2("ill", "arm", method=method, epsilon=1) for method in ("signed", "table"))
+    circle = view.chi2_unitcircle("ill", "arm", epsilon=1)
+
+    every = unit_circle_norm(*np.indices((n1 + 1, n0 + 1)), n1, n0, TAU)
+    assert scale_of(circle) * (1 + 1e-12) >= max(np.abs(np.diff(every, axis=axis)).max() for axis in (0, 1))
+    assert min(each.pvalue for each in (signed, counted, circle)) > 0.01
+    assert scale_of(signed) == pytest.approx(1 / (0.9 if n0 > 99 else 1), rel=1e-6)
+    assert any("only large differences" in note for note in signed.notes)
+
+
+# What is concluded
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_levels_and_intervals_come_for_free(name):
+    """A statistic is rejected at a level beyond its critical value; wider intervals hold narrower ones."""
+    view = protect(SMALL)
+    with seeded_noise(1):  # other noise may leave a table of which nothing can be said
+        found = ask(view, name, epsilon=0.5)
+
+    number = found.statistic if found.method == "table" else found.released[0]
+    number = abs(number) if found.method == "signed" else number
+    for alpha in (1e-4, 0.01, 0.05, 0.2, 0.7):
+        assert (found.pvalue <= alpha) == (number >= found.critical_value(alpha))
+    assert found.rejected == (found.pvalue <= found.alpha == 0.05)
+    if name in TESTS:
+        wide, narrow = found.confidence_interval(0.99), found.confidence_interval(0.5)
+        assert wide.low <= found.low <= narrow.low <= narrow.high <= found.high <= wide.high
+        assert found.confidence_interval() == (found.low, found.high)
+    else:
+        with pytest.raises(dp.ArgumentError, match="does not estimate the size"):
+            found.confidence_interval()
+    assert view.budget.spent == 0.5
+
+
+@pytest.mark.parametrize("scales", [-1e6, -50, 0, 50, 1e6])
+@pytest.mark.parametrize("name", EVERY)
+def test_any_noise_is_concluded_from(name, scales, steady):
+    """Whatever the noise is, the result holds numbers; a norm below 0 has a p-value of 1."""
+    with steady(scales):
+        found = ask(protect(SMALL), name, epsilon=0.1)
+
+    assert 0 <= found.pvalue <= 1
+    assert math.isfinite(found.critical_value(1e-6))
+    if name in TESTS:
+        assert (-1 if found.method == "signed" else 0) <= found.low <= found.high <= 1
+    elif scales:
+        assert (found.pvalue > 0.99) == (scales < 0)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("asked", TESTS.values(), ids=TESTS)
-def test_a_true_hypothesis_is_rejected_at_its_level(asked):
-    """Of 40 tests at 20% of columns without association, no more reject than that lets."""
-    draw, runs, rejected = np.random.default_rng(1), 40, 0
-    with seeded_noise(2):
-        for _ in range(runs):
-            view = protect({**SMALL, "ill": draw.random(len(SMALL["arm"])) < 0.25})
-            rejected += view.chi2("ill", **asked, epsilon=1).pvalue <= 0.2
+@pytest.mark.parametrize("name", ["signed", "counts of three groups", "counts of private groups", "circle"])
+def test_a_true_hypothesis_is_rejected_at_its_level(name):
+    """Of 30 tests at 20 % of columns without association, or with one value, no more reject than that lets."""
+    draw, runs, rejected = np.random.default_rng(1), 30, 0
+    for run in range(runs):
+        ill = draw.random(len(SMALL["arm"])) < (0.25 if run % 2 else 0)
+        rejected += ask(protect({**SMALL, "ill": ill}), name, epsilon=1).pvalue <= 0.2
 
     assert rejected <= stats.binom.isf(5e-7, runs, 0.2)
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("policy", "epsilon"), [("fill", 0.5), ("omit", 0.5), ("omit", 0.2)])
-def test_an_association_is_found_as_often_as_planned(policy, epsilon):
+def test_an_association_is_found_as_often_as_planned():
     """Of 30 tables with a difference, as many are found as the power says."""
     draw, runs, found = np.random.default_rng(3), 30, 0
-    arm = np.repeat(["drug", "placebo"], [150, 250])
-    planned = power(150, 250, epsilon, base=0.3, difference=0.2)
-    with seeded_noise(4):
-        for _ in range(runs):
-            ill = draw.random(400) < np.where(arm == "drug", 0.5, 0.3)
-            view = protect(
-                {"ill": ill, "arm": arm},
-                categories={"ill": [False, True], "arm": ["drug", "placebo"]},
-                public=["arm"],
-            )
-            found += view.chi2("ill", "arm", nan_policy=policy, epsilon=epsilon).rejected
+    planned = power(150, 250, 0.5, base=0.3, difference=0.2)
+    for _ in range(runs):
+        view = trial(draw.binomial(150, 0.5), draw.binomial(250, 0.3), 150, 250)
+        found += view.chi2("ill", "arm", epsilon=0.5).rejected
 
     assert 0.5 < planned < 0.99
     assert stats.binom.ppf(5e-7, runs, planned - 0.02) <= found <= stats.binom.isf(5e-7, runs, planned + 0.02)
 
 
-@pytest.mark.parametrize("method", ["signed", "table"])
-def test_intervals_come_for_free(method):
-    """Intervals at other levels, and decisions, are computed from what was released."""
-    view = protect()
-    found = view.chi2("ill", "arm", method=method, confidence=0.8, epsilon=1)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_few_rows_with_private_groups(rows):
+    """Where all is noise the answer says so."""
+    with seeded_noise(1):
+        found = protect({name: values[:rows] for name, values in TABLE.items()}).chi2("ill", "smoker", epsilon=0.1)
 
-    wide, narrow = found.confidence_interval(0.99), found.confidence_interval(0.5)
-
-    assert wide.low <= found.low <= narrow.low < narrow.high <= found.high <= wide.high
-    assert found.confidence_interval() == (found.low, found.high) == found.confidence_interval(0.8)
-    assert found.rejected == (found.pvalue <= found.alpha == 0.05)
-    assert view.budget.spent == 1
+    assert any("Uninformative" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("asked", TESTS.values(), ids=TESTS)
-def test_a_critical_value_divides_what_is_rejected(asked):
-    """A statistic is rejected at a level if it lies beyond the critical value of that level."""
-    with seeded_noise(1):  # other noise may leave a table of which nothing can be said
-        found = protect(SMALL).chi2("ill", **asked, epsilon=0.5)
+def test_explain_says_what_could_be_found(view):
+    """The power for three differences, as planning gives it, by the arguments that are asked; of counts, none."""
+    signed = view.explain("chi2", "ill", "arm", epsilon=0.02)
+    how = {"margin": "public_rate", "rate": 0.3, "tau": 0.5}
+    circle = view.explain("chi2_unitcircle", "ill", "arm", **how, epsilon=0.1)
+    asked = [("grade", "arm"), ("ill", "centre"), ("ill", "smoker")]
+    others = [view.explain("chi2", *each, epsilon=0.1) for each in asked]
 
-    number = found.statistic if found.method == "table" else found.released[0]
-    number = abs(number) if found.method == "signed" else number
-    for alpha in (0.01, 0.05, 0.2, 0.7):
-        assert (found.pvalue <= alpha) == (number >= found.critical_value(alpha))
-
-
-# Any noise at all.
-
-
-ASKED = {**TESTS, "larger": {"x": "grade", "by": "centre"}}
-
-
-@pytest.mark.parametrize("scales", [-1e6, -50, 0, 50, 1e6])
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_any_noise_is_concluded_from(asked, scales, steady):
-    """Whatever the noise is, the result holds numbers, and says where it tells nothing."""
-    with steady(scales):
-        found = protect(SMALL).chi2(**{"x": "ill", **asked}, epsilon=0.1)
-
-    least = -1 if found.method == "signed" else 0
-    assert 0 <= found.pvalue <= 1
-    assert least <= found.low <= found.high <= 1
-    assert math.isfinite(found.critical_value(1e-6))
+    assert list(signed.findings.values()) == pytest.approx(
+        [power(N1, N0, 0.02, base=0.5 - d / 2, difference=d) for d in (0.05, 0.1, 0.2)]
+    )
+    known = {"method": "unit_circle", "rate": 0.3, "tau": 0.5}
+    assert list(circle.findings.values()) == pytest.approx(
+        [
+            power(N1, N0, 0.1, base=0.3 - d / 2, difference=d, **known, bound=bound)
+            for d in (0.05, 0.1, 0.2)
+            for bound in (False, True)
+        ]
+    )
+    assert [each.findings for each in others] == [{}] * 3
+    assert [len(each.measurements) for each in others] == [1] * 3
 
 
-# What is said about the tests.
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1])
-def test_explain_says_what_could_be_found(epsilon):
-    """Explain gives the power for three differences, the same as planning, and costs nothing."""
-    view = protect(SMALL)
-    n1, n0 = (int((SMALL["arm"] == arm).sum()) for arm in ("drug", "placebo"))
-
-    explained = view.explain("chi2", "ill", "arm", epsilon=epsilon)
-
-    expected = [power(n1, n0, epsilon, base=0.5 - d / 2, difference=d) for d in (0.05, 0.1, 0.2)]
-    assert list(explained.findings.values()) == pytest.approx(expected)
-    assert view.budget.spent == 0
-
-
-@pytest.mark.parametrize(("x", "by"), [("grade", "arm"), ("ill", "centre"), ("ill", "smoker")])
-def test_explain_of_other_tables(x, by):
-    """Of larger tables and private groups, explain says the price and the noise."""
-    explained = protect().explain("chi2", x, by, epsilon=0.1)
-
-    assert explained.findings == {}
-    assert len(explained.measurements) == 1
-
-
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_a_release_survives_json(asked):
-    """A release makes the same release again from its dictionary, with what it answers later."""
-    found = protect(SMALL).chi2(**{"x": "ill", **asked}, epsilon=1)
-
-    again = dp.Release.from_dict(json.loads(json.dumps(found.to_dict())))
-
-    assert isinstance(again, Chi2)
-    assert again.critical_value(0.01) == found.critical_value(0.01)
-    assert json.dumps(again.to_dict()) == json.dumps(found.to_dict())
-    assert again.confidence_interval(0.5) == found.confidence_interval(0.5)
-
-
-def test_a_release_is_rows():
-    """A release is a row for the test and one for each share."""
-    found = protect().chi2("ill", "arm", epsilon=0.5)
-
-    row = found.to_frame("polars")
-
-    assert row["pvalue"].to_list() == [found.pvalue, *[None] * 4]
-    assert row["estimate"].to_list() == [found.estimate, *(share for of in found.shares for share in of)]
-
-
-@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
-def test_a_release_has_a_picture(asked):
+@pytest.mark.parametrize("name", ["signed", "counts of three groups", "circle"])
+def test_a_release_has_a_picture(name):
     """The picture shows the noisy statistic and where it would be significant."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
-    found = protect(SMALL).chi2(**{"x": "ill", **asked}, epsilon=1)
+    found = ask(protect(SMALL), name, epsilon=1)
 
     ax = found.plot()
 
@@ -387,130 +411,125 @@ def test_a_release_has_a_picture(asked):
     side = -1 if found.method == "signed" and found.estimate < 0 else 1
     assert drawn["significant at 5%"][0] == side * found.critical_value(0.05)
     assert drawn["significant at 1%"][0] == side * found.critical_value(0.01)
+    assert ("unit circle" in ax.get_xlabel()) == (name == "circle")
+
+
+# A real survey, beside the same tests without privacy
+
+QUESTIONS = ["affair", "happy", "mother", "graduate", "long", "young"]
+CODES = {
+    **dict.fromkeys(["devout", *QUESTIONS, "coin", "rare_coin"], (False, True)),
+    "religious": [1, 2, 3, 4],
+    "rate_marriage": [1, 2, 3, 4, 5],
+}
+
+
+def test_a_survey():
+    """Of 6,366 women the devout have fewer affairs: every test finds it, and what differs by more than noise."""
+    df = pytest.importorskip("statsmodels.datasets").fair.load_pandas().data
+    coins = np.random.default_rng(1).random((len(df), 2)) < (0.5, 0.1)
+    df = df.assign(
+        devout=df.religious >= 3, affair=df.affairs > 0, happy=df.rate_marriage >= 4, mother=df.children > 0,
+        graduate=df.educ >= 16, long=df.yrs_married > 10, young=df.age < 30,
+        coin=coins[:, 0], rare_coin=coins[:, 1],
+    )  # fmt: skip
+    view, private = (protect(df, categories=CODES, public=public) for public in (["devout", "religious"], []))
+    shares = df.groupby("devout").affair.mean()
+    gaps = df.groupby("devout")[QUESTIONS].mean().diff().iloc[1].abs()
+
+    with seeded_noise(2):
+        tests = [view.chi2("affair", "devout", nan_policy=policy, epsilon=0.5) for policy in ("omit", "fill")]
+        others = [
+            view.chi2_unitcircle("affair", "devout", epsilon=0.5),
+            view.chi2("affair", "religious", epsilon=0.5),
+            view.chi2("rate_marriage", "religious", epsilon=0.5),
+            private.chi2("affair", "devout", epsilon=0.5),
+        ]
+        svt = view.chi2_many([*QUESTIONS, "coin", "rare_coin"], "devout", max_rejections=6, epsilon=4)
+        best = view.chi2_many([*QUESTIONS, "coin"], "devout", method="select", max_rejections=4, epsilon=4)
+
+    assert textbook(df.affair, df.devout).pvalue < 1e-15
+    for test in tests:
+        assert test.pvalue < 1e-12
+        assert test.low < shares[False] - shares[True] < test.high
+        assert shares[False] - shares[True] == pytest.approx(test.estimate, abs=15 * test.noise_standard_error[0])
+        assert test.direction == "affair = True is more frequent in devout = False than in devout = True"
+    assert max(other.pvalue for other in others) < 1e-4
+    assert set(gaps.index[gaps > 0.05]) == set(svt.discoveries) - {"graduate"}
+    assert set(gaps.nlargest(4).index) == set(best.answered)
+    assert [pytest.approx(gaps[name], abs=0.02) for name in best.answered] == list(best.differences)
 
 
 # What cannot be asked is refused before it is paid.
 
-REFUSED = [
+BOTH = [
     ({"by": "ill"}, "the column that is tested"),
     ({"x": "arm"}, "the column that is tested"),
-    ({"method": "exact"}, "method='exact' is unknown"),
-    ({"method": None}, "method=None is unknown"),
-    ({"by": "age"}, "has no categories"),
-    ({"x": "age"}, "has no categories"),
-    ({"by": "nobody"}, "no column 'nobody'"),
-    ({"groups": "ab"}, "at least 2 groups"),
-    ({"groups": 2}, "at least 2 groups"),
-    ({"groups": ()}, "at least 2 groups"),
-    ({"groups": ("drug",)}, "at least 2 groups"),
-    ({"groups": ("drug", "drug")}, "at least 2 groups"),
+    ({"by": "empty"}, "A group of 'empty' has 0 rows"),
     ({"groups": ("drug", "herbs")}, "'herbs' is not a category of column 'arm'"),
-    ({"groups": ("drug", None)}, "is not a category"),
-    ({"confidence": 95}, "confidence=95 is not between 0 and 1"),
-    ({"confidence": math.nan}, "confidence=nan is not between"),
-    ({"nan_policy": "drop"}, "nan_policy='drop' is unknown"),
-    ({"alpha": 5}, "alpha=5 is not between 0 and 1"),
-    ({"by": "smoker", "groups": ("yes", "no")}, "need public groups, and 'smoker' is private"),
-    ({"tau": 3}, "unexpected keyword argument 'tau'"),
-    ({"rate": 0.3}, "unexpected keyword argument 'rate'"),
-    ({"method": "calibrated"}, "method='calibrated' is unknown"),
-    ({"by": "centre", "method": "signed"}, "two categories in two groups"),
-    ({"x": "grade", "method": "signed"}, "two categories in two groups"),
-    ({"x": "grade", "nan_policy": "fill"}, "noisy counts leave out rows"),
-    ({"by": "smoker", "nan_policy": "fill"}, "noisy counts leave out rows"),
-    ({"by": "smoker", "method": "signed"}, "need public groups, and 'smoker' is private"),
+    *(({"groups": groups}, "groups") for groups in ("ab", 2, (), ("drug",), ("drug", "drug"))),
+]
+REFUSED = [
+    *(("chi2", *each) for each in BOTH),
+    *(("chi2_unitcircle", *each) for each in BOTH),
+    *(("chi2", {"method": wrong}, f"method={wrong!r} is unknown") for wrong in ("exact", None, "calibrated")),
+    *(("chi2", {of: "age"}, "has no categories") for of in ("x", "by")),
+    ("chi2", {"by": "nobody"}, "no column 'nobody'"),
+    ("chi2", {"groups": ("drug", None)}, "is not a category"),
+    *(("chi2", {"confidence": wrong}, f"confidence={wrong} is not between") for wrong in (95, math.nan)),
+    ("chi2", {"nan_policy": "drop"}, "nan_policy='drop' is unknown"),
+    ("chi2", {"alpha": 5}, "alpha=5 is not between 0 and 1"),
+    ("chi2", {"by": "smoker", "groups": ("yes", "no")}, "need public groups, and 'smoker' is private"),
+    *(("chi2", {name: 0.3}, f"unexpected keyword argument '{name}'") for name in ("tau", "rate")),
+    ("chi2", {"by": "centre", "method": "signed"}, "two categories in two groups"),
+    ("chi2", {"x": "grade", "method": "signed"}, "two categories in two groups"),
+    ("chi2", {"x": "grade", "nan_policy": "fill"}, "noisy counts leave out rows"),
+    ("chi2", {"by": "smoker", "nan_policy": "fill"}, "noisy counts leave out rows"),
+    ("chi2", {"by": "smoker", "method": "signed"}, "need public groups, and 'smoker' is private"),
+    ("chi2_unitcircle", {"tau": 0}, "tau=0 is not a number from 1e-06"),
+    ("chi2_unitcircle", {"tau": 1e-300}, "tau=1e-300 is not a number from"),
+    *(("chi2_unitcircle", {"tau": wrong}, "tau") for wrong in (-3.84, math.nan, math.inf, "5%")),
+    *(("chi2_unitcircle", {"margin": wrong}, f"margin={wrong!r}") for wrong in ("known", None)),
+    ("chi2_unitcircle", {"sensitivity": "loose"}, "sensitivity='loose'"),
+    ("chi2_unitcircle", {"rate": 0.2}, "does not go with margin='private'"),
+    *(("chi2_unitcircle", {"margin": each}, "rate=None does not go with") for each in ("public_rate", "invariant")),
+    ("chi2_unitcircle", {"margin": "invariant", "rate": (0.1, 0.2)}, "does not go with margin='invariant'"),
+    *(("chi2_unitcircle", {"margin": "public_rate", "rate": each}, "no share between 0 and 1") for each in (0, 1)),
+    ("chi2_unitcircle", {"margin": "public_rate", "rate": (0.3, 0.1)}, "no range"),
+    ("chi2_unitcircle", {"margin": "invariant", "rate": 0.2}, "needs public sizes"),
+    *(("chi2_unitcircle", {"margin": "invariant", "rate": each}, "rate") for each in (math.nan, "a fifth")),
+    ("chi2_unitcircle", {"x": "grade"}, "'grade' has 3 categories, where two are needed"),
+    ("chi2_unitcircle", {"by": "centre"}, "compares two groups"),
+    ("chi2_unitcircle", {"by": "smoker"}, "how many rows each group of 'smoker' has"),
+    ("chi2_many", {"by": "smoker"}, "how many rows each group of 'smoker' has"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), REFUSED)
-def test_what_cannot_be_tested_costs_nothing(arguments, message):
+@pytest.fixture(scope="module")
+def strange():
+    """The table with more columns, to which nothing is charged."""
+    rows = {**TABLE, "age": np.arange(ROWS), "empty": np.full(ROWS, "drug")}
+    known = {"bounds": {"age": (0, 100)}, "categories": {**KNOWN, "empty": ["drug", "placebo"]}}
+    return protect(rows, **known, public=["arm", "centre", "empty"])
+
+
+@pytest.mark.parametrize(("method", "arguments", "message"), REFUSED)
+def test_what_cannot_be_tested_costs_nothing(method, arguments, message, strange):
     """A test that makes no sense is refused before any charge."""
-    view = protect({**TABLE, "age": np.arange(ROWS)}, bounds={"age": (0, 100)})
+    first = {"xs": ["ill"]} if method == "chi2_many" else {"x": "ill"}
 
     with pytest.raises((dp.ArgumentError, dp.SchemaError), match=message):
-        view.chi2(**{"x": "ill", "by": "arm", **arguments}, epsilon=1)
+        getattr(strange, method)(**{**first, "by": "arm", **arguments}, epsilon=1)
 
-    assert view.budget.spent == 0
-
-
-@pytest.mark.parametrize(
-    ("select", "by", "terms", "message"),
-    [
-        ({"ill": True}, "arm", {}, "how many rows each group"),
-        ({"smoker": "yes"}, "centre", {}, "how many rows each group"),
-    ],
-)
-def test_groups_of_private_sizes_are_refused(select, by, terms, message):
-    """Where what must be public is private, the error says so, and nothing is charged."""
-    view = protect(**terms)
-
-    with pytest.raises(dp.ArgumentError, match=message):
-        (view.where(select) if select else view).chi2("ill", by, epsilon=1)
-
-    assert view.budget.spent == 0
+    assert strange.budget.spent == 0
 
 
-def test_an_empty_group_is_refused():
-    """Labels with one class empty are told from the public sizes."""
-    view = protect({**TABLE, "arm": np.full(ROWS, "drug")})
+@pytest.mark.parametrize(("select", "by"), [({"ill": True}, "arm"), ({"smoker": "yes"}, "centre")])
+def test_groups_of_private_sizes_are_refused(select, by, strange):
+    """Where what must be public is private, the error says so and what to do, and nothing is charged."""
+    for method in ("chi2", "chi2_unitcircle"):
+        with pytest.raises(dp.ArgumentError, match=r"how many rows each group|compares two groups") as caught:
+            getattr(strange.where(select), method)("ill", by, epsilon=1)
+        assert f"public=['{by}']" in caught.value.hint or method != "chi2"
 
-    with pytest.raises(dp.ArgumentError, match="A group of 'arm' has 0 rows"):
-        view.chi2("ill", "arm", epsilon=1)
-
-    assert view.budget.spent == 0
-
-
-@pytest.mark.parametrize("method", ["signed", "table"])
-def test_a_group_of_one_row(method):
-    """A group of one row is tested with the noise that it needs, and says how little can be found."""
-    view = protect({**TABLE, "arm": np.where(np.arange(ROWS) == 0, "drug", "placebo")})
-
-    found = view.chi2("ill", "arm", method=method, epsilon=1)
-
-    assert found.sizes == (1, ROWS - 1)
-    assert found.pvalue > 0.01
-    if method == "signed":
-        assert found.noise_standard_error[0] == pytest.approx(math.sqrt(2) / 0.9, rel=1e-6)
-        assert any("only large differences" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_few_rows_with_private_groups(rows):
-    """Where all is noise the answer says so."""
-    view = protect({name: values[:rows] for name, values in TABLE.items()})
-
-    with seeded_noise(1):
-        found = view.chi2("ill", "smoker", epsilon=0.1)
-
-    assert any("Uninformative" in note for note in found.notes)
-
-
-@pytest.mark.parametrize(
-    ("by", "terms"), [("smoker", {}), ("grade", {}), ("grade", {"neighbors": "add_remove", "public": []})]
-)
-def test_private_groups_of_any_number(by, terms):
-    """Noisy counts of private columns tell direction, shares and an effect, also of a private size."""
-    grade = np.asarray(TABLE["grade"])
-    ill = np.where(grade == "low", "never", np.where(ILL, "once", "often"))
-    view = protect(
-        {**TABLE, "ill": ill}, categories={**TERMS["categories"], "ill": ["never", "once", "often"]}, **terms
-    )
-
-    found = view.chi2("ill", by, epsilon=2)
-
-    textbook = stats.chi2_contingency(pd.crosstab(ill, TABLE[by]), correction=False)
-    assert found.method == "table"
-    assert found.statistic == pytest.approx(textbook.statistic, rel=0.1, abs=5)
-    assert len(found.shares) == len(TERMS["categories"][by])
-    if by == "grade":
-        assert found.rejected
-        assert "more often than expected: ill = never where grade = low" in found.direction
-        assert found.low > 0.5
-
-
-def test_rows_selected_by_private_columns():
-    """Where rows are selected by a private column nothing is known of their number, and counts are enough."""
-    found = protect().where(grade="low").chi2("ill", "smoker", epsilon=5)
-
-    assert found.missing is None
-    assert 0 <= found.pvalue <= 1
+    assert strange.budget.spent == 0

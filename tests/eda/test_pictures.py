@@ -1,4 +1,4 @@
-"""Pictures show what was released and how sure it is; texts and tables read as answers."""
+"""Pictures, texts and tables: what was released, how sure it is, and what an interval covers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
 from dfprivacy.wording import between, number, with_error
 
@@ -23,35 +22,27 @@ def plt(monkeypatch):
     pyplot.close("all")
 
 
-def segments(collection):
-    """The ends of a collection's lines along each axis."""
-    lines = np.array(collection.get_segments())
-    return lines[:, :, 0], lines[:, :, 1]
-
-
 def drawn(ax, rows):
     """The numbers of a plot with a row for each, and the ends of their intervals."""
     lines = [list(line.get_xdata()) for line in ax.get_lines()[: 2 * rows]]
     return [value for (value,) in lines[1::2]], lines[::2]
 
 
+def segments(collection):
+    """The ends of a collection's lines along each axis."""
+    lines = np.array(collection.get_segments())
+    return lines[:, :, 0], lines[:, :, 1]
+
+
 def test_a_number_is_drawn_with_its_interval(plt, protect):
-    """The interval is a line from its low to its high end, and the legend says what it is for."""
+    """A line from its low to its high end, and a legend of what it is for; without one it refers to notes."""
     found = protect().mean("age", confidence=0.9, epsilon=1)
-
     ax = found.plot()
-
-    interval, dot, *_ = ax.get_lines()
-    assert [found.low, found.high] == list(interval.get_xdata())
-    assert found.value == dot.get_xdata()[0]
-    assert "90% CI, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
-    assert "for the table" in ax.get_xlabel()
-
-
-def test_a_number_without_an_interval_says_so(plt, protect):
-    """One quantile alone has none, and its picture refers to the notes."""
     (dot,) = protect().median("age", epsilon=1).plot().get_lines()
 
+    assert ([found.value], [[found.low, found.high]]) == drawn(ax, 1)
+    assert "90% CI, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "for the table" in ax.get_xlabel()
     assert "notes" in dot.get_label()
 
 
@@ -62,12 +53,12 @@ def test_counts_have_intervals(plt, protect, normalize):
 
     ax = found.plot()
 
+    ax.figure.canvas.draw()
     every = found.total if normalize else 1.0
     values, ends = drawn(ax, len(found.categories))
     assert (found.counts / every).tolist() == pytest.approx(values)
     assert np.ravel(np.column_stack(found.intervals) / every).tolist() == pytest.approx(np.ravel(ends))
     assert ax.get_xlabel() == ("share of rows" if normalize else "rows")
-    ax.figure.canvas.draw()
 
 
 def test_bins_of_several_widths_have_heights_per_unit(plt, protect):
@@ -90,54 +81,85 @@ def test_combinations_are_drawn(plt, protect, normalize):
     ax = found.plot()
 
     ax.figure.canvas.draw()
+    first = found.table[0, 0]
     assert "±" in ax.figure.axes[1].get_ylabel()
     assert found.raw.size == len(ax.texts)
-    first = found.table[0, 0]
     assert ax.texts[0].get_text() == (f"{first:.1%}" if normalize else f"{first:,.0f}")
 
 
-def test_quantiles_are_drawn_with_a_band(plt, protect):
-    """Shares of rows are between 0 and 1, with the interval of each quantile."""
-    found = protect().quantile("age", [0.25, 0.5], covers="table", epsilon=1)
-
-    ax = found.plot()
+def test_quantiles_are_drawn(plt, protect):
+    """Shares of rows, with the interval of each quantile; of whole numbers, the share rises at each of them."""
+    view = protect()
+    found = view.quantile("age", [0.25, 0.5], covers="table", epsilon=1)
+    whole = view.quantile("age", [0.5], step=1, covers="table", epsilon=5)
+    ax, (curve, _) = found.plot(), whole.plot(plt.subplots()[1]).get_lines()
 
     ends, _ = segments(ax.collections[1])
     assert ax.get_ylabel() == "share of rows"
     assert [found.low, found.high] == [tuple(side) for side in ends.T]
+    assert curve.get_drawstyle() == "steps-post"
+    assert np.allclose(curve.get_xdata() % 1, 0)
+    assert curve.get_ydata()[-1] == pytest.approx(1)
 
 
-def test_a_description_has_a_panel_for_each_column_of_numbers(plt, protect):
-    """Each panel has its own axis, and intervals of mean and quartiles; with axes given, within these."""
-    view = protect()
-    found = view.describe(epsilon=1)
-    _, given = plt.subplots()
+def test_there_is_a_panel_for_each_number(plt, protect):
+    """Of a description, a report and an aggregation, each with its own axis and intervals; within axes given."""
+    view, (_, given) = protect(), plt.subplots()
+    found, report = view.describe(epsilon=1), view.report(epsilon=1)
+    several = view.agg({"age": ["mean", "std"], "sex": ["top", "freq"]}, epsilon=1)
 
     ax = found.plot(given)
+    numbers = several.plot().child_axes
 
     ax.figure.canvas.draw()
-    panels = ax.child_axes
     assert given is ax
-    assert [panel.get_xlabel().partition(" ")[0] for panel in panels] == ["age", "visits", "income"]
+    assert [panel.get_xlabel().partition(" ")[0] for panel in ax.child_axes] == ["age", "visits", "income"]
     row = found.statistics.index("mean")
-    assert all(
-        [found.lows[at][row], found.highs[at][row]] in [list(line.get_xdata()) for line in panel.get_lines()]
-        for at, panel in enumerate(panels)
-    )
-    with pytest.raises(ArgumentError, match="No column of numbers"):
-        view.describe(["sex", "region"], epsilon=1).plot()
+    for at, panel in enumerate(ax.child_axes):
+        assert [found.lows[at][row], found.highs[at][row]] in [list(line.get_xdata()) for line in panel.get_lines()]
+    assert len(report.plot().child_axes) == 3
+    assert [panel.get_yticklabels()[0].get_text() for panel in numbers] == ["age_mean", "age_std", "sex_freq"]
+    assert [several.lows[0], several.highs[0]] == list(numbers[0].get_lines()[0].get_xdata())
+    for none, said in (
+        (view.describe(["sex", "region"], epsilon=1), "No column of numbers"),
+        (view.agg({"sex": "top"}, epsilon=1), "No aggregation is a number"),
+    ):
+        with pytest.raises(ArgumentError, match=said):
+            none.plot()
 
 
-def test_found_bounds_are_drawn_over_their_threshold(plt, protect):
-    """The picture has the threshold, and names each column with what was found of it."""
-    found = protect().find_bounds(["age", "income"], epsilon=1)
+def test_what_was_found_is_drawn(plt, protect):
+    """Bounds over their threshold, and values by column; a single column has the axes for itself."""
+    view = protect(epsilon=100, delta=0.01)
+    bounds = view.find_bounds(["age", "income"], epsilon=1)
+    found = view.find_categories(["sex", "region"], epsilon=50)
+
+    ax, panels, alone = bounds.plot(), found.plot().child_axes, found["sex"].plot()
+
+    ax.figure.canvas.draw()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert bounds.threshold == ax.get_lines()[0].get_ydata()[0]
+    assert any(label.startswith(f"age: {bounds.low[0]:g}") for label in labels)
+    assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
+    assert found["region"].counts.tolist() == drawn(panels[1], len(found["region"].categories))[0]
+    assert drawn(alone, 2) == drawn(panels[0], 2)
+
+
+def test_a_profile_shows_rows_and_gaps_with_their_intervals(plt, protect):
+    """A row each for those with a value and those with none, and what was seen is labelled."""
+    rng = np.random.default_rng(6)
+    df = pd.DataFrame({"age": rng.integers(20, 60, 20_000), "sex": rng.choice(["f", "m"], 20_000, p=[0.7, 0.3])})
+    df["age"] = df["age"].where(df.index % 4 > 0)
+    found = protect(df, bounds={}, categories={}, epsilon=5, delta=1e-6).profile(epsilon=2, delta=1e-7)
 
     ax = found.plot()
 
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert found.threshold == ax.get_lines()[0].get_ydata()[0]
-    assert any(label.startswith(f"age: {found.low[0]:g}") for label in labels)
-    ax.figure.canvas.draw()
+    rows, reach = [found.rows[0], found.missing[0], found.rows[1]], 1.96 * found.noise_standard_error
+    values, ends = drawn(ax, 3)
+    assert rows == values
+    assert np.ravel(ends).tolist() == pytest.approx([each + sign * reach for each in rows for sign in (-1, 1)])
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == ["age: number\n16 to 64", "without a value", "sex: text\nf, m"]
 
 
 # Texts
@@ -153,35 +175,25 @@ def test_numbers_are_written_as_far_as_they_mean_something():
 
 
 def test_a_description_reads_as_a_table(protect):
-    """The text has a row for each statistic and a column for each column, as a dataframe's own."""
-    found = protect().describe(epsilon=50)
+    """A row for each statistic and a column for each column, as a dataframe's own; a wide one is broken."""
+    found, names = protect().describe(epsilon=50), [f"column_{at}" for at in range(15)]
+    frame = pd.DataFrame(dict.fromkeys(names, [0.0, 2.0] * 400))
+    wide = repr(
+        protect(frame, bounds=dict.fromkeys(names, (0, 2)), categories={}).describe(epsilon=50)
+    ).splitlines()
 
-    _, _, table = repr(found).partition("\nDescription: ")
-    _, heads, *rows = table.splitlines()
+    _, heads, *rows = repr(found).partition("\nDescription: ")[2].splitlines()
 
     assert list(found.columns) == heads.split()
     assert list(found.statistics) == [row.split()[0] for row in rows[: len(found.statistics)]]
     assert "±" in rows[2]
-
-
-def test_a_wide_description_is_broken(protect):
-    """A table wider than a page is several, each with the names of the rows."""
-    names = [f"column_{at}" for at in range(15)]
-    view = protect(
-        pd.DataFrame(dict.fromkeys(names, [0.0, 2.0] * 400)), bounds=dict.fromkeys(names, (0, 2)), categories={}
-    )
-
-    lines = repr(view.describe(epsilon=50)).splitlines()
-
-    assert sum(line.strip().startswith("mean ") for line in lines) > 1
-    assert max(len(line) for line in lines if not line.strip().startswith("note ")) <= 104
+    assert sum(line.strip().startswith("mean ") for line in wide) > 1
+    assert max(len(line) for line in wide if not line.strip().startswith("note ")) <= 104
 
 
 def test_counts_say_when_they_were_changed_or_say_nothing(protect):
     """A note tells that small counts are too large, and one that all is noise."""
-    view = protect()
-
-    quiet = view.value_counts("region", epsilon=50)
+    quiet = protect().value_counts("region", epsilon=50)
     loud = dataclasses.replace(quiet, raw=np.array([-5.0, 3.0, 100.0, 7.0]), noise_scale=50.0)
 
     assert "note" not in repr(quiet)
@@ -189,70 +201,112 @@ def test_counts_say_when_they_were_changed_or_say_nothing(protect):
     assert "raw is unbiased" in repr(loud)
 
 
-def test_a_crosstab_says_what_its_shares_are_of(protect):
-    """Shares of rows, columns or all are not the same, and the text says which they are."""
-    view = protect()
+# What intervals cover: the table's own number, of values as they are or limited to bounds
 
-    assert "of their row" in repr(view.crosstab("sex", "region", normalize="index", epsilon=1))
-    assert "of all rows" in repr(view.crosstab("sex", "region", normalize=True, epsilon=1))
-    assert "All" in repr(view.crosstab("sex", "region", margins=True, epsilon=1))
-
-
-def test_whole_numbers_have_steps(plt, protect):
-    """Where quantiles are of whole numbers, the share rises at each of them and stays until the next."""
-    found = protect().quantile("age", [0.5], step=1, covers="table", epsilon=5)
-
-    (curve, _) = found.plot().get_lines()
-
-    assert curve.get_drawstyle() == "steps-post"
-    assert np.allclose(curve.get_xdata() % 1, 0)
-    assert curve.get_ydata()[-1] == pytest.approx(1)
-
-
-def test_several_numbers_have_scales_of_their_own(plt, protect):
-    """A panel for each number of an aggregation, with its interval; a category has none."""
-    found = protect().agg({"age": ["mean", "std"], "sex": ["top", "freq"]}, epsilon=1)
-
-    panels = found.plot().child_axes
-
-    assert [panel.get_yticklabels()[0].get_text() for panel in panels] == ["age_mean", "age_std", "sex_freq"]
-    assert [found.lows[0], found.highs[0]] == list(panels[0].get_lines()[0].get_xdata())
-    with pytest.raises(ArgumentError, match="No aggregation is a number"):
-        protect().agg({"sex": "top"}, epsilon=1).plot()
+HIGH, P = 60_000.0, 10**5  # above the bound lies about one income in five; next to no noise
+SAID = {"bounds": {"income": (0, HIGH), "age": (18, 90)}, "categories": {"region": ["n", "s", "e"]}}
+PAIR = ["income", "age"]
+COVERED = [  # what is asked, about what it is, what that is, the row of the tidy table
+    *((lambda v, n=n: getattr(v, n)("income", epsilon=P), "limited table", lambda t, n=n: getattr(t.income, n)(), 0)
+      for n in ("mean", "sum", "var", "std", "nunique")),
+    (lambda v: v.where(region="n").count(epsilon=P), "table", lambda t: (t.region == "n").sum(), 0),
+    (lambda v: v.missing("income", epsilon=P), "table", lambda t: t.income.isna().sum(), 0),
+    (lambda v: v.nunique("region", epsilon=P), "table", lambda t: t.region.nunique(), 0),
+    (lambda v: v.quantile("age", [0.25], covers="table", epsilon=P), "table", lambda t: t.age.quantile(0.25), 0),
+    (lambda v: v.corr(PAIR, epsilon=P), "limited table", lambda t: t[PAIR].corr().iloc[0, 1], 1),
+    (lambda v: v.cov(PAIR, epsilon=P), "limited table", lambda t: t[PAIR].cov().iloc[0, 1], 1),
+    (lambda v: v.value_counts("region", epsilon=P), "table", lambda t: t.region.value_counts().max(), 0),
+    (lambda v: v.histogram("income", [0, 3e4, 6e4], epsilon=P), "limited table",
+     lambda t: t.income.between(3e4, HIGH).sum(), 1),
+    (lambda v: v.agg({"income": "mean"}, epsilon=P), "limited table", lambda t: t.income.mean(), 0),
+    (lambda v: v.describe(["income"], epsilon=P), "limited table", lambda t: t.income.mean(), 2),
+]  # fmt: skip
 
 
-def test_found_values_are_drawn_by_column(plt, protect):
-    """Numbers with intervals, a panel for each column; a single column has the axes for itself."""
-    found = protect(epsilon=100, delta=0.01).find_categories(["sex", "region"], epsilon=50)
-
-    panels = found.plot().child_axes
-    alone = found["sex"].plot()
-
-    assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
-    assert found["region"].counts.tolist() == drawn(panels[1], len(found["region"].categories))[0]
-    assert drawn(alone, 2) == drawn(panels[0], 2)
+@pytest.fixture(scope="module")
+def incomes():
+    """Incomes, of which some lie above the bound, values on a grid, and a region."""
+    rng = np.random.default_rng(3)
+    income = rng.lognormal(10, 1.2, 3000)
+    return pd.DataFrame(
+        {"income": income, "age": rng.integers(18, 91, 3000) * 1.0, "region": ["n", "s", "e"] * 1000}
+    )
 
 
-def test_a_report_has_the_picture_of_its_description(plt, protect):
-    """The rest is on its page."""
-    found = protect().report(epsilon=1)
+@pytest.mark.parametrize(("ask", "covers", "truth", "at"), COVERED)
+def test_what_is_covered(ask, covers, truth, at, protect, incomes):
+    """With hardly any noise the interval holds pandas' own number, of limited values where that is said."""
+    found = ask(protect(incomes, **SAID))
 
-    assert len(found.plot().child_axes) == len(found.description.plot().child_axes) == 3
+    row, limited = found.records()[at], truth(incomes.assign(income=incomes["income"].clip(upper=HIGH)))
+    room = 1e-3 * abs(limited) + (
+        0.5 if "quantile" in found.__class__.__name__.lower() else 0
+    )  # ends are on a grid
+    assert covers == found.covers == row["covers"]
+    assert row["low"] - room <= limited <= row["high"] + room
+    if covers == "table":
+        assert row["low"] - room <= truth(incomes) <= row["high"] + room
+    elif found.__class__.__name__ not in {"Histogram", "Correlations"}:
+        assert not row["low"] - room <= truth(incomes) <= row["high"] + room
 
 
-def test_a_profile_shows_rows_and_gaps_with_their_intervals(plt):
-    """A row each for those with a value and those with none, and what was seen is labelled."""
-    rng = np.random.default_rng(6)
-    df = pd.DataFrame({"age": rng.integers(20, 60, 20_000), "sex": rng.choice(["f", "m"], 20_000, p=[0.7, 0.3])})
-    df["age"] = df["age"].where(df.index % 4 > 0)
-    found = dp.protect(df, "pictured", epsilon=5, delta=1e-6).profile(epsilon=2, delta=1e-7)
+LOOKS = {
+    "text": repr,
+    "page": lambda found: found._repr_html_().replace("&#x27;", "'"),
+    "summary": lambda found: " ".join(found.summary().split()),
+    "markdown": lambda found: found.to_markdown().replace("\\", ""),
+}
 
-    ax = found.plot()
 
-    rows = [found.rows[0], found.missing[0], found.rows[1]]
-    reach = 1.96 * found.noise_standard_error
-    values, ends = drawn(ax, 3)
-    assert rows == values
-    assert np.ravel(ends).tolist() == pytest.approx([each + sign * reach for each in rows for sign in (-1, 1)])
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == ["age: number\n16 to 64", "without a value", "sex: text\nf, m"]
+def test_it_is_said(protect, incomes):
+    """Every look says what is covered; a quantile at a bound says that it may lie beyond."""
+    view = protect(incomes, **SAID)
+    asked = {
+        "this table, values limited to [0, 60,000]": view.mean("income", epsilon=10),
+        "the population, values limited to [0, 60,000]": view.mean("income", covers="population", epsilon=10),
+        "The mean of income limited to [0, 60,000] is": view.mean("income", epsilon=10),
+        "The quantile 0.95 of income is 60,000 or more.": view.quantile("income", 0.95, epsilon=10),
+        "the 95% quantile is 60,000 or more.": view.quantile("income", [0.5, 0.95], epsilon=10),
+        "the 95% quantile is 60,000 or more (95% CI 60,000 or more)": view.quantile(
+            "income", [0.5, 0.95], covers="table", epsilon=10
+        ),
+        "values limited to their bounds": view.describe(["income"], epsilon=50),
+        "60,000 or more": view.agg({"income": ["95%", "mean"]}, epsilon=50),
+    }
+
+    for look, write in LOOKS.items():
+        for said, answer in asked.items():
+            text = write(answer)
+            assert said in text.replace("\n", " "), (look, said)
+            assert "60,000 to 60,000" not in text
+
+
+def test_a_quartile_at_a_bound(protect):
+    """So it is in a description, and at the lower bound; a number of rows is never beyond."""
+    frame = pd.DataFrame({"x": np.repeat([-5.0, 3.0, 40.0], [500, 300, 700])})
+
+    text = repr(protect(frame, bounds={"x": (0, 10)}, categories={}).describe(epsilon=100))
+
+    rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "0 or less" in rows["25%"]
+    assert "10 or more" in rows["75%"]
+    assert "or" not in rows["count"].split()
+
+
+@pytest.mark.parametrize(
+    "x", [np.random.default_rng(0).normal(0, 1, 1000), np.ones(1000)], ids=["normal", "one value"]
+)
+def test_what_is_private_is_not_called_public(x, protect):
+    """Neither an answer without an interval, nor one whose interval is one point, was measured without noise."""
+    frame = pd.DataFrame({"x": x, "g": ["a", "b"] * 500})
+    view = protect(frame, bounds={"x": (-4, 4)}, categories={"g": ["a", "b"]})
+
+    for found in (
+        view.median("x", epsilon=0.1),
+        view.quantile("x", 0.9, epsilon=0.01),
+        view.quantile("x", [0.5], epsilon=50),
+        view.quantile("x", [0.5], covers="table", epsilon=50),
+        view.std("x", epsilon=1e-4),
+        view.group_by("g").median("x", epsilon=1),
+    ):
+        assert "public" not in repr(found)

@@ -77,32 +77,24 @@ def hostile():
 
 
 def test_it_is_a_description_with_pictures_and_correlations(protect):
-    """A report has a description of all columns, a histogram of each number, counts of each category."""
-    found = protect().report(epsilon=20)
+    """Of all columns, with a histogram of each number and counts of each category, at the price that is asked."""
+    found, truth = protect().report(epsilon=20), protect().describe(epsilon=1e5)
 
-    truth = protect().describe(epsilon=1e5)
     assert found.description.columns == truth.columns == ("age", "visits", "income", "sex", "region")
     assert found.description.loc["mean", "age"] == pytest.approx(truth.loc["mean", "age"], abs=0.2)
     assert [each.column for each in found.histograms] == ["age", "visits", "income"]
     assert [each.column for each in found.counts] == ["sex", "region"]
     assert found.correlations.columns == ("age", "visits", "income")
     assert found.bounds == ((0, 120), (0, 100), (0, 2e5), None, None)
-
-
-def test_its_measurements_cost_what_was_asked(protect):
-    """The epsilons of all measurements add up to the price, split as the report says."""
-    found = protect().report(epsilon=2)
-
     spent = [record.epsilon for record in found.privacy.noise]
-    assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(2)
-    beyond, moments, *others = [each / 2 for each in spent]  # the rows beyond bounds have a part of that of moments
+    assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(20)
+    beyond, moments, *others = [each / 20 for each in spent]  # rows beyond bounds have a part of that of moments
     assert sorted(found.shares.values()) == pytest.approx(sorted([beyond + moments, *others]))
 
 
-@pytest.mark.parametrize(("numbers", "labels"), [*itertools.product([0, 1, 2, 100, 101], [0, 3])])
-def test_a_budget_is_split_without_a_rest(numbers, labels):
+def test_a_budget_is_split_without_a_rest():
     """Shares are of what there is to measure, and add up to exactly 1."""
-    if numbers + labels:
+    for numbers, labels in [(0, 3), *itertools.product([1, 2, 100, 101], [0, 3])]:
         shares = split(numbers, labels, together=True)
 
         assert sum(shares.values()) == 1
@@ -112,7 +104,7 @@ def test_a_budget_is_split_without_a_rest(numbers, labels):
 
 @pytest.mark.parametrize("columns", [["age"], ["sex"], ["sex", "region"], ["age", "sex"]])
 def test_any_columns_make_a_page(protect, columns, tmp_path):
-    """One column, numbers alone and categories alone are a report too, under both relations and by group."""
+    """One column, numbers alone and categories alone are a report too, under both relations."""
     for relation in ("replace_one", "add_remove"):
         found = protect(neighbors=relation).report(columns, epsilon=2)
         page = Page(found.save(tmp_path / "page.html").read_text("utf-8"))
@@ -127,19 +119,9 @@ def test_a_report_of_each_group(protect, tmp_path):
 
     text = found["f"].save(tmp_path / "f.html", title="Women").read_text("utf-8")
 
-    assert "<h1>Women</h1>" in text
-    assert "sex = f" in text
-    assert "4-differential privacy for" in text
-
-
-def test_a_report_survives_the_ledger(protect):
-    """What the ledger keeps makes the same page."""
-    found = protect().report(epsilon=2)
-
-    again = Release.from_dict(json.loads(json.dumps(found.to_dict())))
-
-    assert document(found, None) == document(again, None)
-    assert found == again
+    assert all(said in text for said in ("<h1>Women</h1>", "sex = f", "4-differential privacy for"))
+    again = Release.from_dict(json.loads(json.dumps(found["f"].to_dict())))
+    assert document(found["f"], None) == document(again, None)
 
 
 @pytest.mark.parametrize("rows", [0, 40, 20_000])
@@ -180,7 +162,7 @@ def simulated(rows, runs):
 @pytest.mark.statistical
 def test_intervals_of_bins_cover():
     """At least 95% of the intervals of bins hold the table's own counts, whichever bins the noise has chosen."""
-    column, trees = simulated(5000, 400)
+    column, trees = simulated(5000, 200)
     rng = np.random.default_rng(8)
     values = rng.gamma(2, 8, 5000).clip(0, 100)
 
@@ -229,36 +211,29 @@ def test_names_are_shown_as_they_are(hostile):
     assert not {"i", "u", "script"} & {each["tag"] for each in page.elements}
 
 
-def test_everything_has_a_name(hostile):
-    """Tables, cells and regions have names that can be read aloud, and what they refer to is there."""
+def test_the_page_is_read_aloud(hostile):
+    """Tables, cells and regions have names, and what they refer to is there; headings have an order and no gap."""
     page = Page(hostile[1])
 
     ids = Counter(each["id"] for each in page.elements if "id" in each)
     named = " ".join(each.get("aria-labelledby", "") for each in page.elements).split()
     links = [each["href"][1:] for each in page.all("a")]
-    pictures = [each for each in page.all("table") if each.get("class") == "bars"]
     assert set(ids.values()) == {1}
     assert set(named) | set(links) <= set(ids)
-    assert len(pictures) == 3
+    assert sum(each.get("class") == "bars" for each in page.all("table")) == 3
     assert all(each.get("aria-hidden") for each in page.all("td") if each.get("class") == "drawn")
     assert all(each["text"].strip() for each in page.all("title", "caption", "h2"))
     assert len(page.all("table")) == len(page.all("caption"))
     assert all(each.get("scope") in {"row", "col"} for each in page.all("th"))
     assert all(each.get("aria-label") for each in page.elements if each.get("role") == "region")
     assert all("tabindex" in each for each in page.elements if each.get("class") == "scroll")
-
-
-def test_the_page_has_an_order(hostile):
-    """It has a language, fits a phone, begins with its heading, and no level of headings is left out."""
-    page = Page(hostile[1])
-
     levels = [int(each["tag"][1]) for each in page.all("h1", "h2")]
     assert page.all("html")[0]["lang"] == "en"
     assert any("width=device-width" in each.get("content", "") for each in page.all("meta"))
     assert levels[0] == 1
     assert max(after - before for before, after in itertools.pairwise(levels)) <= 1
     assert len(page.all("main")) == len(page.all("h1")) == 1
-    assert page.all("a")[0]["href"] == "#main"
+    assert links[0] == "main"
 
 
 def luminance(colour):
@@ -295,9 +270,9 @@ def test_the_page_says_what_was_asked_and_paid(hostile):
 def test_correlations_are_those_of_the_release(hostile):
     """The matrix is that of the release, with what is not known."""
     found, text = hostile
+    unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
 
     assert found.correlations._grid().rows[0][2] in Page(text).all("main")[0]["text"]
-    unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
     assert "not known" in document(dataclasses.replace(found, correlations=unknown), None)
 
 
@@ -315,25 +290,11 @@ def test_many_categories_are_drawn_as_far_as_there_is_room(protect, count):
 
 def test_a_page_is_saved_where_it_can_be(protect, tmp_path):
     """The file is named, replaced if it is there, and a folder that is not is refused."""
-    found = protect().report("sex", epsilon=1)
-    path = tmp_path / "report.html"
+    found, path = protect().report("sex", epsilon=1), tmp_path / "report.html"
     path.write_text("old")
 
     assert found.save(str(path)) == path
     assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
-    with pytest.raises(ArgumentError, match="no folder"):
-        found.save(tmp_path / "nowhere" / "report.html")
-    with pytest.raises(ArgumentError, match="no path"):
-        found.save(3)
-
-
-def test_refused_before_any_charge(protect):
-    """A column named twice, and a table without a declared column, cost nothing."""
-    view, bare = protect(), protect(bounds={}, categories={})
-
-    with pytest.raises(ArgumentError, match="each once"):
-        view.report(["age", "age"], epsilon=1)
-    with pytest.raises(ArgumentError, match="bounds"):
-        bare.report(epsilon=1)
-    assert not list(view.releases)
-    assert not list(bare.releases)
+    for wrong, said in ((tmp_path / "nowhere" / "report.html", "no folder"), (3, "no path")):
+        with pytest.raises(ArgumentError, match=said):
+            found.save(wrong)
