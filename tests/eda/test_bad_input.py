@@ -63,7 +63,7 @@ REFUSED = [
     (lambda v: v.nunique("n", epsilon=1), "bounds if they are numbers"),
     (lambda v: v.nunique("n", epsilon=1), "Declare categories={'n'"),
     (lambda v: v.group_by([]).count(epsilon=1), "no column"),
-    (lambda v: v.describe("x", focus="categories", epsilon=1), "no column that is described"),
+    (lambda v: v.describe("x", focus="categories", epsilon=1), "does not apply to any described column"),
     (lambda v: v.value_counts("g", categories="discover", epsilon=1, delta=1e-6), "the budget has no delta"),
     (lambda v: v.profile(epsilon=1, delta=1e-6), "protect(..., epsilon=1,"),
 ]
