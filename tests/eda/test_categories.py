@@ -116,7 +116,7 @@ def test_what_cannot_be_found():
         (lambda: view.find_categories([], epsilon=1), "at least one"),
         (lambda: view.find_categories(["icd", "icd"], epsilon=1), "each once"),
         (lambda: view.value_counts("icd", categories="discover", nan_policy="fill", epsilon=1), "nan_policy"),
-        (view.declare, "told nothing"),
+        (view.declare, "nothing to declare"),
         (lambda: view.declare(view.count(epsilon=1)), "declares nothing about columns"),
     ):
         with pytest.raises(ArgumentError, match=match):
