@@ -216,5 +216,5 @@ def test_a_view_of_some_rows_is_refused():
 
     with pytest.raises(dp.ArgumentError, match="whole table"):
         part.power(RANKS, epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="rows there are is private"):
+    with pytest.raises(dp.ArgumentError, match="number of rows is private"):
         private.power(RANKS, epsilon=1)

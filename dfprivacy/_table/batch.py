@@ -201,7 +201,7 @@ def batches(
 
 @cache
 def _reuse_freed_memory() -> None:
-    """Let the arrays of a batch reuse the memory of the batch before.
+    """Keep the memory of a batch's arrays for the next batch.
 
     The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
     two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see

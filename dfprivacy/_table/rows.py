@@ -111,7 +111,7 @@ class Rows:
         vars(self).update(self.over(frame)._state())  # noqa: SLF001 - of our own kind
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{name} is one with all the rest.")
+        raise AttributeError(f"{name} of rows cannot be changed on its own.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows and no key.

@@ -187,7 +187,7 @@ BAD = {
     "no budget": ('default_epsilon = "much"\n', "not a finite number"),
     "no relation": ('neighbors = "next door"\n', "unknown"),
     "public and private": ('neighbors = "add_remove"\n[columns.g]\npublic = true\n', "public columns need"),
-    "rows without a unit": ("max_rows = 3\n", "without a unit"),
+    "rows without a unit": ("max_rows = 3\n", "needs unit="),
     "no size": ("size = 0\n", "no whole number"),
     "no TOML": ("delta == 1\n", "is no TOML"),
     "twice": ("[columns.age]\n[columns.age]\n", "is no TOML"),

@@ -284,7 +284,7 @@ BAD = {
         "Question 1 .*colour",
     ),
     "an unknown column": (give(column="x"), "no column 'x'"),
-    "all that is left": (change(epsilon="rest"), "says its price"),
+    "all that is left": (change(epsilon="rest"), "needs a price"),
     "a fresh answer": (give(fresh=True), "arguments say fresh"),
     "an epsilon": (give(epsilon=9), "arguments say epsilon"),
     "too much": (change(epsilon="3/2"), "Question 1 .*costs epsilon = 1.5"),
