@@ -113,7 +113,7 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
         told = {"count": moments.form != "known", "missing": sums.counted}
         return sums if told.get(name, True) else None
     several = isinstance(release, Statistics)
-    every = release._each if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
+    every = release._entries if isinstance(release, Statistics) else [release]  # noqa: SLF001 - of our own kind
     for each in every:
         if not isinstance(each, Entry | ColumnStatistic) or each.column != column.name or each.released is None:
             continue

@@ -205,7 +205,7 @@ class Wilcoxon(TestWithoutInterval):
         apart = "" if self.other is None else f" less {self._noun(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
-        against = with_unit(f"{self.popmean:g}", self._divisor(self.column))
+        against = with_unit(f"{self.popmean:g}", self._unit(self.column))
         cases = "pairs of rows" if self.method == "rank" else "rows"
         share = f"In {number(100 * self.effect, 100 * _ROUNDING)}% of {cases} {two}{self._noun(self.column)}{apart}"
         shown = f"{found}shown to be {SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"

@@ -127,11 +127,11 @@ def test_raw_counts_are_unbiased_where_the_missing_rows_are_what_is_left(gaps, n
 
 REFUSED = {
     "no bins": (lambda v: v.histogram("age", 0, epsilon=1), "bins=0"),
-    "one edge": (lambda v: v.histogram("age", [3], epsilon=1), "edges that rise"),
-    "reversed": (lambda v: v.histogram("age", [3, 2], epsilon=1), "edges that rise"),
-    "repeated": (lambda v: v.histogram("age", [3, 3, 4], epsilon=1), "edges that rise"),
-    "infinite": (lambda v: v.histogram("age", [0, math.inf], epsilon=1), "edges that rise"),
-    "text": (lambda v: v.histogram("age", "auto", epsilon=1), "edges that rise"),
+    "one edge": (lambda v: v.histogram("age", [3], epsilon=1), "rising edges"),
+    "reversed": (lambda v: v.histogram("age", [3, 2], epsilon=1), "rising edges"),
+    "repeated": (lambda v: v.histogram("age", [3, 3, 4], epsilon=1), "rising edges"),
+    "infinite": (lambda v: v.histogram("age", [0, math.inf], epsilon=1), "rising edges"),
+    "text": (lambda v: v.histogram("age", "auto", epsilon=1), "rising edges"),
     "itself": (lambda v: v.crosstab("sex", "sex", epsilon=1), "one column"),
     "normalize": (lambda v: v.crosstab("sex", "region", normalize="rows", epsilon=1), "unknown"),
     "no columns": (lambda v: v.find_bounds([], epsilon=1), "at least one"),
