@@ -113,7 +113,7 @@ def test_what_is_out_of_range_is_refused():
         gamma_error(1.0, 10, 10, 0.0)
     with pytest.raises(dp.ArgumentError, match="out of range"):
         gamma_error([1.0, -1.0], 10, 10, 1.0)
-    with pytest.raises(dp.ArgumentError, match="no shares"):
+    with pytest.raises(dp.ArgumentError, match="must be shares"):
         type_ii_bound(10, 10, 1.0, base=0.7, difference=0.4)
     with pytest.raises(dp.ArgumentError, match="rate= and bound= are options"):
         power(10, 10, 1.0, base=0.3, difference=0.4, method="signed", bound=True)

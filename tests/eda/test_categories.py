@@ -327,7 +327,7 @@ def test_what_is_wrong_with_a_domain():
     view = protect()
 
     for refused, match in (
-        (lambda: view.value_counts("icd", domain=ICD, categories="discover", epsilon=1), "Leave out one"),
+        (lambda: view.value_counts("icd", domain=ICD, categories="discover", epsilon=1), "Use one of them"),
         (
             lambda: view.value_counts("icd", domain=ICD, nan_policy="fill", epsilon=1),
             "domain= leaves missing values",

@@ -132,7 +132,7 @@ REFUSED = {
     "repeated": (lambda v: v.histogram("age", [3, 3, 4], epsilon=1), "rising edges"),
     "infinite": (lambda v: v.histogram("age", [0, math.inf], epsilon=1), "rising edges"),
     "text": (lambda v: v.histogram("age", "auto", epsilon=1), "rising edges"),
-    "itself": (lambda v: v.crosstab("sex", "sex", epsilon=1), "one column"),
+    "itself": (lambda v: v.crosstab("sex", "sex", epsilon=1), "a column twice"),
     "normalize": (lambda v: v.crosstab("sex", "region", normalize="rows", epsilon=1), "unknown"),
     "no columns": (lambda v: v.find_bounds([], epsilon=1), "at least one"),
     "twice": (lambda v: v.find_bounds(["age", "age"], epsilon=1), "each once"),
