@@ -47,7 +47,7 @@ def test_counts_are_those_of_pandas(neighbors, frame, protect):
     assert truth["s"] / truth.sum() == pytest.approx(plain["s"], abs=1e-3)
     if neighbors == "replace_one":
         assert frame["region"].isna().sum() == pytest.approx(found.missing, abs=0.2)
-    with pytest.raises(ArgumentError, match="no category"):
+    with pytest.raises(ArgumentError, match="not a category"):
         found["x"]
 
 
