@@ -397,7 +397,7 @@ class Estimates:
         doubts: list[tuple[int | None, str]] = []
         for group, size in enumerate(self.sums.sizes):
             if size < _NOISE_SDS * self.sums.size_sd:
-                doubts.append((group, "too few rows for their noise: its estimates are uninformative"))
+                doubts.append((group, "too few rows for their noise: its estimates are unreliable"))
             elif size <= d:
                 doubts.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
         if (self.sums.sizes < _NOISE_SDS * self.sums.size_sd).all():

@@ -343,7 +343,7 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
             f"{ENOUGH / (two.n or 1):.2g} of epsilon on. The p-value is conservative unless they are equal."
         )
     elif two.doubtful:
-        notes.append(f"Uninformative: a group size is not clearly above its noise. {UNDECLARED}")
+        notes.append(f"A group size is not clearly above its noise: the effect is unreliable. {UNDECLARED}")
     if two.coarse:
         notes.append(
             "Most values are equal, and few others are in the smaller group: the normal law is not accurate for "

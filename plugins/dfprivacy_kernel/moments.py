@@ -48,8 +48,8 @@ COUNT_NOISE = math.sqrt(2)
 """Noise in a number of complete rows, for noise of standard deviation 1 at an L2 sensitivity of 1."""
 
 _MEANS_PART = 0.5  # of the squared budget, for the means, where the second moments are not free
-FEW = f"Uninformative: complete rows are too few for the noise in their number. {UNDECLARED}"
-"""Note on an uninformative answer."""
+FEW = f"Complete rows are too few for the noise in their number: the answer is unreliable. {UNDECLARED}"
+"""Note on an unreliable answer."""
 
 
 def diameter_of(kind: Features, J: int) -> float:

@@ -372,7 +372,9 @@ def fitted(measured: Measured, represent: Represent) -> KME:
 def _notes(measured: Measured) -> tuple[str, ...]:
     notes, space = [], measured.space
     if measured.size < _MIN_COUNT_SDS * (measured.count_noise or 0.0):
-        notes.append(f"Uninformative: complete rows are too few for the noise in their number. {UNDECLARED}")
+        notes.append(
+            f"Complete rows are too few for the noise in their number: the release is unreliable. {UNDECLARED}"
+        )
     seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
     if seen < _MIN_CAPTURED:
         notes.append(

@@ -66,7 +66,7 @@ class Design:
 
     @property
     def covers(self) -> str:
-        """What intervals cover; numbers are limited to their bounds."""
+        """Population that intervals cover; numbers are limited to their bounds."""
         return "population" if self._is_binary and not self.numbers else "limited population"
 
     @property

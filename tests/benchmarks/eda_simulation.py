@@ -136,13 +136,22 @@ class Simulated:
         values = exact + drawn.reshape(asked.shape) / weights
         if reveal is not None:
             values = _shown(values, scales, reveal)
-        found = NoisyValue(values, scales, self._record(scale, unit))
+        found = NoisyValue(values, scales, self._record(scale, unit, noise, d))
         return _split_into_parts(found, asked) if isinstance(asked, RowFeatures) else found
 
-    def _record(self, scale: float, unit: float | None = None) -> MeasurementRecord:
+    def _record(
+        self, scale: float, unit: float | None = None, kind: str = "", dimension: int = 1
+    ) -> MeasurementRecord:
         grid = _LAST if unit is None else 1 - math.frexp(unit)[1]
         return MeasurementRecord(
-            what="", kind="", scale=scale, grid=grid, sensitivity=0.0, epsilon=self.epsilon, delta=0.0
+            what="",
+            kind=kind,
+            scale=scale,
+            grid=grid,
+            sensitivity=0.0,
+            epsilon=self.epsilon,
+            delta=0.0,
+            dimension=dimension,
         )
 
 

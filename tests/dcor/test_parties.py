@@ -326,7 +326,7 @@ def test_a_view_is_asked_for_its_message():
     assert (found, own, again.privacy.replayed, len(said.measurements)) == (again, known, True, 1)
     assert (alice.budget.spent, bob.budget.spent) == (3, 2)
     paper = bob.dcor_with(alice, "y", asked={**ASKED, "delta": 0.001}, protocol="paper", epsilon=1)
-    assert "before the distance" in paper.notes[0]
+    assert "before distances" in paper.notes[0]
 
 
 def test_a_question_holds_digests_of_its_message_and_keys():
@@ -461,8 +461,8 @@ def test_the_papers_message_serves_as_well():
     assert shown.squared == pytest.approx(0.213, abs=0.04)
     assert own.squared == pytest.approx(0.213, abs=0.04)
     assert own.pvalue == 0.01
-    assert "before the distance" in shown.notes[0]
-    assert "before the distance" in own.notes[1]
+    assert "before distances" in shown.notes[0]
+    assert "before distances" in own.notes[1]
 
 
 @pytest.mark.parametrize(("split", "factor"), [(True, 1.0), (False, 1.4)])

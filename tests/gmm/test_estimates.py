@@ -216,7 +216,7 @@ def test_doubts_are_named():
 
     assert estimates(sums_of(y)).doubts(None) == []
     assert estimates(sums_of(y, codes)).doubts(None)[0] == (1, "it has about 2 rows, too few for 2 columns")
-    assert (1, "too few rows for their noise: its estimates are uninformative") in noisy
+    assert (1, "too few rows for their noise: its estimates are unreliable") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
 
 

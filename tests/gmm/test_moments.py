@@ -130,7 +130,7 @@ def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
     assert np.mean(np.abs(covariances - truth) > 2 * noise) < 0.2
     for each in found[:20]:
         hidden = np.isnan(each.correlations[0, 0, 1])
-        assert not hidden or any("no correlations, of" in note for note in each.notes)
+        assert not hidden or any("no correlations, as" in note for note in each.notes)
         if np.linalg.eigvalsh(each.covariances[0]).min() < 0:
             assert any("are not positive definite" in note for note in each.notes)
         assert np.linalg.eigvalsh(each.nearest_covariances[0]).min() > 0
@@ -185,7 +185,7 @@ def test_tables_are_the_callers(engine, made):
     assert (correlation["column"], correlation["x"]) == (["x", "y"], found.correlations[1, 0].tolist())
     assert covariance["y"] == found.covariances[0, 1].tolist()
     for group in (None, "c", ["a"]):
-        with pytest.raises(dp.ArgumentError, match="is no group"):
+        with pytest.raises(dp.ArgumentError, match="is not a group"):
             found.covariance(group)
 
 

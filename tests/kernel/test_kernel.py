@@ -256,7 +256,7 @@ def test_sizes_are_no_larger_than_is_known(method):
     assert all(0 <= test.missing < 4 * test.missing_standard_error for test in tests)
     assert "missing" not in repr(tests[0])
     assert (lost.pvalue, lost.rejected) == (1.0, False)
-    assert "tells nothing" in lost.notes[0]
+    assert "is unreliable" in lost.notes[0]
 
 
 @pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
@@ -462,7 +462,7 @@ REFUSED = [
     ({**MOMENTS, "lengthscale": "robust"}, "one lengthscale"),
     ({"paired": "yes"}, "neither True nor False"),
     ({"paired": True}, "rows of two tables"),
-    ({"pvalue": True}, "its p-value anyway"),
+    ({"pvalue": True}, "always has a p-value"),
     ({"categories": ["home"], "mismatch": 1.0}, "mismatch"),
     ({"features": "scf", "categories": ["home"]}, "columns with bounds only"),
     ({"categories": ["arm"]}, "one of the compared columns"),

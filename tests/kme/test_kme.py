@@ -445,7 +445,7 @@ def test_the_closest_table_is_chosen():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"table": {name: values[:3] for name, values in TABLE.items()}}, ["Uninformative", "are few"]),
+        ({"table": {name: values[:3] for name, values in TABLE.items()}}, ["is unreliable", "are few"]),
         ({"points": {"x": [100.0], "y": [100.0]}}, ["There are only 1 features"]),
         ({"lengthscale": 5.0, "n_points": 64}, ["a wider kernel or more points"]),
         ({"lengthscale": 1.0, "n_points": 8}, ["lengthscales wide"]),
