@@ -307,7 +307,7 @@ def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) 
     with listening(), noise.use(_Exact()), fixed_chance(), overhearing() as measurements:
         try:
             question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
-            with mock.patch.multiple(type(question), _kept=lambda _: None, _implied=lambda *_: None):
+            with mock.patch.multiple(type(question), _kept_answer=lambda _: None, _implied_answer=lambda *_: None):
                 question.ask()
         except LedgerError as error:
             raise Failed(f"what is taken from the ledger does not fit: {error}") from error

@@ -12,7 +12,7 @@ from dfprivacy import Column
 from dfprivacy.features import Batch
 from dfprivacy_regression import formula
 from dfprivacy_regression.design import Design
-from dfprivacy_regression.least_squares import Known, Sums, score_of
+from dfprivacy_regression.least_squares import Moments, Sums, score_of
 from dfprivacy_regression.scores import Information, LogisticScore, Score, discriminant, sigmoid
 
 X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
@@ -31,7 +31,7 @@ def exactly(design, entries):
             moments[index[i, j]] = value
     else:
         moments[index] = entries
-    return Known(design, moments, np.zeros((len(moments), 1)), (Sums(np.zeros(1), np.zeros(1), 1),))
+    return Moments(design, moments, np.zeros((len(moments), 1)), (Sums(np.zeros(1), np.zeros(1), 1),))
 
 
 def batch(rows=300, seed=1):
@@ -100,7 +100,7 @@ def test_two_stages_of_a_line():
     """A thousand rows, epsilon 1, two fifths of it for the first stage."""
     n, values = 1000, np.array([12.0, -30.0, 115.0, 33.0, 52.0])  # sums of x, y, x², xy, y²
     measured = np.array([values[0], values[1], 2 * values[2] - n, values[3], 2 * values[4] - n])
-    known = Known.of(LINE, n, Sums(measured, np.full(5, 2 / 0.4), 5))
+    known = Moments.of(LINE, n, Sums(measured, np.full(5, 2 / 0.4), 5))
 
     first = known.estimate()
 
@@ -144,7 +144,7 @@ def test_the_matrix_is_that_of_the_rows(design, count):
     z = rows_of(design, rows)
     sums = design.moments(count=count).rows(rows).sum(axis=0)
 
-    known = Known.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
+    known = Moments.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
 
     assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
     assert len(sums) == design.moments(count=count).dimension
@@ -164,7 +164,7 @@ def test_no_row_moves_the_moments_more(search, count):
 
 def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
     """Nothing is known where the sum of squares is below 0."""
-    known = Known.of(LINE, 1000, Sums(np.array([0, 0, -1400.0, 0, 0]), np.ones(5), 5))
+    known = Moments.of(LINE, 1000, Sums(np.array([0, 0, -1400.0, 0, 0]), np.ones(5), 5))
 
     assert known.estimate() is None
     assert known.clarity() < 0
@@ -173,7 +173,7 @@ def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
 
 def test_draws_are_impossible_as_often_as_the_noise_hides_the_squares():
     """The squares are 1.44 noise standard errors above 0: below it are the draws of a coordinate of the cube."""
-    known = Known.of(LINE, 1000, Sums(np.array([0, 0, 2 * 15.0 - 1000, 0, 0]), np.full(5, 20 / 7.483315 * 2), 5))
+    known = Moments.of(LINE, 1000, Sums(np.array([0, 0, 2 * 15.0 - 1000, 0, 0]), np.full(5, 20 / 7.483315 * 2), 5))
     noise = np.random.default_rng(1).gamma(6, size=10**6) * np.random.default_rng(2).uniform(-1, 1, 10**6)
 
     _, weights, possible = known.draws()
@@ -185,7 +185,7 @@ def test_two_measurements_of_the_same_are_weighted_by_their_variance():
     """One with half the scale counts four times."""
     sums = [Sums(np.array([1.0, 2, 3, 4, 5]), np.full(5, 2.0), 5), Sums(np.full(5, 6.0), np.ones(5), 5)]
 
-    known = Known.of(LINE, 1000, *sums)
+    known = Moments.of(LINE, 1000, *sums)
 
     assert known.moments[:3] == pytest.approx([1000, 5, 5.2])
     assert known.covariance[1, 1] == pytest.approx(sums[1].variances[0] * 0.8)
@@ -258,7 +258,7 @@ def test_no_row_moves_a_score_more(search, columns, score):
 
 def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
     """Sums of no rows are replaced by those of rows that vary by a sixth of the range."""
-    known = Known.of(WHOLE, None, Sums(np.zeros(24), np.ones(24), 24), rows=900)
+    known = Moments.of(WHOLE, None, Sums(np.zeros(24), np.ones(24), 24), rows=900)
     fit = known.estimate()
 
     expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected(fit.M)

@@ -568,9 +568,9 @@ REFUSED = [
     ("ols", ["a ~ b ~ g"], {}, "is no formula"),
     ("ols", ["a ~ 1"], {}, "nothing on the right"),
     ("ols", ["a ~"], {}, "nothing on the right"),
-    ("ols", ["a ~ b +"], {}, "cannot be answered"),
-    ("ols", ["a ~ b * g"], {}, "cannot be answered"),
-    ("ols", ["a ~ b : g"], {}, "cannot be answered"),
+    ("ols", ["a ~ b +"], {}, "is not supported"),
+    ("ols", ["a ~ b * g"], {}, "is not supported"),
+    ("ols", ["a ~ b : g"], {}, "is not supported"),
     ("ols", ["a ~ b - 1"], {}, "'b - 1' is not supported"),
     ("ols", ["a ~ np.log(b)"], {}, r"'np.log\(b\)' is not supported"),
     ("ols", ["log(a) ~ b"], {}, r"'log\(a\)' is not supported"),
@@ -616,5 +616,5 @@ def test_bad_input_costs_nothing(view, method, args, asked, said):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_too_few_rows_for_the_coefficients(rows):
     """A public number of rows that cannot tell them is refused."""
-    with pytest.raises(ArgumentError, match="cannot tell"):
+    with pytest.raises(ArgumentError, match="are too few"):
         protect(WHOLE.head(rows)).ols("y ~ a + b", epsilon=1)
