@@ -326,7 +326,7 @@ def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str
             doubts.append((group, f"fewer than {FEW} rows: where values are skewed, intervals of means cover less"))
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
-            doubts.append((group, f"no correlations, as the variance is not clearly above its noise, of {drowned}"))
+            doubts.append((group, f"no correlations of {drowned}: the variance is not clearly above its noise"))
         if move := moved(covariance, repaired(covariance, noise, repair="noise_aware"), noise, names):
             what = "the noisy covariances are not positive definite; nearest_covariances are"
             doubts.append((group, f"{what}, and differ by up to {move}"))

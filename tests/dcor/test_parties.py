@@ -543,7 +543,7 @@ def test_it_cannot_be_taken_for_a_release():
     assert not isinstance(found, dp.Release)
     assert repr(found).startswith("Estimate, not private: a function of one's own rows without noise")
     assert found.notes[0].startswith("not private")
-    assert Estimate.__doc__.startswith("Not private")
+    assert "not private" in Estimate.__doc__.splitlines()[0]
     assert not any(hasattr(found, name) for name in ("privacy", "to_dict", "to_frame", "_repr_html_", "plot"))
     with pytest.raises(TypeError):
         json.dumps(found)
@@ -604,12 +604,12 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (own(delta=0.1), "delta"),
         (own(columns="x"), "no column 'x'"),
         (written(protocol="magic"), "unknown"),
-        (written(**PAPER, length=0.5), "angles"),
-        (written(**PAPER, harmonics=[1]), "angles"),
+        (written(**PAPER, length=0.5), "protocol=.angle."),
+        (written(**PAPER, harmonics=[1]), "protocol=.angle."),
         (written(**PAPER, split=1), "neither"),
         (written(**{**PAPER, "delta": 0}), "delta"),
         (written(calibration="kenthapadi"), "calibration= is an option of Gaussian"),
-        (written(columns="g"), "numbers"),
+        (written(columns="g"), "numeric columns"),
         *((written(harmonics=harmonics), "odd") for harmonics in ([2], [], [1, 1])),
         (written(length=0), "length"),
         (written(blocks=3), "blocks"),

@@ -240,7 +240,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
             return 0.9 * super().sensitivity(relation, norm, public)
 
     class Centred(MessageScores):
-        def _reach(self, n):
+        def _max_distance(self, n):
             return float((self.parts[0].squares * (2 / n) ** 2).max())
 
         def sensitivity(self, relation, norm, public):

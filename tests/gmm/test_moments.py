@@ -130,7 +130,7 @@ def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
     assert np.mean(np.abs(covariances - truth) > 2 * noise) < 0.2
     for each in found[:20]:
         hidden = np.isnan(each.correlations[0, 0, 1])
-        assert not hidden or any("no correlations, as" in note for note in each.notes)
+        assert not hidden or any("no correlations of" in note for note in each.notes)
         if np.linalg.eigvalsh(each.covariances[0]).min() < 0:
             assert any("are not positive definite" in note for note in each.notes)
         assert np.linalg.eigvalsh(each.nearest_covariances[0]).min() > 0
@@ -252,7 +252,7 @@ def test_a_constant_column_has_almost_no_variance():
     assert abs(found.variances[0, 1]) < 0.1
     assert np.isnan(found.correlations[0, 1]).all()
     assert found.nearest_covariances[0, 1, 1] > 0
-    assert any("no correlations, of y" in note for note in found.notes)
+    assert any("no correlations of y" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

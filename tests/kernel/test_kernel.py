@@ -477,7 +477,7 @@ REFUSED = [
     ({**MOMENTS, "variant": "nte", "features": "nystrom"}, "variant"),
     ({**MOMENTS, "variant": "tcs"}, "variant"),
     ({**MOMENTS, "variant": "tcmc", "by": "rare"}, "A group|no pairs"),
-    ({**MOMENTS, "variant": "tcmc", "by": "most"}, "no pairs"),
+    ({**MOMENTS, "variant": "tcmc", "by": "most"}, "cannot be paired"),
     ({**MOMENTS, "gamma": 0.1}, "gamma"),
     ({"method": "whitened", "gamma": 0}, "gamma"),
 ]
@@ -524,7 +524,7 @@ def test_two_views_that_do_not_fit():
         (one.where(home="north"), {}, "Both views are of the data set"),
         (narrow, {}, "declared otherwise"),
         (two.select("y"), {}, "no column 'x'"),
-        (protect(pd.DataFrame(TABLE).iloc[:10]), {"paired": True}, "no pairs"),
+        (protect(pd.DataFrame(TABLE).iloc[:10]), {"paired": True}, "cannot be paired"),
         (two, {"by": "arm"}, "by= or other="),
     ):
         with pytest.raises(dp.DPError, match=said):
