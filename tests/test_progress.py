@@ -131,7 +131,7 @@ sys.modules["ipykernel"] = types.ModuleType("ipykernel")
 if len(sys.argv) > 1:  # as if no widgets were installed
     sys.modules["ipywidgets"] = sys.modules["IPython"] = None
 from dfprivacy import progress
-print(any(kind.__name__ == "tqdm_notebook" for kind in progress._shown().__mro__))
+print(any(kind.__name__ == "tqdm_notebook" for kind in progress._bar_class().__mro__))
 with progress.progress(10) as bar:
     bar.update(10)
 """

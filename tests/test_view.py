@@ -260,7 +260,7 @@ def test_groups_that_measure_unevenly_cost_no_more_than_asked():
     data = {**DATA, "arm": ["drug"] * (N - 10) + ["placebo"] * 10}
     view = protect(pd.DataFrame(data), public=["arm"])
 
-    with pytest.raises(dp.PluginError, match=r"otherwise.*measurements stay charged: epsilon 1") as refused:
+    with pytest.raises(dp.PluginError, match=r"differently.*measurements stay charged: epsilon 1") as refused:
         view.group_by("arm").uneven("age", epsilon=1)
 
     assert refused.value.hint

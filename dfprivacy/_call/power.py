@@ -337,7 +337,7 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
 
 def _summary(maker: Callable[..., Any]) -> str:
     """Return the first line of a maker's docstring as a description of its rows."""
-    return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Make ")
+    return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Draw ").removeprefix("Make ")
 
 
 def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
