@@ -72,7 +72,7 @@ _LONG = (
     "test_processes.py",
     "test_answers.py",
     "test_types.py",
-    "test_accessor.py",
+    "test_views.py",
     "test_progress.py",
     "test_accounts.py",
     "test_release.py",

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy.cli import main
 
 SCRIPT = Path(sys.executable).parent / "dfprivacy"
@@ -78,32 +77,18 @@ def test_plugins_as_json(capsys):
     assert {"plugins", "problems"} == found.keys()
 
 
-def test_plugins_of_this_process_are_listed(capsys):
-    """A mechanism that was registered by hand is listed without a distribution."""
-
-    @register_mechanism
-    @dp.mechanism()
-    def rows(curator):
-        "The number of rows."
-        return curator.size
-
-    try:
-        _, out, _ = run(capsys, "plugins")
-    finally:
-        unregister("rows")
-
-    assert any(line.startswith("rows ") and line.endswith("loaded: rows") for line in out.splitlines())
-
-
 def test_a_ledger_without_accounts(capsys, ledger):
     """A new ledger has no accounts."""
     assert (0, f"{ledger}: 0 accounts\n", "") == run(capsys, "ledger")
 
 
 def test_the_ledger_as_text(capsys, ledger, spent):
-    """Each account with its charges, answers, and what is left; no value of the data."""
+    """Each account with its charges, answers, and what is left; a named one with its questions, oldest first."""
     code, out, err = run(capsys, "ledger")
+    one = run(capsys, "ledger", "clinic")[1]
 
+    charges = [line.split()[-1] for line in one.splitlines() if " ttest(" in line]
+    assert (["0.333333", "0.5"], False) == (charges, "school" in one)
     assert (0, "") == (code, err)
     assert out.splitlines() == [
         f"{ledger}: 2 accounts",
@@ -114,16 +99,6 @@ def test_the_ledger_as_text(capsys, ledger, spent):
         "school: 0 charges, 0 answers",
         f"  budget {'░' * 20} spent 0 of epsilon 0.333333; 0.333333 left",
     ]
-
-
-def test_one_account_as_text(capsys, ledger, spent):
-    """A named account is shown with every question, oldest first."""
-    code, out, err = run(capsys, "ledger", "clinic")
-
-    charges = [line.split() for line in out.splitlines() if " ttest(" in line]
-    assert (0, "") == (code, err)
-    assert ["0.333333", "0.5"] == [charge[-1] for charge in charges]
-    assert "school" not in out
 
 
 def test_the_ledger_as_json(capsys, ledger, spent):
@@ -144,15 +119,8 @@ def test_the_ledger_as_json(capsys, ledger, spent):
     )
     assert "CANARY" not in out
     assert "987654" not in out
-
-
-def test_another_ledger_can_be_named(capsys, tmp_path, spent):
-    """``--ledger`` shows another ledger than that of the environment."""
-    other = tmp_path / "other.sqlite"
-    dp.protect(pd.DataFrame(DATA), "elsewhere", epsilon=1, ledger=other)
-
+    dp.protect(pd.DataFrame(DATA), "elsewhere", epsilon=1, ledger=(other := ledger.with_name("other.sqlite")))
     _, out, _ = run(capsys, "ledger", "--ledger", str(other), "--json")
-
     assert ["elsewhere"] == [account["account"] for account in json.loads(out)["accounts"]]
 
 
@@ -163,26 +131,21 @@ def test_another_ledger_can_be_named(capsys, tmp_path, spent):
         (["ledger", "clinc", "--json"], "LedgerError: The ledger"),
         (["ledger", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),
         (["ledger", "--ledger", "nosql://x"], "LedgerError: 'nosql' is no database"),
+        (["ledger", "--ledger", "typo.sqlite"], "LedgerError: The ledger .* does not exist"),
+        (["ledger", "--ledger", "junk.sqlite"], "LedgerError: The ledger"),
         (["demo", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),
     ],
 )
-def test_an_error_is_text_on_stderr(capsys, spent, arguments, text):
-    """What goes wrong is explained on stderr, without a traceback, and the exit code is 1."""
+def test_an_error_is_text_on_stderr(capsys, spent, tmp_path, monkeypatch, arguments, text):
+    """What goes wrong is explained on stderr, without a traceback, by exit code 1; looking makes no ledger."""
+    monkeypatch.chdir(tmp_path)
+    Path("junk.sqlite").write_bytes(b"this is no database" * 1000)
     code, _, err = run(capsys, *arguments)
 
     assert 1 == code
     assert re.match(text, err)
     assert "Nothing was released or spent." in err
-
-
-def test_a_corrupt_ledger_is_an_error(capsys, ledger):
-    """A file that is no ledger is reported like any other error."""
-    ledger.write_bytes(b"this is no database" * 1000)
-
-    code, out, err = run(capsys, "ledger")
-
-    assert (1, "") == (code, out)
-    assert err.startswith("LedgerError: The ledger")
+    assert not Path("typo.sqlite").exists()
 
 
 def test_stubs_tell_of_all_plugins(capsys, tmp_path):
@@ -194,6 +157,7 @@ def test_stubs_tell_of_all_plugins(capsys, tmp_path):
 
     try:
         printed, written = run(capsys, "stubs"), run(capsys, "stubs", "--output", str(tmp_path))
+        listed = run(capsys, "plugins")[1]  # without a distribution
     finally:
         dp.unregister("stubbed")
 
@@ -201,29 +165,24 @@ def test_stubs_tell_of_all_plugins(capsys, tmp_path):
     assert (0, "") == (printed[0], printed[2])
     assert "def stubbed(\n        self,\n        column: str,\n" in printed[1]
     assert "def chi2(" in printed[1]
+    assert any(line.startswith("stubbed ") and line.endswith("loaded: stubbed") for line in listed.splitlines())
     assert (0, f"{package}: the methods of all plugins\n", "") == written
     assert printed[1] == (package / "_bundled.pyi").read_text()
     assert "partial\n" == (package / "py.typed").read_text()
 
 
-@pytest.mark.parametrize("arguments", [[], ["nothing"], ["ledger", "--nothing"], ["plugins", "surplus"]])
-def test_wrong_words_are_usage_errors(capsys, arguments):
-    """What is no command is refused with the usage, by exit code 2."""
+@pytest.mark.parametrize(("arguments", "code"), [
+    *((arguments, 2) for arguments in ([], ["nothing"], ["ledger", "--nothing"], ["plugins", "surplus"])),
+    *(([*command, "--help"], 0) for command in ([], ["demo"], ["plugins"], ["ledger"])),
+])  # fmt: skip
+def test_there_is_help(capsys, arguments, code):
+    """Every command explains itself; what is no command is refused with the usage, by exit code 2."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
 
-    assert 2 == ended.value.code
-    assert "usage: dfprivacy" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["plugins", "--help"], ["ledger", "--help"]])
-def test_there_is_help(capsys, arguments):
-    """Every command explains itself."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-
-    assert 0 == ended.value.code
-    assert "usage: dfprivacy" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert code == ended.value.code
+    assert "usage: dfprivacy" in (said.err if code else said.out)
 
 
 @pytest.mark.parametrize("command", [[SCRIPT], [sys.executable, "-m", "dfprivacy"]], ids=["script", "module"])
@@ -236,14 +195,3 @@ def test_the_installed_command_works_on_an_old_terminal(command, ledger, spent):
     assert (0, b"") == (ended.returncode, ended.stderr)
     assert b"clinic: 2 charges" in ended.stdout
     assert b"?" in ended.stdout
-
-
-def test_looking_makes_no_ledger(capsys, tmp_path):
-    """A path that was mistyped is an error, and no ledger is made there."""
-    typo = tmp_path / "typo.sqlite"
-
-    code, out, err = run(capsys, "ledger", "--ledger", str(typo))
-
-    assert (1, "") == (code, out)
-    assert "does not exist" in err
-    assert not typo.exists()

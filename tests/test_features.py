@@ -1,25 +1,41 @@
-"""Row features: what their coordinates are, how they combine, and what cannot be made; bounds are in guarantees."""
+"""Row features and kernels: their coordinates, how they combine, what cannot be made; bounds are in guarantees."""
 
 # ruff: noqa: PD011 - measurements have values, too
 from __future__ import annotations
 
 import itertools
 import math
+import threading
 import warnings
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 import dfprivacy as dp
-from dfprivacy._measure.curator import Curator
-from dfprivacy._measure.evaluate import Table
-from dfprivacy._table.batch import Batch, category, number
-from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Dictionary, adapt
-from dfprivacy.errors import ArgumentError, PluginError
-from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
+from dfprivacy._measure.tasks import in_threads
+from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
+from dfprivacy._table.frames import Dictionary
+from dfprivacy.errors import ArgumentError, PluginError, SchemaError
+from dfprivacy.features import (
+    Beyond,
+    Bins,
+    Count,
+    Fourier,
+    Given,
+    Kernel,
+    Moments,
+    Nystrom,
+    OneHot,
+    Outer,
+    ProductKernel,
+    RowFeatures,
+    Stack,
+    gaussian_frequencies,
+    spread,
+)
 from dfprivacy.schema import Column
 
 X, Y = (Column(name, bounds=(2.0, 6.0), fill=4.0) for name in "xy")
@@ -178,7 +194,7 @@ REFUSED = [
     *((lambda c=c: Outer([X, Y], radius=1.0, count=c), "is not a weight") for c in (0.0, -1.0, math.inf, math.nan)),
     *((lambda r=r: Outer([X, Y], radius=r), "out of range") for r in (0, -1, 1.5, math.inf, math.nan, 1e-9)),
     *((lambda c=c: Outer(c), "at least one column, each once") for c in ([], [X, X])),
-    (lambda: Outer([X, Y], radius=0.5, centred=True), "without radius="),
+    (lambda: Outer([X, Y], radius=0.5, centred=True), "no radius"),
     *((lambda e=e: Bins(X, e), "finite and rise") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
     *((lambda w=w, v=v: Bins(X, [0, 1, 2, 3], widths=w, weights=v), "3 intervals")
       for w, v in (((2,), (1,)), ((1,), (1, 2)), ((), ()), ((0,), (1,)))),
@@ -187,13 +203,21 @@ REFUSED = [
     *((lambda t=t: Given(X, tally=t), "counts nothing") for t in ((0, 0), (1,), (math.inf, 1))),
     (Stack, "no features"),
     (lambda: Stack(Count(), 3), "not a row feature"),
+    *((lambda c=c: ProductKernel(c, 1.0), ".") for c in ((), (X, X), (X, Column("bare")))),
+    *((lambda w=w: ProductKernel((X, Y), w), ".") for w in (0.0, -1.0, 1e-7, {"x": 1.0}, "wide")),
+    *((lambda m=m: ProductKernel((X, BY), 1.0, m), ".") for m in (1.0, -0.1)),
+    *((lambda p=p: Kernel(ProductKernel((X, Y), 1.0), p), ".")
+      for p in ([[2.0, 3.0, 4.0]], np.empty((0, 2)), [[3.0, 6.1]], [[math.nan, 2.0]])),
+    *((lambda c=c: Kernel(ProductKernel((X, BY), 1.0, 0.3), [[2.0, c]]), ".") for c in (3.0, 0.5)),
+    (lambda: Nystrom(ProductKernel((X, Y), 1.0), [[2.0, 3.0]], 0.0), "."),
+    *((lambda c=c, f=f: Fourier(c, f), ".") for c, f in (((X, Y), [[1.0]]), ((X,), [[math.inf]]), ((X,), [[1e9]]))),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("make", "words"), REFUSED)
 def test_features_that_cannot_be(make, words):
     """What cannot be summed is refused when it is made."""
-    with pytest.raises((ArgumentError, PluginError), match=words):
+    with pytest.raises((ArgumentError, PluginError, SchemaError), match=words):
         make()
 
 
@@ -215,18 +239,6 @@ class Claim(RowFeatures):
 
     def radius(self, norm):
         return self._radius if norm == 1 else self._radius / 2
-
-
-@pytest.mark.parametrize("radius", [1e-3, 0.7, 1.0, 30.0, 1e3])
-def test_a_lying_radius_is_enforced(radius):
-    """No row's whole steps have a norm above the radius claimed, but for half a step in each coordinate and one."""
-    rng = np.random.default_rng(4)
-    x = np.concatenate([10 ** rng.uniform(-300, 300, 2000) * rng.choice([-1, 1], 2000), rng.uniform(-9, 9, 2000)])
-    for k in (-5, 0, 11, 30):
-        steps = Claim(X, radius).steps(batch_of(x), k)
-
-        assert np.linalg.norm(steps, ord=1, axis=1).max() <= radius * 2.0**k + 4 / 2 + 1
-        assert np.linalg.norm(steps, ord=2, axis=1).max() <= radius / 2 * 2.0**k + math.sqrt(4) / 2 + 1
 
 
 def test_an_honest_row_is_not_clipped():
@@ -275,37 +287,6 @@ def test_rows_are_taken_as_they_come_and_left_alone():
     assert Given(Y, of=Above(X)).steps(batch_of([5, 5], [4, math.nan]), 0).tolist() == [[1], [0]]
 
 
-@pytest.mark.parametrize("name", ["dimension", "support", "diameter", "steps", "total"])
-def test_what_privacy_rests_on_cannot_be_redefined(name):
-    """A third party writes rows and radius; a class that redefines what is derived from them is refused."""
-    with pytest.raises(PluginError, match=name):
-        type("Mine", (RowFeatures,), {name: lambda *_: 0})
-
-
-@pytest.mark.parametrize("radius", [-1.0, math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("by_group", [False, True])
-def test_a_radius_that_is_none_buys_no_exact_sum(radius, neighbors, by_group):
-    """A third party's radius that is negative or not finite is refused before any charge, and sums nothing."""
-
-    @dp.mechanism(columns={"column": "numeric", "by": "category"})
-    def exact(curator, column, by):
-        asked = Claim(column, radius)
-        return curator.sum(OneHot(by) * asked if by_group else asked).values
-
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "a"]})
-    terms = {"bounds": {"x": (0, 4)}, "categories": {"g": ["a", "b"]}, "neighbors": neighbors}
-    view = dp.protect(frame, f"radius {radius} {neighbors} {by_group}", epsilon=1, **terms)
-    dp.register_mechanism(exact)
-    try:
-        with pytest.raises(dp.PluginError, match="A radius is positive and finite"):
-            view.exact("x", "g", epsilon=1)
-    finally:
-        dp.unregister("exact")
-
-    assert view.budget.spent == 0
-
-
 # ---- several at once -------------------------------------------------------------------------------------
 
 ROWS = pd.DataFrame({
@@ -313,25 +294,6 @@ ROWS = pd.DataFrame({
     "g": np.random.default_rng(3).choice(["a", "b", "c"], 400), "h": np.random.default_rng(4).choice([*"uvw"], 400),
 })  # fmt: skip
 SAID = {"bounds": {"x": (-1, 3), "y": (0, 1)}, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
-
-
-class Budget:
-    """A budget that notes what is paid, and has no end."""
-
-    basic_composition = True
-
-    def __init__(self, epsilon):
-        self.epsilon, self.delta, self.paid = Fraction(epsilon), Fraction(0), []
-
-    def pay(self, losses, reserve):
-        self.paid += losses
-
-
-def curator(public=()):
-    """A curator of some rows, its budget, and their columns."""
-    schema = read_schema(adapt(ROWS), public=public, missing=None, neighbors="replace_one", **SAID)
-    budget = Budget(10**6)
-    return Curator(Table(adapt(ROWS), schema), budget), budget, schema.columns
 
 
 class Mine(RowFeatures):
@@ -352,19 +314,29 @@ class Mine(RowFeatures):
 
 def test_parts_have_the_sums_and_shapes_of_their_features():
     """Under one charge; nested ones and those by several keys too, with an axis for every key before their own."""
-    asked, budget, c = curator()
+    asked = dp.protect(ROWS, "parts", epsilon=10**6, **SAID)
+    table, c = asked._target.table, asked.schema.columns
     features = [
         Moments(c["x"], count=True), Mine(c["y"]), OneHot(c["g"]) * Moments(c["y"], degree=1),
         Stack(Moments(c["y"]), OneHot(c["h"])), Outer([c["x"], c["y"]], radius=1.2),
     ]  # fmt: skip
-    together = asked._table.total(Stack(*features), 30)
-    apart = [step for each in features for step in asked._table.total(each, 30)]
+    together = table.total(Stack(*features), 30)
+    apart = [step for each in features for step in table.total(each, 30)]
+    found = []
 
-    whole = asked.sum(Stack(*features), share="1/2")
+    @dp.mechanism()
+    def measures(curator):
+        found.append(curator.sum(Stack(*features), share="1/2"))
+        by = OneHot(c["g"], c["h"], groups={"g": ["c", "a"]})
+        found.append(curator.sum(by * Stack(Moments(c["x"]), Stack(OneHot(c["h"])))))
+
+    dp.register_mechanism(measures)
+    try:
+        noise = asked.measures(epsilon=10**6).privacy.noise
+    finally:
+        dp.unregister("measures")
+    whole, keyed = found
     moments, mine, by, inner, outer = whole.parts
-    keyed = asked.sum(
-        OneHot(c["g"], c["h"], groups={"g": ["c", "a"]}) * Stack(Moments(c["x"]), Stack(OneHot(c["h"])))
-    )
     cell = ROWS[(ROWS.g == "a") & (ROWS.h == "v")]
 
     assert [int(each) for each in together] == [int(each) for each in apart]
@@ -381,28 +353,7 @@ def test_parts_have_the_sums_and_shapes_of_their_features():
         [((cell.x - 1) / 2).sum(), (((cell.x - 1) / 2) ** 2).sum()], abs=0.01
     )
     assert keyed.parts[1].values[1, 1] == pytest.approx([0, len(cell)], abs=0.01)
-    assert len(budget.paid) == 2
-
-
-@pytest.mark.parametrize("public", ["", "g", "gh"])
-def test_what_is_public_is_free_alone(public):
-    """Over public columns alone sums are exact; beside a private one they are inside the noise; by two keys too."""
-    asked, budget, c = curator([*public])
-    counts = pd.crosstab(ROWS.g, ROWS.h)[["u", "v"]].to_numpy()
-
-    found = asked.sum(OneHot(c["g"], c["h"]), share="1/4")
-    paid = len(budget.paid)
-    one = asked.sum(Stack(OneHot(c["g"]), Count()), share="1/4")
-    noisy = asked.sum(Stack(OneHot(c["g"]), Moments(c["x"])))
-
-    assert found.values == pytest.approx(counts, abs=0.01)
-    assert (public == "gh") == (found.noise is None) == (paid == 0)
-    assert (
-        ("g" in public)
-        == (one.noise is None)
-        == (one.parts[0].values.tolist() == [(ROWS.g == k).sum() for k in "abc"])
-    )
-    assert (noisy.parts[0].scales > 0).all()
+    assert len(noise) == 2
 
 
 @pytest.mark.parametrize(
@@ -418,3 +369,246 @@ def test_norms_of_a_stack_are_rounded_up(lengths, exponent):
     assert sum(size**2 for size in exact) <= Fraction(stack.radius(2)) ** 2
     assert Fraction(stack.radius(2)) <= Fraction(math.hypot(*sizes)) * (1 + Fraction(1, 2**40)) + Fraction(1e-323)
     assert max(sizes) == stack.radius(math.inf)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------
+
+A, B = (Column(name, bounds=(0.0, 200.0), fill=100.0) for name in "ab")
+ARM = Column("arm", categories=(1, 2, 3))
+GAMMA = 5e-5
+PLANE = ProductKernel((A, B), 1 / math.sqrt(2 * GAMMA))
+MIXED = ProductKernel((A, B, ARM), 60.0, 0.3)
+POINTS = np.array([[100, 100], [50, 100], [100, 150], [100, 100]], dtype=float)
+
+
+def rows_of(rows):
+    """A batch of the rows of an array, of two numbers and perhaps a category."""
+    raw = {number(A): rows[:, 0], number(B): rows[:, 1]}
+    return Batch(len(rows), raw | ({category(ARM): rows[:, 2] + 1} if rows.shape[1] > 2 else {}))
+
+
+def sample(columns, n=400, seed=0):
+    """Rows within the bounds, corners among them."""
+    rng = np.random.default_rng(seed)
+    made = [rng.uniform(c.low, c.high, n) if c.bounds else rng.integers(0, len(c.categories), n) for c in columns]
+    rows = np.column_stack(made).astype(float)
+    corners = [*itertools.product(*((c.low, c.high) if c.bounds else range(len(c.categories)) for c in columns))]
+    rows[: len(corners)] = corners
+    return rows
+
+
+def test_the_kernel_is_its_formula():
+    """A Gaussian of the numbers, times a factor where the category differs; rounded values are close to it."""
+    rows, others = sample(MIXED.columns, 20), sample(MIXED.columns, 15, seed=1)
+    features = Kernel(MIXED, spread(MIXED.columns, 40))
+    expected = [
+        [
+            math.exp(-((x[0] - z[0]) ** 2 + (x[1] - z[1]) ** 2) / (2 * 60**2)) * (0.3 if x[2] != z[2] else 1.0)
+            for z in others
+        ]
+        for x in rows
+    ]
+
+    assert MIXED(rows, others) == pytest.approx(np.array(expected), abs=1e-13)
+    assert features.rows(rows_of(rows)) == pytest.approx(MIXED(rows, features.points), abs=1e-8)
+
+
+def test_points_hardly_move():
+    """Snapping moves a point by less than 10^-4 lengthscales, and not out of the bounds; twice is once."""
+    points = sample(MIXED.columns, 100)
+    snapped = MIXED.snap(points)
+
+    assert np.abs(snapped - points).max() < 60e-4
+    assert MIXED.snap(snapped).tolist() == MIXED.check(snapped).tolist() == snapped.tolist()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [((0, 200), 1.401202598564009), ((50, 150), 1.1243847729568004), ((-1e4, 1e4), math.sqrt(2))],
+)
+def test_reference_distances(bounds, expected):
+    """The largest distance in the kernel's space follows from the least kernel value within the bounds."""
+    kernel = ProductKernel([Column(name, bounds) for name in "ab"], 1 / math.sqrt(2 * GAMMA))
+
+    assert kernel.distance() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("public", [{"a"}, {"a", "b"}, {"arm"}, {"a", "b", "arm"}, set()])
+def test_the_least_kernel_value(public):
+    """The least value is the one of opposite corners in another category, public columns aside."""
+    exponent = sum(200**2 / (2 * 60**2) for name in "ab" if name not in public)
+    expected = math.exp(-exponent) * (1 if "arm" in public else 0.3)
+
+    assert MIXED.smallest(frozenset(public)) == pytest.approx(expected, rel=1e-7)
+
+
+def test_rows_without_a_category():
+    """A row in none of the categories is zero, at distance 1; where none is a category too, it is not."""
+    nowhere = Batch(1, {number(A): np.array([1.0]), number(B): np.array([1.0]), category(ARM): np.array([7])})
+    close = ProductKernel((A, B, ARM), 1e4, 0.9)
+    other = ProductKernel((A, B, Column("site", categories=(1, 2, 3), other=True)), 1e4, 0.9)
+
+    assert Kernel(close, [[1, 1, 0]]).steps(nowhere, 40).tolist() == [[0]]
+    assert close.distance() == pytest.approx(1, abs=1e-12)
+    assert other.distance() == pytest.approx(math.sqrt(0.2), rel=1e-2)
+    assert close.distance(frozenset({"arm"})) < 0.03
+
+
+def test_the_points_cover():
+    """Public points are the unscrambled Sobol sequence over bounds and categories."""
+    points = spread((A, B, ARM), 6)
+
+    assert points[:3].tolist() == [[0, 0, 0], [100, 100, 1], [150, 50, 0]]
+    assert len(points) == 6
+    assert spread((A,), 1).tolist() == [[0]]
+    assert spread([Column(str(i), (0, 1)) for i in range(50)], 3).shape == (3, 50)
+
+
+def test_reference_features_of_a_subspace():
+    """Pivots, means and norms of a small example that was computed by hand."""
+    features = Nystrom(PLANE, POINTS)
+    rows = np.array([[90, 110], [100, 95], [120, 105], [80, 80]], dtype=float)
+    total = features.image([int(t) for t in features.total(rows_of(rows), None, 39)], 39)
+
+    mean = np.ldexp(np.array(total, dtype=float), -39) / 4
+
+    assert features.pivots.tolist() == [0, 1, 2]
+    assert mean == pytest.approx([0.982141061063, 0.027510741210, -0.019020261053], abs=1e-9)
+    assert mean @ mean == pytest.approx(0.965719675039, abs=1e-9)
+    expected = [[1, 0, 0], [0.882496902585, 0.470318208162, 0], [0.882496902585, 0, 0.470318208162], [1, 0, 0]]
+    assert features.features(POINTS) == pytest.approx(np.array(expected), abs=1e-11)
+
+
+def test_reference_diameter_of_a_subspace():
+    """With 64 Sobol points nearly the whole distance of the kernel is attained, and never more."""
+    features = Nystrom(PLANE, spread((A, B), 64))
+    corners = features.features(sample((A, B), 2000))
+
+    widest = max(np.linalg.norm(corners - corner, axis=1).max() for corner in corners[:4])
+
+    assert features.dimension == 55
+    assert 1.4012 < widest <= 1.4012025986
+    assert (corners**2).sum(axis=1).max() <= 1 + 1e-9
+    assert features.diameter(2, NOBODY) == pytest.approx(1.4012025986, rel=1e-5)
+
+
+def test_the_nystrom_kernel_of_points_in_the_span():
+    """For the points themselves, the projected kernel is the kernel; some rows attain radius and diameter."""
+    features = Nystrom(MIXED, spread(MIXED.columns, 100), 1e-6)
+    at = features.features(features.points)
+    rows = features.rows(rows_of(sample(MIXED.columns)))
+
+    assert at @ at.T == pytest.approx(MIXED(features.points, features.points), abs=1e-7)
+    assert np.linalg.norm(rows, axis=1).max() >= 0.99 * features.radius(2)
+    assert max(np.linalg.norm(rows - row, axis=1).max() for row in rows) >= 0.9 * features.diameter(2, NOBODY)
+
+
+def test_sums_of_a_subspace_are_exact():
+    """The map is applied to sums in integers, right to half a step; rows in float64 are as near as they say."""
+    features = Nystrom(PLANE, spread((A, B), 64))
+    total = [2**60 + 7 * i for i in range(features.dimension)]
+    batch = rows_of(sample((A, B), 20))
+
+    exact = [sum(int(a * 2**40) * t for a, t in zip(row, total, strict=True)) for row in features.map]
+    steps = features.steps(batch, 39)
+    rows = np.array([[float(v) for v in features.image([int(s) for s in row], 60)] for row in steps]) * 2.0**-60
+
+    image = features.image(total, 30)
+    assert all(abs(step * 2**49 - value) <= 2**48 for step, value in zip(image, exact, strict=True))
+    assert np.abs(features.rows(batch) - rows).max() <= features.error + 2.0**-60
+
+
+def test_a_nearly_dependent_subspace_is_charged():
+    """Points that nearly coincide give a map with huge entries, and a diameter that pays for them."""
+    close = np.column_stack([np.linspace(100, 101, 40), np.full(40, 100.0)])
+
+    features = Nystrom(PLANE, close, 1e-14)
+    rows = features.rows(rows_of(sample((A, B))))
+
+    assert np.abs(features.map).max() > 1e4
+    assert features.defect <= 1e-4
+    assert features.diameter(2, NOBODY) > PLANE.distance() * (1 + 1e-7)
+    assert np.linalg.norm(rows, axis=1).max() <= features.radius(2)
+
+
+def test_fourier_features_approximate_the_kernel():
+    """A thousand quasi-random frequencies have the Gaussian kernel to a few hundredths."""
+    features = Fourier((A, B), gaussian_frequencies(PLANE.lengthscales, 1000))
+    rows = sample((A, B), 50)
+    at = features.features(rows)
+
+    assert at @ at.T == pytest.approx(PLANE(rows, rows), abs=2e-2)
+
+
+def test_fourier_sums_are_characteristic_functions():
+    """Divided by the weight, the vectors are cosines and sines of phases from the centre."""
+    frequencies = np.array([[0.01, 0.02], [-0.5, 3.0], [0.0, 0.0]])
+    features = Fourier((A, B), frequencies)
+    rows = sample((A, B), 50)
+
+    angles = (rows - 100) @ features.frequencies.T
+    found = features.rows(rows_of(rows)) / features.weights
+
+    assert features.frequencies == pytest.approx(frequencies, rel=1e-5, abs=1e-12)
+    assert found == pytest.approx(np.hstack([np.cos(angles), np.sin(angles)]), abs=1e-5)
+    assert features.features(rows) / features.weights == pytest.approx(found, abs=1e-5)
+    assert features.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("m", "columns"), [(2, (A,)), (16, (A,)), (250, (A,)), (100, (A, B))])
+@pytest.mark.parametrize("lengthscale", [30.0, 300.0])
+def test_the_diameter_of_fourier_features_is_nearly_attained(m, columns, lengthscale):
+    """No two of many rows are further apart than the diameter, and some are nearly as far."""
+    features = Fourier(columns, gaussian_frequencies(np.full(len(columns), lengthscale), m))
+    differences = np.random.default_rng(4).uniform(-200, 200, size=(40_000, len(columns)))
+
+    apart = np.sqrt(2 - 2 * np.cos(differences @ features.frequencies.T).mean(axis=1).min())
+
+    assert apart <= features.diameter(2, NOBODY) <= 1.01 * apart
+
+
+def test_fourier_features_of_many_columns_may_be_opposite():
+    """Where the search would take too long, nothing less than the distance of opposite vectors is claimed."""
+    columns = [Column(str(i), (0, 1)) for i in range(8)]
+
+    features = Fourier(columns, gaussian_frequencies(np.full(8, 0.1), 64))
+
+    assert features.diameter(2, NOBODY) == pytest.approx(2, abs=1e-5)
+
+
+def test_batches_side_by_side():
+    """Sums are the same on any number of threads, by category and given what is there; no thread is left."""
+    rows = 5 * BATCH_ROWS + 7
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.uniform(-1, 2, rows), "g": rng.choice(["a", "b", None], rows)})
+    view = dp.protect(frame, "threads", epsilon=1, bounds={"x": (0, 1)}, categories={"g": ["a", "b"]})
+    x, g, table = view.schema.numeric("x"), view.schema.categorical("g"), view._target.table
+    kernel = Kernel(ProductKernel((x,)), spread((x,), 5))
+    asked = [kernel, Stack(Fourier((x,), [[3.0]]), kernel), OneHot(g, of=Given(x, of=kernel))]
+    before = threading.active_count()
+    sums = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            sums.append([table.total(each, 30) for each in asked])
+
+    assert sums[0] == sums[1]
+    assert all(each.threaded for each in asked)
+    assert not OneHot(g, of=Given(x, of=Moments(x))).threaded
+    assert threading.active_count() == before
+
+
+def test_items_are_read_as_they_are_worked_on():
+    """Results come in order, and memory is for the items of the threads and two more."""
+    read, done = [], []
+
+    def items():
+        for item in range(20):
+            read.append(item)
+            assert len(read) - len(done) <= 3 + 2
+            yield item
+
+    with threadpool_limits(3, user_api="blas"):
+        for place, result in enumerate(in_threads(lambda item: item * item, items())):
+            done.append(result == place * place)
+
+    assert done == [True] * 20

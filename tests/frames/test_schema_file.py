@@ -343,3 +343,17 @@ def test_the_command_line_writes_a_skeleton(tmp_path, capsys):
     assert "exists" in capsys.readouterr().err
     assert main(["schema", "init", str(tmp_path / "nowhere.csv")]) == 1
     assert main(["schema", "init", str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["31,45", "age,45", "age,age", ",", "1e5,x", "nan,x", "-nan,x", "1_000,x", "2026-01-31,x", "True,x", ""]
+)
+def test_a_file_without_a_header_is_refused(tmp_path, line):
+    """Its first line may be a row, so it is not shown."""
+    path = tmp_path / "table.csv"
+    path.write_text(f"{line}\n1,2\n", encoding="utf-8")
+
+    with pytest.raises(dp.ArgumentError, match="header") as refused:
+        declared_columns(path)
+
+    assert "45" not in str(refused.value)

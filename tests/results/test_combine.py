@@ -1,7 +1,9 @@
 """Arithmetic on releases: shared noise is drawn once, intervals cover, and what fails is refused."""
 
+from __future__ import annotations
+
 import dataclasses
-import json
+import itertools
 import math
 import operator
 import subprocess
@@ -49,174 +51,178 @@ def two(view):
     return view.ttest("x", epsilon=1), view.ttest("y", epsilon=1)
 
 
-def draws_of(release, f=lambda r: r.estimate):
-    return drawn(f, [release])
+def draws_of(release):
+    return drawn(lambda r: r.estimate, [release])
+
+
+def difference(groups):
+    return dp.combine(lambda g: g["a"].value - g["b"].value, groups)
+
+
+# ---- what is drawn ---------------------------------------------------------------------------------------
 
 
 def test_what_is_shared_is_drawn_once(view, two):
-    x, _ = two
-    zero = x - x
-    assert (zero.estimate, zero.low, zero.high, zero.noise_standard_error) == (0, 0, 0, 0)
+    """A measurement has the same draws in every answer, in any order, and nobody else's."""
+    x, y = two
     other = view.ttest("x", popmean=3, epsilon=1)  # another question, answered from the same measurement
-    assert (draws_of(x) == draws_of(other)).all()
     apart = view.ttest("x", epsilon=1, fresh=True)
+    one = drawn(lambda a, b: a.estimate - b.estimate, [x, y])
+
+    assert (draws_of(x) == draws_of(other)).all()
     assert (draws_of(x) != draws_of(apart)).all()
+    assert (one == drawn(lambda b, a: a.estimate - b.estimate, [y, x])).all()
 
 
 def test_nothing_is_paid_or_kept(view, two):
+    """A combination is no release of the account; of draws whose noise is the one that is said."""
+    x, y = two
     spent, kept = view.budget.spent, len(view.releases)
-    found = two[0] - two[1]
+    found = x - y
+    noise = math.hypot(x.noise_standard_error, y.noise_standard_error)
+
     assert (view.budget.spent, len(view.releases)) == (spent, kept)
     assert found.privacy.epsilon == 0
     assert all(record.reused for record in found.privacy.noise)
     assert str(found.privacy).startswith("NOT PRIVATE")  # for the noise of this test is seeded
     assert str(dataclasses.replace(found.privacy, private=True)).startswith("nothing more was paid")
-
-
-def test_the_interval_is_that_of_the_noise_in_both(two):
-    x, y = two
-    found = x - y
-    assert found.estimate == x.estimate - y.estimate
-    noise = math.hypot(x.noise_standard_error, y.noise_standard_error)
     assert found.noise_standard_error == pytest.approx(noise, rel=0.05)
     # The noise of both is Laplace: 1.96 standard deviations, near enough.
     assert (found.high - found.low) / 2 == pytest.approx(1.95 * noise, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        (lambda x, y: x + y, lambda x, y: x + y),
-        (lambda x, y: x / y, lambda x, y: x / y),
-        (lambda x, _: 2 - x, lambda x, _: 2 - x),
-        (lambda x, _: np.float64(2) * x, lambda x, _: 2 * x),
-        (lambda x, _: x + Fraction(1, 3), lambda x, _: x + 1 / 3),
-        (lambda x, _: -x, lambda x, _: -x),
-        (lambda x, y: (x - y) / (x + y), lambda x, y: (x - y) / (x + y)),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), [
+    (lambda x, y: x + y, lambda x, y: x + y), (lambda x, y: x / y, lambda x, y: x / y),
+    (lambda x, _: 2 - x, lambda x, _: 2 - x), (lambda x, _: np.float64(2) * x, lambda x, _: 2 * x),
+    (lambda x, _: x + Fraction(1, 3), lambda x, _: x + 1 / 3), (lambda x, _: -x, lambda x, _: -x),
+    (lambda x, y: (x - y) / (x + y), lambda x, y: (x - y) / (x + y)),
+])  # fmt: skip
 def test_operators(two, written, value):
+    """The estimate is calculated from the estimates, and lies within its interval."""
     found = written(*two)
+
     assert found.estimate == pytest.approx(value(*(each.estimate for each in two)), rel=1e-12)
     assert found.low < found.estimate < found.high
 
 
 def test_it_says_what_it_is(two):
+    """In its text, on its page, in its table, through JSON; asked again it is the same."""
     found = two[0] - two[1]
+    row = found.to_frame().iloc[0]
+
     assert found.formula == "ttest('x') - ttest('y')"
     for said in ("95% CI", "this table", "4,096 draws", "the sampling of rows is not in it"):
         assert said in repr(found)
     for said in (found.formula, "95% low", "4,096 draws", "the sampling of rows is not in it"):
         assert said in found._repr_html_().replace("&#x27;", "'")
-    row = found.to_frame().iloc[0]
     assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "limited table")
-    assert Release.from_dict(json.loads(json.dumps(found.to_dict()))) == found
-    assert found == two[0] - two[1]  # the draws follow from what was released
+    assert Release.from_json(found.to_json()) == found == two[0] - two[1]
 
 
 def test_groups(view):
+    """Of answers by group each is one, and all are a dictionary."""
     groups = view.group_by("g").mean("x", epsilon=1)
-    once = groups["a"] - groups["b"]
-    again = dp.combine(lambda g: g["a"].value - g["b"].value, groups)
+    once, again = groups["a"] - groups["b"], difference(groups)
+    truth = DATA.groupby("g").x.mean()
+    least = dp.combine(lambda means: float(dict(means)["b"]) - min(map(float, means.values())), groups)
+
     assert (once.estimate, once.low, once.high) == (again.estimate, again.low, again.high)
     assert once.formula == "(mean('x') where g = a) - (mean('x') where g = b)"
-    truth = DATA.groupby("g").x.mean()
     assert abs(once.estimate - (truth["a"] - truth["b"])) < 8 * once.noise_standard_error
+    assert least.estimate == max(0, -once.estimate)
 
 
 def test_quantities_of_one_description():
+    """Each of its numbers has the noise that it says; a median comes from a choice, which is not drawn again."""
     view = protect("described")
     d = view.describe(epsilon=20)
     at = d.statistics.index("mean")
     found = dp.combine(lambda d: d["mean", "x"] - d["mean", "y"], d)
     said = math.hypot(d.standard_errors[0][at], d.standard_errors[1][at])
+    a = view.agg({"x": ["mean", "count"], "y": "median"}, epsilon=20)
+
     assert abs(found.estimate - (DATA.x.mean() - DATA.y.mean())) < 8 * said
     assert found.noise_standard_error == pytest.approx(said, rel=0.1)
-    a = view.agg({"x": ["mean", "count"], "y": "median"}, epsilon=20)
-    again = dp.combine(lambda a: a["x_mean"], a)
-    assert again.noise_standard_error == pytest.approx(a.standard_errors[0], rel=0.1)
-    with pytest.raises(dp.ArgumentError, match="is drawn again"):  # a median comes from a choice
+    assert dp.combine(lambda a: a["x_mean"], a).noise_standard_error == pytest.approx(a.standard_errors[0], rel=0.1)
+    with pytest.raises(dp.ArgumentError, match="is drawn again"):
         dp.combine(lambda a: a["y_median"] - a["x_mean"], a)
-
-
-@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("name", ["mean", "var", "std", "sum", "count"])
-@pytest.mark.parametrize("epsilon", [0.1, 20])
-def test_draws_are_those_of_the_error_that_is_said(name, relation, epsilon):
-    """Of sums in one step and in two, of all neighbouring relations; the interval is that of the answer itself."""
-    data = DATA.assign(x=DATA["x"].where(DATA.index % 40 > 0))
-    answer = getattr(protect(f"{name} {relation} {epsilon}", data=data, neighbors=relation), name)(
-        "x", epsilon=epsilon
-    )
-    same = answer * 1
-    assert same.noise_standard_error == pytest.approx(answer.noise_standard_error, rel=0.1, abs=1e-3)
-    reach = (answer.high - answer.low) / 2
-    assert (same.low, same.high) == pytest.approx((answer.low, answer.high), abs=0.15 * reach)
-
-
-def test_regressions():
-    view = protect("regressed")
     for fit in (view.ols("y ~ x", epsilon=20), view.logit("g ~ x", success="b", epsilon=20)):
         found = dp.combine(lambda fit: fit.params["x"], fit)
         assert found.noise_standard_error == pytest.approx(fit.noise_standard_errors["x"], rel=0.1)
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [0.1, 20])
+def test_draws_are_those_of_the_error_that_is_said(relation, epsilon):
+    """Of sums in one step and in two, of all neighbouring relations; the interval is that of the answer itself."""
+    data = DATA.assign(x=DATA["x"].where(DATA.index % 40 > 0))
+    view = protect(f"{relation} {epsilon}", data=data, neighbors=relation)
+    for name in ("mean", "var", "std", "sum", "count"):
+        answer = getattr(view, name)("x", epsilon=epsilon, fresh=True)
+        same, reach = answer * 1, (answer.high - answer.low) / 2
+
+        assert same.noise_standard_error == pytest.approx(answer.noise_standard_error, rel=0.1, abs=1e-3), name
+        assert (same.low, same.high) == pytest.approx((answer.low, answer.high), abs=0.15 * reach), name
+    counts = view.value_counts("g", epsilon=1)
+    whole = dp.combine(lambda c: c.raw[0] - c.raw[1], counts)
+    assert all(each == round(each) for each in (whole.low, whole.high, whole.estimate))  # noise on whole rows
+
+
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian", "cube"])
 def test_redrawn_noise_has_the_law(kind):
+    """Each measurement has draws of its own, always the same, of its kind and scales, independent where it is."""
     law = NoiseLaw(40.0, kind=kind, dimension=3)
     scales = np.array([40.0, 40.0, 80.0])
     noise = redrawn(law, scales, "some measurement", draws=4096)
+
     assert (noise == redrawn(law, scales, "some measurement", draws=4096)).all()
     assert (noise != redrawn(law, scales, "another", draws=4096)).mean() > 0.99
-    spread = law.standard_deviation
-    assert noise.std(axis=1) / spread == pytest.approx([1, 1, 2], rel=0.1)
+    assert noise.std(axis=1) / law.standard_deviation == pytest.approx([1, 1, 2], rel=0.1)
     assert abs(np.corrcoef(noise)[0, 1]) < 0.1
-    if kind == "cube":
-        assert stats.kstest(np.abs(noise / scales[:, None]).max(axis=0), stats.gamma(3).cdf).pvalue > 1e-6
-    else:
-        exact = stats.laplace(scale=40) if kind == "Laplace" else stats.norm(scale=40)
-        assert stats.kstest(noise[0], exact.cdf).pvalue > 1e-6
+    exact = {"cube": stats.gamma(3), "Laplace": stats.laplace(), "Gaussian": stats.norm()}[kind]
+    drawn_by = np.abs(noise / scales[:, None]).max(axis=0) if kind == "cube" else noise[0] / 40
+    assert stats.kstest(drawn_by, exact.cdf).pvalue > 1e-6
+
+
+# ---- what intervals cover --------------------------------------------------------------------------------
+
+
+def laws(rng, kind, shape):
+    """Noise of scale 1: independent, or of the cube."""
+    if kind != "cube":
+        return rng.laplace(size=shape)
+    return rng.gamma(shape[-1] + 1, 1, (*shape[:-1], 1)) * rng.uniform(-1, 1, shape)
 
 
 def _coverage(truth, scales, f, kind, runs=500, draws=499):
     """How often the interval holds f of the truth: the construction of `concluded`, on arrays."""
-    rng = np.random.default_rng(3)
     truth, scales = np.array(truth), np.array(scales)
-    hits = 0
-    for _ in range(runs):
-        if kind == "cube":
-            z = rng.gamma(len(truth) + 1, 1, (draws + 1, 1)) * rng.uniform(-1, 1, (draws + 1, len(truth)))
-        else:
-            z = rng.laplace(size=(draws + 1, len(truth)))
-        seen = truth + z[0] * scales
-        low, high = np.quantile(f((seen - z[1:] * scales).T), [0.025, 0.975], method="weibull")
-        hits += low <= f(truth) <= high
-    return hits / runs
+    z = laws(np.random.default_rng(3), kind, (runs, draws + 1, len(truth)))
+    seen = truth + z[:, :1] * scales
+    values = f(np.moveaxis(seen - z[:, 1:] * scales, -1, 0))
+    low, high = np.quantile(values, [0.025, 0.975], axis=1, method="weibull")
+    return np.mean((low <= f(truth)) & (f(truth) <= high))
 
 
 @pytest.mark.parametrize("kind", ["laplace", "cube"])
-@pytest.mark.parametrize(
-    ("truth", "scales", "f"),
-    [
-        ([300.0, 260.0], [4.0, 4.0], lambda t: t[0] - t[1]),
-        ([300.0, 200.0], [5.6, 5.6], lambda t: t[0] / t[1]),
-        ([300.0, 40.0], [5.6, 5.6], lambda t: t[0] / t[1]),
-        ([100.0, 50.0], [2.0, 4.0], lambda t: np.sqrt(np.maximum(t[1] / 1000 - (t[0] / 1000) ** 2, 0))),
-    ],
-)
+@pytest.mark.parametrize(("truth", "scales", "f"), [
+    ([300.0, 260.0], [4.0, 4.0], lambda t: t[0] - t[1]), ([300.0, 200.0], [5.6, 5.6], lambda t: t[0] / t[1]),
+    ([300.0, 40.0], [5.6, 5.6], lambda t: t[0] / t[1]),
+    ([100.0, 50.0], [2.0, 4.0], lambda t: np.sqrt(np.maximum(t[1] / 1000 - (t[0] / 1000) ** 2, 0))),
+])  # fmt: skip
 def test_the_interval_covers(truth, scales, f, kind):
+    """As often as it says, for smooth functions of sums."""
     assert 0.9 < _coverage(truth, scales, f, kind) < 0.995  # seeded
 
 
 @pytest.mark.parametrize("kind", ["laplace", "cube", "clipped at 0"])
-@pytest.mark.parametrize("divisor", [1.0, 8.0, 15.0, 25.0, 40.0])
+@pytest.mark.parametrize("divisor", [1.0, 15.0, 40.0])
 def test_quotients_cover_however_near_to_0_the_divisor_is(divisor, kind):
     """By draws with the sign of the divisor; others are beyond both ends, and a draw of 0 beyond one."""
-    rng, hits, runs = np.random.default_rng(3), 0, 300
+    rng, hits, runs = np.random.default_rng(3), 0, 200
     truth, least = np.array([300.0, divisor]), 0.0 if kind == "clipped at 0" else -math.inf
     for _ in range(runs):
-        cube = rng.gamma(3, 1, (500, 1)) * rng.uniform(-1, 1, (500, 2))
-        z = 5.6 * (cube if kind == "cube" else rng.laplace(size=(500, 2)))
+        z = 5.6 * laws(rng, kind, (200, 2))
         seen, draws = truth + z[0], truth + z[0] - z[1:]
         seen[1], draws[:, 1] = max(seen[1], least), np.maximum(draws[:, 1], least)
         values = np.array([float(_quotient(a, b, math.copysign(1.0, seen[1]))) for a, b in draws.tolist()])
@@ -250,11 +256,13 @@ def test_a_quotient_whose_divisor_may_be_0_is_answered(two):
 
 
 def test_where_the_draws_lean_the_interval_does_not_cover_and_is_refused():
+    """A function that is larger of noisy numbers, as one of all that are above 0."""
     clipped = lambda t: np.maximum(t, 0).sum(axis=0)  # noqa: E731
-    assert _coverage([3.0] * 20, [2.0] * 20, clipped, "cube", runs=100) < 0.2
     data = pd.DataFrame({"c": np.arange(100)})
     view = dp.protect(data, "sparse", epsilon=10, categories={"c": list(range(100))}, ledger="memory:")
     counts = view.value_counts("c", epsilon=0.5)
+
+    assert _coverage([3.0] * 20, [2.0] * 20, clipped, "cube", runs=100) < 0.2
     with pytest.raises(dp.ArgumentError, match="to one side"):
         dp.combine(lambda c: float(sum(each if each > 0 else 0.0 for each in c.raw)), counts)
 
@@ -266,39 +274,81 @@ def test_a_function_of_all_numbers_of_an_answer_is_one_of_each_draw():
     counts = view.value_counts("c", epsilon=0.5)
     at_once = dp.combine(lambda c: c.raw[0] - c.raw.mean(), counts)
     one_by_one = dp.combine(lambda c: c.raw[0] - sum(c.raw) / 4, counts)
-    assert (at_once.low, at_once.high) == pytest.approx((one_by_one.low, one_by_one.high), rel=1e-12)
     share = dp.combine(lambda c: c.raw[0] / c.raw.sum(), counts)
-    assert share.low < 0.4 < share.high
+
+    assert (at_once.low, at_once.high) == pytest.approx((one_by_one.low, one_by_one.high), rel=1e-12)
+    assert abs(share.estimate - 0.4) < 3 * (share.high - share.low)
 
 
 def test_population(view, two):
+    """Errors of sampling are those of independent rows, or add up where rows are the same."""
+
+    def over(f, *releases):
+        return dp.combine(f, *releases, covers="population")
+
     groups = view.group_by("g").ttest("x", epsilon=50)
-    found = dp.combine(lambda a, b: a.estimate - b.estimate, groups["a"], groups["b"], covers="population")
     parts = DATA.groupby("g").x
-    error = math.sqrt(sum(parts.var() / parts.size()))
+    error, own = math.sqrt(sum(parts.var() / parts.size())), sum(each._sampling for each in two)
+    found = over(lambda a, b: a.estimate - b.estimate, groups["a"], groups["b"])
+    same = over(lambda x, y: x.estimate - y.estimate, *two)
+    nested = over(lambda d: d.estimate / 2, two[0] - two[1])
+    nothing = over(lambda x, y: x.estimate - y.estimate, two[0], two[0])
+
     assert found.sampling_standard_error == pytest.approx(error, rel=0.02)  # different rows: independent
     assert found.notes == ()
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * error, rel=0.2)
-    same = dp.combine(lambda x, y: x.estimate - y.estimate, *two, covers="population")
-    own = [each._sampling for each in two]
-    assert same.sampling_standard_error == pytest.approx(sum(own), rel=1e-6)  # whatever their correlation
-    nested = dp.combine(lambda d: d.estimate / 2, two[0] - two[1], covers="population")
-    assert nested.sampling_standard_error == pytest.approx(sum(own) / 2, rel=1e-6)
+    assert same.sampling_standard_error == pytest.approx(own, rel=1e-6)  # whatever their correlation
+    assert nested.sampling_standard_error == pytest.approx(own / 2, rel=1e-6)
     assert "same rows" in same.notes[0]
-    nothing = dp.combine(lambda x, y: x.estimate - y.estimate, two[0], two[0], covers="population")
     assert nothing.sampling_standard_error == 0
     with pytest.raises(dp.ArgumentError, match="looks at standard_error"):
-        dp.combine(lambda x: x.standard_error, two[0], covers="population")
+        over(lambda x: x.standard_error, two[0])
     with pytest.raises(dp.ArgumentError, match="is not known"):
-        dp.combine(lambda m: m.value, view.mean("x", epsilon=1), covers="population")
+        over(lambda m: m.value, view.mean("x", epsilon=1))
+
+
+# ---- refined ---------------------------------------------------------------------------------------------
+
+
+def test_refine():
+    """Answers are pooled with the weight of their noise, at the price of what is new."""
+    view = protect("refined", public=["g"])
+    first = view.ttest("x", epsilon=1)
+    better = view.refine(first, epsilon=1)
+    best = view.refine(better, epsilon=2)
+    one = (first * 1).noise_standard_error
+
+    assert (view.budget.spent, better.privacy.epsilon) == (4, 1)
+    assert better.noise_standard_error == pytest.approx(one / math.sqrt(2), rel=0.2)
+    assert best.noise_standard_error == pytest.approx(one / math.sqrt(6), rel=0.2)
+    assert "3 times" in best.notes[0]
+    assert abs(best.estimate - DATA.x.mean()) < 8 * best.noise_standard_error
+    groups = view.group_by("g").mean("x", epsilon=1)
+    assert view.refine(groups, lambda g: g["a"].value, epsilon=3).privacy.epsilon == 3
+    with pytest.raises(dp.ArgumentError, match="of the data set 'refined'"):
+        protect("another").refine(first, epsilon=1)
+
+
+@pytest.mark.parametrize(("ask", "number", "words"), [
+    (lambda v: v.ttest("x", epsilon=1) - 1, None, "."),
+    (lambda v: v.group_by("g").mean("x", epsilon=1)["a"], None, "."),
+    (lambda v: v.group_by("g").mean("x", epsilon=1), None, "."),
+    (lambda v: v.median("x", epsilon=1), None, "cannot be drawn again"),  # a choice
+    (lambda v: v.mean("x", epsilon=1),
+     lambda answer: lambda r: abs(r.value - answer.value), "to one side"),  # fresh noise moves it so
+])  # fmt: skip
+def test_what_cannot_be_pooled_is_refused_before_it_is_paid(ask, number, words):
+    """What no one question can measure again, or what noise moves to one side."""
+    view = protect("not pooled")
+    answer = ask(view)
+    with pytest.raises(dp.ArgumentError, match=words):
+        view.refine(answer, *([number(answer)] if number else []), epsilon=1)
+
+    assert view.budget.spent == 1
 
 
 @pytest.mark.parametrize(
-    "ask",
-    [
-        lambda v: v.histogram("x", bins=4, epsilon=5),
-        lambda v: v.value_counts("g", epsilon=5),
-    ],
+    "ask", [lambda v: v.histogram("x", bins=4, epsilon=5), lambda v: v.value_counts("g", epsilon=5)]
 )
 def test_refine_says_how_to_point_at_a_number(ask):
     """For an answer of many numbers: the function that the error names can be passed as it is."""
@@ -312,41 +362,7 @@ def test_refine_says_how_to_point_at_a_number(ask):
     assert math.isfinite(view.refine(first, number, epsilon=5).estimate)
 
 
-def test_what_cannot_be_pooled_is_refused_before_it_is_paid():
-    """A choice, whose noise is not drawn again, and a value that fresh noise moves to one side."""
-    view = protect("not pooled")
-    chosen, mean = view.median("x", epsilon=1), view.mean("x", epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="cannot be drawn again"):
-        view.refine(chosen, epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="to one side"):
-        view.refine(mean, lambda r: abs(r.value - mean.value), epsilon=1)
-
-    assert view.budget.spent == 2
-
-
-def test_refine():
-    view = protect("refined", public=["g"])
-    first = view.ttest("x", epsilon=1)
-    spent = view.budget.spent
-    better = view.refine(first, epsilon=1)
-    assert view.budget.spent == spent + 1
-    assert better.privacy.epsilon == 1
-    one = (first * 1).noise_standard_error
-    assert better.noise_standard_error == pytest.approx(one / math.sqrt(2), rel=0.2)
-    best = view.refine(better, epsilon=2)
-    assert best.noise_standard_error == pytest.approx(one / math.sqrt(6), rel=0.2)
-    assert "3 times" in best.notes[0]
-    assert abs(best.estimate - DATA.x.mean()) < 8 * best.noise_standard_error
-    groups = view.group_by("g").mean("x", epsilon=1)
-    assert view.refine(groups, lambda g: g["a"].value, epsilon=3).privacy.epsilon == 3
-    for bad in (first - 1, groups["a"], groups):
-        before = view.budget.spent
-        with pytest.raises(dp.ArgumentError):
-            view.refine(bad, epsilon=1)
-        assert view.budget.spent == before
-    with pytest.raises(dp.ArgumentError, match="of the data set 'refined'"):
-        protect("another").refine(first, epsilon=1)
-
+# ---- from elsewhere, and refused -------------------------------------------------------------------------
 
 _ELSEWHERE = """
 import sys
@@ -362,33 +378,32 @@ def test_answers_travel():
     view = protect("travels", public=["g"])
     one, other = view.ttest("x", by="g", epsilon=1), view.where(g="a", x=(0, 3)).mean("y", epsilon=1)
     groups = view.group_by("g").mean("x", epsilon=2)
-    here = [one - other, dp.combine(lambda g: g["a"].value - g["b"].value, groups)]
+    here = [one - other, difference(groups)]
     sent = "\n".join(each.to_json() for each in (one, other, groups))
     there = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _ELSEWHERE], input=sent, capture_output=True, text=True, check=True
     ).stdout
+
     assert there.strip() == " ".join(repr((each.estimate, each.low, each.high)) for each in here)
     assert (draws_of(view.releases[0]) == draws_of(one)).all()
     with pytest.raises(dp.ArgumentError, match="read from JSON"):
         Release.from_json(here[0].to_json()) - 1
 
 
-def test_two_ledgers(tmp_path, two):
-    other = protect("combined", ledger=tmp_path / "other.sqlite").ttest("x", epsilon=1)
-    found = two[0] - other  # of the same rows, measured apart
-    assert found.low < 0 < found.high
+def test_two_ledgers_and_two_data_sets(tmp_path, two):
+    """Of the same rows measured apart, and of other rows."""
+    apart = two[0] - protect("combined", ledger=tmp_path / "other.sqlite").ttest("x", epsilon=1)
+    other = two[0] - protect("neighbours").ttest("x", epsilon=1)
+
+    assert apart.low < 0 < apart.high
+    assert other.low < other.estimate < other.high
+    assert other.privacy.account == "combined and neighbours"
 
 
-def test_two_data_sets(two):
-    other = protect("neighbours").ttest("x", epsilon=1)
-    found = two[0] - other
-    assert found.low < found.estimate < found.high
-    assert found.privacy.account == "combined and neighbours"
-
-
-@pytest.mark.parametrize(
-    ("f", "words"),
-    [
+_numbers = itertools.count()
+REFUSED = [
+    (lambda v, x, y, f=f: dp.combine(f, x), words)
+    for f, words in [
         (lambda x: [x.estimate, 1], "several numbers"),
         (lambda x: np.array([x.estimate, 1]), "several numbers"),
         (lambda x: str(x.estimate), "no number"),
@@ -398,41 +413,29 @@ def test_two_data_sets(two):
         (lambda x: x.estimate * math.inf, "gave inf"),
         (lambda x: max(x.estimate, x.low), "looks at low"),
         (lambda x: next(_numbers) + x.estimate, "another number"),
-    ],
-)
-def test_functions_that_are_refused(two, f, words):
-    with pytest.raises(dp.ArgumentError, match=words):
-        dp.combine(f, two[0])
+    ]
+] + [
+    (lambda v, x, y: y / (x - x), "The divisor is 0"),
+    (lambda v, x, y: y / 0, "The divisor is 0"),
+    (lambda v, x, y: v.histogram("x", bins=4, epsilon=1) - 1, "no one number"),
+    (lambda v, x, y: v.group_by("g").mean("x", epsilon=1) - 1, "by group"),
+    (lambda v, x, y: v.median("x", epsilon=1) - 1, "cannot be drawn again"),
+    (lambda v, x, y: dp.combine(x, y), "takes a function"),
+    (lambda v, x, y: dp.combine(lambda: 1.0), "no release"),
+    (lambda v, x, y: dp.combine(operator.sub, x, 3), "takes releases"),
+    (lambda v, x, y: dp.combine(operator.sub, x, y, confidence=1), "confidence"),
+    *((lambda v, x, y, wrong=wrong: x - wrong, "unsupported") for wrong in (True, "1", [1], None)),
+]
 
 
-_numbers = iter(range(10**6))
+@pytest.mark.parametrize(("ask", "words"), REFUSED)
+def test_what_is_refused(view, two, ask, words):
+    """Functions that give no one number, or look at what is not drawn; answers that are no numbers."""
+    with pytest.raises((dp.ArgumentError, TypeError), match=words):
+        ask(view, *two)
 
 
-def test_refused(view, two):
-    x, y = two
-    for divisor in (x - x, 0):
-        with pytest.raises(dp.ArgumentError, match="The divisor is 0"):
-            y / divisor
-    with pytest.raises(dp.ArgumentError, match="no one number"):
-        view.histogram("x", bins=4, epsilon=1) - 1
-    with pytest.raises(dp.ArgumentError, match="by group"):
-        view.group_by("g").mean("x", epsilon=1) - 1
-    with pytest.raises(dp.ArgumentError, match="cannot be drawn again"):
-        view.median("x", epsilon=1) - 1
-    with pytest.raises(dp.ArgumentError, match="takes a function"):
-        dp.combine(x, y)
-    with pytest.raises(dp.ArgumentError, match="no release"):
-        dp.combine(lambda: 1.0)
-    with pytest.raises(dp.ArgumentError, match="takes releases"):
-        dp.combine(operator.sub, x, 3)
-    with pytest.raises(dp.ArgumentError, match="confidence"):
-        dp.combine(operator.sub, x, y, confidence=1)
-    for wrong in (True, "1", [1], None):
-        with pytest.raises(TypeError):
-            x - wrong
-
-
-def test_a_class_says_how_it_is_drawn_again(two):
+def test_a_class_says_how_it_is_drawn_again():
     """A mechanism whose release does not say so is refused; one of a function of moments need not say it."""
 
     @dp.mechanism(columns={"column": "numeric"})
@@ -456,10 +459,3 @@ def test_a_class_says_how_it_is_drawn_again(two):
     finally:
         for each in (once, spread):
             dp.unregister(each.name)
-
-
-def test_the_draws_are_those_of_the_measurements(two):
-    """The same combination has the same draws, in any order of its releases."""
-    x, y = two
-    one = drawn(lambda a, b: a.estimate - b.estimate, [x, y])
-    assert (one == drawn(lambda b, a: a.estimate - b.estimate, [y, x])).all()

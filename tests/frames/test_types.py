@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-import math
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -20,7 +18,6 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Moments, OneHot
-from dfprivacy.testing import seeded_noise
 
 pytestmark = pytest.mark.pandas
 
@@ -43,45 +40,10 @@ COLUMNS = {
     "spans": [dt.timedelta(1)] * 6,
     "nothing": [None] * 6,
 }
-VALUES = [
-    *(
-        None,
-        math.nan,
-        True,
-        7,
-        1.5,
-        -(2**62) - 1,
-        2**63,
-        2**70,
-        10**400,
-        1j,
-        7 + 0j,
-        "7",
-        "a",
-        "n/a",
-        "",
-        b"a",
-        b"\xff",
-    ),
-    *(Decimal("1.5"), Decimal(f"0.{'1' * 30}"), Fraction(3, 2), np.float32(0.1), np.True_, [1], object()),
-    *(
-        STAMP,
-        STAMP.replace(tzinfo=TOKYO),
-        dt.datetime(9999, 12, 31),
-        dt.date(2020, 1, 1),
-        dt.timedelta(1),
-        dt.time(1),
-    ),
-    *(
-        pd.NA,
-        pd.NaT,
-        pd.Timestamp(2020, 1, 1),
-        pd.Period("2020"),
-        np.datetime64("2020-01-01"),
-        np.timedelta64(1, "D"),
-    ),
-]
-BOUNDS = (-(2**62), 2**62)
+VALUES = [  # which rows count as what is in tests/guarantees/test_row_locality.py
+    None, True, 7, 1.5, 2**63, 2**70, 1j, "7", "n/a", b"a", Decimal("1.5"), [1], STAMP, dt.datetime(9999, 12, 31),
+    dt.date(2020, 1, 1), dt.timedelta(1), pd.NA, pd.Period("2020"),
+]  # fmt: skip
 CATEGORIES = [0, 1, 1.5, 7, 2**53, 0.1, "a", "n/a", "-3.3", "2020-01-01", "\ud800"]
 
 
@@ -108,14 +70,12 @@ polars = tried(
 )
 ENGINES = {
     "pandas": plain,
-    "objects": objects,
     "categorical": tried(lambda values: pd.DataFrame({"x": pd.Categorical(values)})),
     "nullable": tried(lambda values: objects(values).convert_dtypes()),
     "pyarrow": tried(lambda values: objects(values).convert_dtypes(dtype_backend="pyarrow")),
     "polars": polars,
     "polars lazy": lambda values: polars(values).lazy(),
     "arrow": tried(lambda values: pa.table({"x": values})),
-    "dictionary": tried(lambda values: pa.table({"x": pa.array(values).dictionary_encode()})),
 }
 
 
@@ -132,20 +92,7 @@ def one(frame):
 
 
 @pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_value_does_not_change_what_others_count_as(engine, values, numbers_of, categories_of):
-    """Every other row keeps its number and its category, whatever one row holds."""
-    seen = set()
-
-    for frame in neighbours(engine, values):
-        found = numbers_of(frame, BOUNDS, 3), categories_of(frame, CATEGORIES)
-        seen.add(repr([column[:AT] + column[AT + 1 :] for column in found]))
-
-    assert len(seen) == 1
-
-
-@pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["pandas", "nullable", "pyarrow", "polars", "arrow"])
 def test_a_value_moves_a_sum_by_its_own_row(engine, values, schema_of):
     """Exact sums of neighbouring tables differ by what the two rows add, and by nothing else."""
     said = {"bounds": {"x": (-10, 20_000)}, "categories": {"x": CATEGORIES}}
@@ -204,14 +151,14 @@ QUESTIONS = {
 }
 
 
-def with_more_columns(frame, times=10):
-    """Repeat 6 rows ten times, or 60 once, and add a number, and groups that are public."""
+def with_more_columns(frame):
+    """Repeat 6 rows ten times, and add a number, and groups that are public."""
     y, arm = np.linspace(0, 1, 60), ["a", "b"] * 30
     if isinstance(frame, pd.DataFrame):
-        return pd.concat([frame] * times, ignore_index=True).assign(y=y, arm=arm)
+        return pd.concat([frame] * 10, ignore_index=True).assign(y=y, arm=arm)
     if isinstance(frame, pa.Table):
-        return pa.concat_tables([frame] * times).append_column("y", pa.array(y)).append_column("arm", pa.array(arm))
-    return pl.concat([frame] * times).with_columns(pl.Series("y", y), pl.Series("arm", arm))
+        return pa.concat_tables([frame] * 10).append_column("y", pa.array(y)).append_column("arm", pa.array(arm))
+    return pl.concat([frame] * 10).with_columns(pl.Series("y", y), pl.Series("arm", arm))
 
 
 def outcome(work, name):
@@ -243,45 +190,15 @@ def story(frame, said):
     return told
 
 
-@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-@pytest.mark.parametrize(("engine", "values", "value"), PAIRS.values(), ids=PAIRS)
-def test_neighbours_are_asked_alike(engine, values, value, said):
+@pytest.mark.parametrize(
+    ("pair", "said"), [(pair, [*SAID][(at + step) % 7]) for at, pair in enumerate(PAIRS) for step in (0, 3)]
+)
+def test_neighbours_are_asked_alike(pair, said):
     """Neighbouring tables have one schema, look the same, and answer or refuse the same in the same words."""
+    engine, values, value = PAIRS[pair]
     column = COLUMNS[values]
     table, neighbour = (
         with_more_columns(ENGINES[engine](each)) for each in (column, [*column[:AT], value, *column[AT + 1 :]])
     )
 
-    assert story(table, said) == story(neighbour, said)
-
-
-FLAGS = [True, False, False, True, *[False] * 6] * 6  # ends with a False, which a missing one counts as in chi2
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"x": pd.array(FLAGS, dtype="boolean")}),
-        pd.DataFrame({"x": pd.array(FLAGS, dtype="bool[pyarrow]")}),
-        pd.DataFrame({"x": [*FLAGS[:-1], None]}),
-        pd.DataFrame({"x": pd.Categorical(FLAGS)}),
-        pd.DataFrame({"x": np.array(FLAGS, dtype=float)}),
-        pl.DataFrame({"x": FLAGS}),
-        pl.LazyFrame({"x": [*FLAGS[:-1], None]}),
-        pa.table({"x": [*FLAGS[:-1], None]}),
-    ],
-    ids=["boolean", "pyarrow", "missing", "categorical", "float", "polars", "lazy", "arrow"],
-)
-def test_declared_booleans_are_answered_in_every_type(frame):
-    """With its categories declared, a column of booleans is answered like NumPy's, one with a missing value too."""
-    terms = {"epsilon": 10, "ledger": "memory:", "public": ["arm"]}
-    terms["categories"] = {"x": [False, True], "arm": ["a", "b"]}
-    columns = pd.DataFrame({"x": FLAGS}), frame
-
-    views = [dp.protect(with_more_columns(each, 1), next(NAMES), **terms) for each in columns]
-    with seeded_noise(7):
-        expected = views[0].chi2("x", "arm", nan_policy="fill", epsilon=1)
-    with seeded_noise(7):
-        found = views[1].chi2("x", "arm", nan_policy="fill", epsilon=1)
-
-    assert expected.result == found.result
+    assert story(table, SAID[said]) == story(neighbour, SAID[said])

@@ -52,15 +52,10 @@ def test_what_is_missing(column, there, missing):
     assert batch.missing(column).tolist() == [False] * len(there) + [True] * len(missing)
 
 
-@pytest.mark.parametrize(
-    ("column", "data"),
-    [
-        (X, [1.5, None, math.inf, 3.0, None, -2.0]),
-        (BOTH, [1.5, None, math.inf, 3.0, None, -2.0]),
-        (BY, ["a", "zzz", "b", "a", None, "a"]),
-        (REST, ["a", "zzz", "other", "a", None, "a"]),
-    ],
-)
+@pytest.mark.parametrize(("column", "data"), [
+    *((column, [1.5, None, math.inf, 3.0, None, -2.0]) for column in (X, BOTH)),
+    *((column, ["a", "zzz", "b" if column is BY else "other", "a", None, "a"]) for column in (BY, REST)),
+])  # fmt: skip
 @pytest.mark.parametrize("size", [2, 100])
 def test_the_same_is_missing_on_every_engine(constructor, column, data, size, monkeypatch):
     """In batches of any size, and conditions on presence select accordingly."""
@@ -191,20 +186,17 @@ def test_presence_is_as_private_as_the_column():
         protect(bounds=None, name="undescribed").where(age=dp.present)
 
 
-@pytest.mark.parametrize("sentinel", [dp.present, dp.missing])
-def test_presence_is_one_object_and_part_of_the_question(sentinel):
+def test_presence_is_one_object_and_part_of_the_question():
     """It pickles and copies to itself; the same question is known, and one about the other rows is not."""
-    view, others = protect(), {dp.present: dp.missing, dp.missing: dp.present}
+    view, sentinels = protect(), (dp.present, dp.missing)
+    replayed = [
+        view.where({"age": each}).gaps("age", epsilon=1).privacy.replayed for each in (*sentinels, *sentinels)
+    ]
 
-    first = view.where(age=sentinel).gaps("age", epsilon=1)
-    again = view.where({"age": sentinel}).gaps("age", epsilon=1)
-    other = view.where(age=others[sentinel]).gaps("age", epsilon=1)
-
-    assert sentinel is pickle.loads(pickle.dumps(sentinel))  # noqa: S301
-    assert sentinel is copy.deepcopy(sentinel)
-    assert repr(sentinel) == f"dfprivacy.{sentinel.value}"
-    assert (first.value, True) == (again.value, again.privacy.replayed)
-    assert not other.privacy.replayed
+    assert [pickle.loads(pickle.dumps(each)) is each for each in sentinels] == [True, True]  # noqa: S301
+    assert [copy.deepcopy(each) is each for each in sentinels] == [True, True]
+    assert [repr(each) for each in sentinels] == ["dfprivacy.present", "dfprivacy.missing"]
+    assert replayed == [False, False, True, True]
     assert view.budget.spent == 2
 
 
@@ -240,32 +232,3 @@ def test_only_public_gaps_are_refused():
             asked.which_gaps(column, "raise", epsilon=1)
     assert view.where(arm="a").which_gaps("arm", "raise", epsilon=1).value == []
     assert view.budget.spent == 0
-
-
-# ---- in bundled methods -----------------------------------------------------------------------------------
-
-N = 2000
-SIZES = {
-    "ttest": lambda view, **how: sum(view.ttest("x", epsilon=100, **how).sizes),
-    "moments": lambda view, **how: view.moments(["x", "y"], epsilon=100, **how).sizes[0],
-    "gmm_fit": lambda view, **how: sum(view.gmm_fit(["x", "y"], "arm", epsilon=100, **how).sizes),
-    "kme_release": lambda view, **how: view.kme_release(["x"], epsilon=100, **how).size,
-    "kernel_two_sample": lambda view, **how: sum(
-        view.kernel_two_sample(["x"], by="arm", lengthscale=1.0, epsilon=100, **how).sizes
-    ),
-    "dcor": lambda view, **how: N - (view.dcor("x", "y", epsilon=100, **how).missing or 0),
-}
-
-
-@pytest.mark.parametrize("method", SIZES)
-def test_missing_values_are_left_out_unless_they_count_as_something(method):
-    """By default rows without a value are not counted; with "fill", or said what they count as, they are."""
-    x, y = np.random.default_rng(1).uniform(0, 10, (2, N))
-    x[: N // 4] = np.nan
-    data = pd.DataFrame({"x": x, "y": y, "arm": ["a", "b"] * (N // 2)})
-    terms = {"bounds": {"x": (0, 10), "y": (0, 10)}, "public": ["arm"]}
-    view, filled = protect(data, **terms), protect(data, "filled", missing={"x": 5, "y": 5}, **terms)
-
-    assert SIZES[method](view) == pytest.approx(0.75 * N, abs=20)
-    assert SIZES[method](view, nan_policy="fill") == pytest.approx(N, abs=1e-9)
-    assert SIZES[method](filled) == pytest.approx(N, abs=1e-9 if method != "dcor" else 1)  # dcor counts anyway

@@ -67,14 +67,6 @@ def test_columns_of_which_bounds_are_found(tmp_path):
     assert abs(practice.mean("x", epsilon=1).value) < 0.2
 
 
-def test_bounds_in_the_ledger_are_free_if_they_are_as_accurate():
-    """A search of one column at a quarter of the epsilon is the same measurement as one of its own."""
-    view = protect("reused", bounds={"x": "find"})
-    view.find_bounds(["x"], epsilon=0.5)
-    assert view.median("x", epsilon=1).privacy.epsilon == 0.75
-    assert view.median("x", epsilon=4).privacy.epsilon == 4
-
-
 def test_bounds_that_an_earlier_question_paid_are_not_paid_again():
     """Each answer says what it was charged: bounds are paid by the first, and in no other's guarantee."""
     view = protect("paid once", bounds={"x": "find"})
@@ -88,6 +80,9 @@ def test_bounds_that_an_earlier_question_paid_are_not_paid_again():
     assert guarantee.startswith("0.75-differential privacy")
     assert "beside what was measured on" in guarantee
     assert median.privacy.noise[0].epsilon == 0
+    reused = protect("reused", bounds={"x": "find"})
+    reused.find_bounds(["x"], epsilon=0.5)  # is free if it is as accurate
+    assert [reused.median("x", epsilon=price).privacy.epsilon for price in (1, 4)] == [0.75, 4]
     assert (again.privacy.replayed, again.privacy.epsilon) == (True, 1)
 
 
@@ -134,24 +129,24 @@ def test_requests_find_bounds(tmp_path):
     assert view.budget.spent == 2
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "bounds", "ask", "told"),
-    [
-        (0.1, (0, 1e6), lambda v, **p: v.explain("mean", "x", **p), True),
-        (0.1, (0, 1e6), lambda v, **p: v.explain("ttest", "x", by="g", **p), True),
-        (0.1, (0, 1e6), lambda v, **p: v.group_by("g").explain("std", "x", **p), True),
-        (5, (0, 100), lambda v, **p: v.explain("mean", "x", **p), False),  # sampling is more than the noise
-        (0.1, "find", lambda v, **p: v.explain("mean", "x", **p), False),
-        (0.1, (0, 1e6), lambda v, **p: v.explain("mean", "x", bounds="find", **p), False),
-        (0.1, (0, 1e6), lambda v, **p: v.explain("median", "x", **p), False),  # which bounds do not move
-        (0.1, (0, 1e6), lambda v, **p: v.explain("mannwhitneyu", "x", by="g", **p), False),
-        (0.1, (0, 1e6), lambda v, **p: v.explain("histogram", "x", **p), False),
-        (0.1, (0, 1e6), lambda v, **p: v.explain("value_counts", "g", **p), False),
-        (0.0001, (0, 1e6), lambda v, **p: v.explain("mean", "x", **p), False),  # none would be found
-    ],
-)
-def test_explain_recommends_to_find_bounds_where_that_narrows(epsilon, bounds, ask, told):
-    explained = ask(protect("recommend", bounds={"x": bounds}), epsilon=epsilon)
+WIDE, AS_IS = (0, 1e6), lambda view: view
+
+
+@pytest.mark.parametrize(("epsilon", "bounds", "of", "question", "told"), [
+    (0.1, WIDE, AS_IS, (("mean", "x"), {}), True), (0.1, WIDE, AS_IS, (("ttest", "x"), {"by": "g"}), True),
+    (0.1, WIDE, lambda view: view.group_by("g"), (("std", "x"), {}), True),
+    (5, (0, 100), AS_IS, (("mean", "x"), {}), False),  # sampling is more than the noise
+    (0.1, "find", AS_IS, (("mean", "x"), {}), False),
+    (0.1, WIDE, AS_IS, (("mean", "x"), {"bounds": "find"}), False),
+    (0.1, WIDE, AS_IS, (("median", "x"), {}), False),  # which bounds do not move
+    (0.1, WIDE, AS_IS, (("mannwhitneyu", "x"), {"by": "g"}), False),
+    (0.1, WIDE, AS_IS, (("histogram", "x"), {}), False), (0.1, WIDE, AS_IS, (("value_counts", "g"), {}), False),
+    (0.0001, WIDE, AS_IS, (("mean", "x"), {}), False),  # none would be found
+])  # fmt: skip
+def test_explain_recommends_to_find_bounds_where_that_narrows(epsilon, bounds, of, question, told):
+    """By how much, where less noise is expected."""
+    (args, more) = question
+    explained = of(protect("recommend", bounds={"x": bounds})).explain(*args, epsilon=epsilon, **more)
     assert ('bounds="find"' in explained.findings) == told
     assert not told or "13%" in repr(explained)
 
@@ -168,20 +163,25 @@ def test_wide_bounds_are_mended():
     assert filled.bounds == (16, 1000)
 
 
-@pytest.mark.parametrize(
-    ("ask", "words"),
-    [
-        (lambda v: v.ttest("x", bounds="find", alpha=7, epsilon=1), "not between 0 and 1"),
-        (lambda v: v.count(bounds="find", epsilon=1), "names none here"),
-        (lambda v: v.mean("x", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
-        (lambda v: v.mean("nope", bounds="find", epsilon=1), "not there"),
-        (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
-        (lambda v: v.mean("x", bounds="find", epsilon=1000), "at most epsilon"),
-        (lambda v: v.mean("x", bounds="find", epsilon=-1), "above zero"),
-    ],
-)
+HOW = r"[Ff]ind .*view\.declare\("
+
+
+@pytest.mark.parametrize(("ask", "words"), [
+    (lambda v: v.ttest("z", bounds="find", alpha=7, epsilon=1), "not between 0 and 1"),
+    (lambda v: v.count(bounds="find", epsilon=1), "names none here"),
+    (lambda v: v.mean("z", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
+    (lambda v: v.mean("nope", bounds="find", epsilon=1), "not there"),
+    (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
+    (lambda v: v.mean("z", bounds="find", epsilon=1000), "at most epsilon"),
+    (lambda v: v.mean("z", bounds="find", epsilon=-1), "above zero"),
+    (lambda v: v.where(x=(0, 50)), HOW), (lambda v: v.quantile("x", step=0.5, epsilon=1), HOW),
+    (lambda v: v.survival_test("x", event="g", by="g", epsilon=1), HOW),
+    (lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1), HOW),
+    (lambda v: v.kernel_two_sample(["y"], other=protect("second"), bounds="find", epsilon=1), HOW),
+])  # fmt: skip
 def test_what_is_refused_costs_nothing(ask, words):
-    view = protect("refused")
+    """What is no such question, and what needs bounds before, with how to find them."""
+    view = dp.protect(DATA.assign(z=DATA.x), "refused", **TERMS, bounds={"x": "find", "y": (-10, 10)})
     with pytest.raises(dp.errors.DPError, match=words):
         ask(view)
     assert view.budget.spent == 0
@@ -194,45 +194,25 @@ def test_what_is_refused_costs_nothing(ask, words):
     ({"bounds": {"x": "find"}, "missing": {"x": "other"}}, "finite number"),
 ])  # fmt: skip
 def test_what_cannot_be_declared(terms, words):
+    """With a table or of a view."""
     with pytest.raises(dp.SchemaError, match=words):
         protect("declared", **terms)
     with pytest.raises(dp.SchemaError, match=words):
         protect("declare").declare(**terms)
 
 
-@pytest.mark.parametrize("ask", [
-    lambda v: v.where(x=(0, 50)), lambda v: v.quantile("x", step=0.5, epsilon=1),
-    lambda v: v.survival_test("x", event="g", by="g", epsilon=1),
-    lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1),
-    lambda v: v.kernel_two_sample(["y"], other=protect("second"), bounds="find", epsilon=1),
-])  # fmt: skip
-def test_what_needs_bounds_before_says_how_to_find_them(ask):
-    view = protect("before", bounds={"x": "find", "y": (-10, 10)})
-    with pytest.raises(dp.errors.DPError, match=r"[Ff]ind .*view\.declare\("):
-        ask(view)
-    assert view.budget.spent == 0
+@pytest.mark.parametrize(("column", "epsilon"), [("g", 1), ("word", 1), ("x", "1/1000")])
+def test_what_is_not_found_says_what_it_has_cost(column, epsilon):
+    """Nothing of a column is known before it is looked at, and a text is no number; too little finds none.
 
+    Those of a public column are exact and free."""
+    terms = {"epsilon": 1, "bounds": {column: "find"}, "ledger": "memory:"}
+    view = dp.protect(DATA.assign(word="a"), "texts", **terms)
+    for cost in (rf"\. Bounds were looked for, at epsilon {float(Fraction(epsilon) / 4):g}", ""):
+        with pytest.raises(dp.ArgumentError, match=f"not found{cost}"):
+            view.mean(column, epsilon=epsilon)
+    public = dp.protect(DATA, "public", public=["x"], **{**terms, "bounds": {"x": "find"}})
 
-@pytest.mark.parametrize("column", ["g", "word"])
-def test_no_bounds_of_texts(column):
-    """Nothing of a column is known before it is looked at, and a text is no number."""
-    view = dp.protect(DATA.assign(word="a"), "texts", epsilon=1, bounds={column: "find"}, ledger="memory:")
-    with pytest.raises(dp.ArgumentError, match=r"not found\. Bounds were looked for, at epsilon 0.25"):
-        view.mean(column, epsilon=1)
-    with pytest.raises(dp.ArgumentError, match="not found"):
-        view.mean(column, epsilon=1)
-    assert view.budget.spent == 0.25
-
-
-def test_bounds_of_a_public_column_are_free():
-    """They are exact, and what they are found of pays nothing."""
-    view = protect("public", bounds={"x": "find"}, public=["x"])
-    assert view.mean("x", epsilon=1).privacy.found
-    assert view.budget.spent == 0
-
-
-def test_what_is_not_found_says_what_it_has_cost():
-    view = protect("not found")
-    with pytest.raises(dp.ArgumentError, match=r"not found. Bounds were looked for, at epsilon 0.00025"):
-        view.mean("x", bounds="find", epsilon=0.001)
-    assert view.budget.spent == Fraction("0.00025")
+    assert view.budget.spent == Fraction(epsilon) / 4
+    assert public.mean("x", epsilon=1).privacy.found
+    assert public.budget.spent == 0

@@ -45,14 +45,6 @@ def protect(df=None, name="study", **terms):
     return dp.protect(pd.DataFrame(DATA) if df is None else df, name, **{"epsilon": 1, **TERMS, **terms})
 
 
-def test_a_public_column_is_read_as_it_is(constructor):
-    """It has neither bounds nor categories, and comes in the order of the rows; on every backend, for nothing."""
-    view = protect(constructor(DATA))
-
-    assert DATA["id"] == view.listed("id", epsilon=1).value["values"]
-    assert 0 == view.budget.spent
-
-
 class Code(str):
     """A text that carries something."""
 
@@ -134,9 +126,15 @@ def test_values_stay_what_they_are(constructor, values):
 
 
 def test_rows_that_public_columns_select(constructor):
-    """A public condition selects among the values; conditions add up."""
-    view = protect(constructor(DATA))
+    """It comes in the order of rows, on every backend, for nothing; conditions, groups and two views select."""
+    view, second = protect(constructor(DATA)), protect(pd.DataFrame({**DATA, "id": [*"qrst"]}), "other study")
+    both = view.where(arm="drug").listed("id", other=second, epsilon=1)
+    groups = view.group_by("arm").listed("id", epsilon=1)
 
+    assert DATA["id"] == view.listed("id", epsilon=1).value["values"]
+    assert ["p1", "p3", "p4", *"qrst"] == both.value["values"]
+    assert [["p1", "p3", "p4"], ["p2"]] == [release.value["values"] for release in groups.releases]
+    assert (0, 0) == (view.budget.spent, second.budget.spent)
     assert ["p1", "p3", "p4"] == view.where(arm="drug").listed("id", epsilon=1).value["values"]
     assert [] == view.where(arm="drug").where(arm="placebo").listed("id", epsilon=1).value["values"]
 
@@ -179,32 +177,6 @@ def test_what_is_private_is_refused(ask, words):
     with pytest.raises(dp.errors.DPError, match=words):
         ask(view)
     assert view.budget.spent == 0
-
-
-def test_groups_of_a_public_column_have_their_own_values():
-    """Each group's rows, in order."""
-    found = protect().group_by("arm").listed("id", epsilon=1)
-
-    assert [["p1", "p3", "p4"], ["p2"]] == [release.value["values"] for release in found.releases]
-
-
-def test_two_views_have_the_values_of_both():
-    """The rows of the first table, then those of the second."""
-    first, second = protect(), protect(pd.DataFrame({**DATA, "id": ["q1", "q2", "q3", "q4"]}), "other study")
-
-    found = first.where(arm="drug").listed("id", other=second, epsilon=1)
-
-    assert ["p1", "p3", "p4", "q1", "q2", "q3", "q4"] == found.value["values"]
-
-
-def test_a_table_that_has_changed_is_noticed():
-    """Another number of rows than was protected is a table that changed."""
-    df = pd.DataFrame(DATA)
-    view = protect(df)
-    df.loc[4] = df.loc[3]
-
-    with pytest.raises(dp.ReadError, match="protected with 4 rows"):
-        view.listed("id", epsilon=1)
 
 
 def test_plans_reckon_with_the_rows_that_public_columns_select():
@@ -254,14 +226,6 @@ def counted():
 
     yield told
     unregister("counted")
-
-
-def begun(view, monkeypatch):
-    """A list that grows with each pass of the view's rows."""
-    frame, passes = view._target.table.frame, []
-    batches = frame.batches
-    monkeypatch.setattr(frame, "batches", lambda *of: (passes.append(of), batches(*of))[1])
-    return passes
 
 
 def test_plans_of_other_rows_and_columns_read_them(counted):

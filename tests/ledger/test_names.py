@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import suppress
 from fractions import Fraction
@@ -16,13 +17,8 @@ from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.names import name_key
 from dfprivacy.cli import main
 
-TERMS = {
-    "epsilon": Fraction(1),
-    "delta": Fraction(0),
-    "accounting": None,
-    "neighbors": "replace_one",
-    "public": ("size",),
-}
+TERMS = {"epsilon": Fraction(1), "delta": Fraction(0), "accounting": None}
+TERMS |= {"neighbors": "replace_one", "public": ("size",)}
 SAME = {
     "clinic": ["clinic ", " clinic", "Clinic", "CLINIC", "сlinic", "СLІNІС", "ｃlinic", "clınic", "clιnic"],
     "my clinic": ["my  clinic", "My Clinic ", "my clіnic"],
@@ -32,20 +28,8 @@ SAME = {
     "опрос": ["Опрос", "ОПРОС "],
     "office": ["oﬃce"],
 }
-OTHER = [
-    "clinic",
-    "clinic2",
-    "clinics",
-    "my clinic",
-    "myclinic",
-    "cafe",
-    "café",
-    "data-1",
-    "data_1",
-    "data 1",
-    "опрос",
-    "問診",
-]
+OTHER = ["clinic", "clinic2", "clinics", "my clinic", "myclinic", "cafe", "café", "data-1", "data_1", "data 1"]
+OTHER += ["опрос", "問診"]
 UNSEEN = [
     "clinic\u200b",
     "cli\u00adnic",
@@ -57,15 +41,15 @@ UNSEEN = [
 ]
 
 
-@pytest.mark.parametrize(("known", "other"), [(known, other) for known, others in SAME.items() for other in others])
-def test_a_look_alike_is_refused(known, other):
+@pytest.mark.parametrize("known", SAME)
+def test_a_look_alike_is_refused(known):
     """A name that differs from a known one only in case, spaces or look-alike letters gets no budget."""
     ledger = open_ledger(None)
     ledger.open_account(known, **TERMS)
 
-    with pytest.raises(dp.AccountMismatch) as caught:
-        ledger.open_account(other, **TERMS)
-    assert repr(known) in str(caught.value)
+    for other in SAME[known]:
+        with pytest.raises(dp.AccountMismatch, match=re.escape(repr(known))):
+            ledger.open_account(other, **TERMS)
     assert [known] == [account.name for account in ledger.accounts()]
 
 
@@ -101,7 +85,7 @@ def test_one_data_set_has_one_budget():
 
 def test_the_key_is_its_own_key():
     """Taking the key twice changes nothing, whatever the character."""
-    names = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    names = [chr(code) for code in (*range(0xD800), *range(0xE000, 0x33480), *range(0xE0000, 0xE0200))]
     others = {key for name in names if (key := name_key(name)) != name}  # the rest are their own keys
 
     assert [] == [key for key in others if name_key(key) != key]
