@@ -85,6 +85,18 @@ def test_selection_tells_the_differences(view):
     assert scales_of(circle) == pytest.approx([2 * 3 / 10**4 * tight_sensitivity(*SIZES, 5.0)], rel=1e-4)
 
 
+def test_columns_laid_out_by_rows_are_counted_as_others(view):
+    """A frame around one matrix of booleans gives the same answers as one of separate columns."""
+    frame = pd.DataFrame(np.stack([TABLE[gene] for gene in GENES], axis=1), columns=GENES, copy=False)
+    frame["arm"] = ARM
+    asked = {"method": "select", "max_rejections": 3, "epsilon": 10**4}
+    found, known = (each.chi2_many(GENES, "arm", **asked, fresh=True) for each in (protect(frame), view))
+
+    assert not frame["gene0"].to_numpy().flags.c_contiguous
+    assert found.answered == known.answered
+    assert found.differences == pytest.approx(known.differences, abs=1e-4)
+
+
 @pytest.mark.parametrize("statistic", ["difference", "unitcircle"])
 def test_the_distance_selects_what_the_most_rows_decide(statistic, view):
     """Columns are selected by the signed distance to the circle of tau."""
