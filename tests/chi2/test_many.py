@@ -268,6 +268,7 @@ REFUSED = [
     ({"max_rejections": 31}, "max_rejections=31 exceeds the number of columns, 30"),
     *(({"max_rejections": wrong}, f"max_rejections={wrong}") for wrong in (-1, 2.0, True, None)),
     *(({"alpha": wrong}, "is not between") for wrong in (0, 1, math.nan, "5%")),
+    ({"alpha": 1e-99}, "too small to compute with"),
     ({"rate": 0}, "no share"),
     ({"rate": (0.4, 0.2)}, "no range"),
     ({"rate": [0.2, 0.3]}, "2 entries for 30 columns"),
