@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfprivacy import Column
+from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy.features import Batch
 from dfprivacy_regression import formula
 from dfprivacy_regression.design import Design
@@ -80,6 +80,15 @@ def test_ways_to_say_the_same(asked, names):
 
     assert design.names == ("Intercept", *names)
     assert design.formula() == "a ~ " + {3: "b + C(g)"}.get(len(names), names[0].removesuffix("[T.1]"))
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"), [(5, ArgumentError, "not a int"), ([1], SchemaError, "no column 1")]
+)
+def test_what_names_no_columns_is_refused(x, error, said):
+    """Numbers, alone or in a list; what a view refuses of formulas is in the table of its refusals."""
+    with pytest.raises(error, match=said):
+        formula.read("a", x, KNOWN)
 
 
 # Moments

@@ -155,6 +155,8 @@ def test_how_many_were_missing_is_said_where_it_is_free(by):
     assert "missing" in repr(found)
     assert abs(whole.missing) < 20 * whole.missing_standard_error
     assert protect(HOLES).ttest("pressure", **about, nan_policy="fill", epsilon=2).missing is None
+    part = protect(HOLES, **PUBLIC).where(arm="drug").ttest("pressure", **ONE, epsilon=2)
+    assert part.missing == pytest.approx((ARM == "drug").sum() - part.sizes[0])
 
 
 def test_arms_that_miss_values_unequally_do_not_differ():
