@@ -194,7 +194,7 @@ REFUSED = [
     *((lambda c=c: Outer([X, Y], radius=1.0, count=c), "is not a weight") for c in (0.0, -1.0, math.inf, math.nan)),
     *((lambda r=r: Outer([X, Y], radius=r), "out of range") for r in (0, -1, 1.5, math.inf, math.nan, 1e-9)),
     *((lambda c=c: Outer(c), "at least one column, each once") for c in ([], [X, X])),
-    (lambda: Outer([X, Y], radius=0.5, centred=True), "no radius"),
+    (lambda: Outer([X, Y], radius=0.5, centred=True), "without radius="),
     *((lambda e=e: Bins(X, e), "finite and rise") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
     *((lambda w=w, v=v: Bins(X, [0, 1, 2, 3], widths=w, weights=v), "3 intervals")
       for w, v in (((2,), (1,)), ((1,), (1, 2)), ((), ()), ((0,), (1,)))),

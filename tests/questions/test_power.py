@@ -102,7 +102,7 @@ def test_nothing_is_read_or_charged():
     with pytest.raises(dp.ArgumentError, match="whole table"):  # other rows would be simulated than are asked
         view.where(x=(0, 5)).power(RANKS, epsilon=1)
     added = dp.protect(df, "power-private", neighbors="add_remove", epsilon=1, ledger="memory:", **DECLARED_XG)
-    with pytest.raises(dp.ArgumentError, match="rows there are is private"):
+    with pytest.raises(dp.ArgumentError, match="number of rows is private"):
         added.power(RANKS, epsilon=1)
 
 
@@ -156,7 +156,7 @@ def test_tables_and_pictures():
     ("question", "terms", "message"),
     [
         ("nothing", {}, "no method"),
-        (3, {}, "no question"),
+        (3, {}, "is not a question"),
         (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "itself sets epsilon"),
         (("mannwhitneyu", "x", {"by": "y"}), {}, "y"),
         (RANKS, {"n": 0}, "n=0"),
@@ -171,7 +171,7 @@ def test_tables_and_pictures():
         (RANKS, {"assume": 3}, "no dictionary"),
         (RANKS, {"assume": lambda rng, n: {"x": np.zeros(n - 1)}}, "another length"),
         (RANKS, {"assume": lambda rng, n: {"y": np.zeros(n)}}, "'y'"),
-        (RANKS, {"assume": lambda rng, n: None}, "no table"),
+        (RANKS, {"assume": lambda rng, n: None}, "does not return a table"),
         (RANKS, {"finder": lambda answer: answer.pvalue}, "neither True nor False"),
         (RANKS, {"finder": lambda answer: answer.power}, "AttributeError"),
         (("proportions", "g", {"by": "h", "success": "a"}), {"assume": {"effect": 0.7}}, "cannot be"),
