@@ -35,6 +35,7 @@ from dfprivacy.errors import (
     SchemaError,
 )
 from dfprivacy.estimates import Estimate, statistic
+from dfprivacy.expressions import Expression, col
 from dfprivacy.mechanism import Mechanism, mechanism, public_table
 from dfprivacy.protection import power, protect
 from dfprivacy.release import (
@@ -73,6 +74,7 @@ __all__ = [
     "Estimate",
     "Exact",
     "Explanation",
+    "Expression",
     "GroupedView",
     "Groups",
     "Holder",
@@ -104,6 +106,7 @@ __all__ = [
     "Value",
     "__version__",
     "answers",
+    "col",
     "combine",
     "discover",
     "errors",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._visible import visible
 from dfprivacy.errors import LedgerError
+from dfprivacy.expressions import ComputedColumn
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.schema import OTHER, toml
 
@@ -121,7 +122,8 @@ def _known(schema: Schema, name: str) -> str:
         return (f"{words}; " if words else "") + "says whose a row is, and is in no question"
     if column is None:
         return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
-    known = [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
+    known = [f"{column.formula.node}"] if isinstance(column, ComputedColumn) else []
+    known += [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += ["these bounds were found"] if column.beyond is not None else []
     known += ["each question finds bounds"] if column.find else []
     known += [f"one of {list(column.categories)!r}"] if column.categories else []

@@ -39,10 +39,11 @@ from dfprivacy._ledger.names import checked_name, current_analyst
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
-from dfprivacy._table.declare import read_schema, read_size, read_unit
+from dfprivacy._table.declare import computed, read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
+from dfprivacy.expressions import ComputedColumn, Expression, Node
 from dfprivacy.release import Release
 from dfprivacy.schema.files import USUAL, read_file
 from dfprivacy.view import GroupedView, PrivateFrame
@@ -94,6 +95,13 @@ class Request:
     def select(self, *columns: str) -> Request:
         """Keep some columns, as `PrivateFrame.select` does."""
         return self._with_view(self._ungrouped_view("select").select(*columns))
+
+    @trimmed
+    def with_columns(self, **columns: Any) -> Request:
+        """Add columns that are computed from others, as `PrivateFrame.with_columns` does."""
+        return self._with_view(self._ungrouped_view("with_columns").with_columns(**columns))
+
+    assign = with_columns
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> Request:
@@ -182,6 +190,11 @@ class Request:
             by=[column.name for column in question.by],
             epsilon=str(question.epsilon),
             delta=None if delta is None else str(question.delta),
+            computed={
+                name: {"formula": column.formula.node.to_json(), "bounds": column.said_bounds}
+                for name, column in self.schema.columns.items()
+                if isinstance(column, ComputedColumn)
+            },
             number=len(self._written) + 1,
         )
         self._written.append(wanted)
@@ -475,6 +488,11 @@ class Received:
         target = view._target  # noqa: SLF001 - a view of ours
         account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
         part = PrivateFrame(replace(target, account=account))
+        if wanted.computed:
+            said = {name: of["bounds"] for name, of in wanted.computed.items() if of["bounds"] is not None}
+            formulas = {name: Expression(Node.from_json(of["formula"])) for name, of in wanted.computed.items()}
+            table = part._target.table  # noqa: SLF001 - a view of ours
+            part = part._with_table(table.with_columns(computed(table.schema, formulas, said)))  # noqa: SLF001
         for rule in wanted.where:
             part = part.where({name: selected(bound) for name, bound in rule.items()})
         if wanted.columns is not None:

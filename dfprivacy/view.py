@@ -12,7 +12,7 @@ from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refined
 from dfprivacy._called import check_given
 from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import declared
+from dfprivacy._table.declare import COMPUTED_FOR_EXAMPLE, computed, declared
 from dfprivacy._table.per import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._terms import PublicFacts
@@ -112,6 +112,56 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             If a column is not there.
         """
         return self._with_table(self._target.table.select(columns))
+
+    @trimmed
+    def with_columns(self, *, bounds: Mapping[str, Bounds] | None = None, **columns: Any) -> PrivateFrame:
+        """Add columns that are computed from others, row by row. The new view shares the account.
+
+        Parameters
+        ----------
+        bounds : mapping, optional
+            Bounds of some of the new columns, to which their values are limited; as for `protect`. Default: what
+            they can be, which follows from the bounds of the columns that they are computed from.
+        **columns : Expression
+            The new columns by name, of `dfprivacy.col`: ``bmi=dp.col("weight") / dp.col("height") ** 2``. A later
+            one may name an earlier one. As in pandas, ``lambda df: df["weight"] / df["height"] ** 2`` is an
+            expression too: it is called once, and never with a row.
+
+        Returns
+        -------
+        PrivateFrame
+            The view with these columns. A new column is public where all its parts are. A row in which a part is
+            missing, or whose value is no finite number, is missing.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If an expression does not fit the columns, a name is taken, or numbers have no bounds: where one may be
+            divided by 0, and at the logarithm of 0.
+
+        Notes
+        -----
+        **Privacy.** Nothing is read. A value follows from the values of its row alone, each limited to its own
+        bounds, so every guarantee is that of a table that has the column.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"weight": [62, 71, 85, 90] * 500, "height": [1.61, 1.75, 1.82, 1.7] * 500})
+        >>> view = dp.protect(df, "computed", epsilon=1, ledger="memory:",
+        ...                   bounds={"weight": (40, 160), "height": (1.4, 2.1)})
+        >>> view = view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2)
+        >>> view.schema.columns["bmi"].bounds
+        (9.070294784580497, 81.63265306122452)
+        >>> 24 < view.mean("bmi", epsilon=0.5).value < 28
+        True
+        """
+        if not columns:
+            raise ArgumentError("with_columns() was given no column.", COMPUTED_FOR_EXAMPLE)
+        table = self._target.table
+        return self._with_table(table.with_columns(computed(table.schema, columns, bounds or {})))
+
+    assign = with_columns
 
     @trimmed
     def power(

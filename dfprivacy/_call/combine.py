@@ -565,7 +565,9 @@ def _disjoint(first: Release, second: Release) -> bool:
     one, two = first.privacy, second.privacy
     if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
         return False
-    chosen, other = (dict(each.split(" = ", 1) for each in of.where if " = " in each) for of in (one, two))
+    chosen, other = (
+        dict(each.split(" = ", 1) for each in of.where if " = " in each and " := " not in each) for of in (one, two)
+    )
     return any(other.get(column, category) != category for column, category in chosen.items())
 
 

@@ -229,6 +229,7 @@ def power_of(
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
+    schema = schema.as_given()  # made-up rows have values in every column
     told = mark_to_find(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
     arguments = mechanism.resolve(schema, given)

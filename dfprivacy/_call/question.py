@@ -18,7 +18,7 @@ from dfprivacy import _words
 from dfprivacy._call.explanation import Explanation, recommend_bounds
 from dfprivacy._call.implied import implied_answer
 from dfprivacy._call.payment import CallPayer, PlanPayer, Target, delta_of, epsilon_of, is_rest
-from dfprivacy._call.replay import note, written
+from dfprivacy._call.replay import columns_among, note, written
 from dfprivacy._call.two_tables import join_tables
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._measure.kept import ResultCache
@@ -28,6 +28,7 @@ from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.conversions import on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
+from dfprivacy.expressions import ComputedColumn
 from dfprivacy.release import Exact, Groups, Privacy, Release, Value
 
 if TYPE_CHECKING:
@@ -120,10 +121,19 @@ class Question:
         by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
         return _words.call(self.mechanism.name, told) + by
 
+    @cached_property
+    def named(self) -> list[Column]:
+        """Columns that its arguments and its groups name."""
+        of_arguments = (columns_among(self.arguments[name]) for name in self.mechanism.columns)
+        return [*(column for each in of_arguments for column in each), *self.by]
+
     @property
     def where(self) -> tuple[str, ...]:
-        """Conditions on the rows as text; empty for all rows."""
-        return tuple(map(str, self.target.table.conditions))
+        """Conditions on the rows and formulas of computed columns as text; empty for all rows as they are."""
+        conditions = self.target.table.conditions
+        columns = dict.fromkeys([*self.named, *(column for each in conditions for column in each.columns)])
+        formulas = (f"{each.name} := {each.formula.node}" for each in columns if isinstance(each, ComputedColumn))
+        return (*map(str, conditions), *formulas)
 
     def ask(self) -> Release:
         """Answer from the ledger if it has the answer; else pay, measure and conclude."""

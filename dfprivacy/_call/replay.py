@@ -39,9 +39,7 @@ def written(question: Question) -> tuple[str, str] | None:
     tuple of str, or None
         The question; and the same with all columns that are known, for a mechanism that looked at them.
     """
-    table, mechanism, by = question.target.table, question.mechanism, question.by
-    named = [value for name in mechanism.columns for value in columns_among(question.arguments[name])]
-    named += by
+    table, mechanism, by, named = question.target.table, question.mechanism, question.by, question.named
     names = [column.name for column in by]
     seen = {column.name: column.describe() for column in table.schema.columns.values()}
     if any(condition.describe() is None for condition in table.conditions):

@@ -69,6 +69,8 @@ class Wanted:
         The columns of the groups.
     epsilon, delta : str or None
         The price, exact; a delta of None is the budget's in proportion.
+    computed : mapping of str to mapping
+        The columns that the view computes: each one's ``formula``, and its ``bounds`` where they were given.
     """
 
     method: str
@@ -78,6 +80,7 @@ class Wanted:
     by: Sequence[str] = ()
     epsilon: str = ""
     delta: str | None = None
+    computed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     number: int = field(default=0, compare=False)
 
     def __repr__(self) -> str:
@@ -91,7 +94,8 @@ class Wanted:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {name: value for name, value in vars(self).items() if name != "number"}
+        left_out = {"number"} if self.computed else {"number", "computed"}
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     @classmethod
     def read(cls, plain: Any, number: int) -> Wanted:
@@ -106,13 +110,18 @@ class Wanted:
                 "epsilon": str(epsilon),
                 "delta": str() | None as delta,
                 **more,
-            } if not more and all(isinstance(name, str) for name in [*by, *(columns or ())]):
+            } if not more.keys() - {"computed"} and all(isinstance(name, str) for name in [*by, *(columns or ())]):
                 for condition in where:
                     if not isinstance(condition, dict) or len(condition) != 1:
                         raise ValueError
                     selected(*condition.values())
                 decoded(arguments)
-                return cls(method, arguments, where, columns, by, epsilon, delta, number)
+                computed = more.get("computed", {})
+                if not isinstance(computed, dict) or any(
+                    {*of} != {"formula", "bounds"} for of in computed.values()
+                ):
+                    raise ValueError
+                return cls(method, arguments, where, columns, by, epsilon, delta, computed, number)
         raise ValueError
 
 

@@ -17,7 +17,6 @@ from dfprivacy._table.keys import ordered
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, SurveyedColumn
-from dfprivacy.schema import Column
 from dfprivacy.schema.values import released
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.domain import Domain
     from dfprivacy._table.keys import Key
-    from dfprivacy.schema import Category
+    from dfprivacy.schema import Category, Column
 
 __all__ = ["Discovery"]
 
@@ -181,7 +180,7 @@ class Discovery(CallState):
         ----------
         .. [1] Lebeda and Retschmeier (2025). The correlated Gaussian sparse histogram mechanism. FORC.
         """
-        plain = tuple(Column(column.name, public=column.public) for column in columns)
+        plain = tuple(column.undeclared() for column in columns)
         if not plain or len(set(plain)) < len(plain):
             raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
         ends = np.asarray(edges, dtype=np.float64)

@@ -26,6 +26,7 @@ from dfprivacy._table.frames.engine import EngineFrame
 from dfprivacy._table.keys import count_keys, count_values, key_read, ordered
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
+from dfprivacy.expressions import Formula
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.base import UP, integers, root
 from dfprivacy.progress import progress
@@ -170,6 +171,7 @@ class Table(Rows):
                 continue
             task = Task(tuple(reads), part.conditions, part.mark, use)
             alike = portable and not any(isinstance(condition, Satisfies) for condition in part.conditions)
+            alike &= all(read.domain.portable for read in task.asked if isinstance(read.domain, Formula))
             with part._counting(frame) as count:  # noqa: SLF001
                 values += frame.fold(task.needed, task, count, portable=alike, enough=enough)
         return values

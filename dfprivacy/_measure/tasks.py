@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from dfprivacy._forks import Lock
-from dfprivacy._table.batch import batches
+from dfprivacy._table.batch import batches, from_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,11 +45,16 @@ class Task(Generic[T]):
     use: Callable[[Selected], T]
 
     @property
-    def needed(self) -> list[Read]:
-        """Columns that are read, those of conditions included, without the one that `mark` sets."""
+    def asked(self) -> list[Read]:
+        """Columns that are asked, those of conditions included, without the one that `mark` sets."""
         marked = self.mark[0].name if self.mark else None
         own = [read for read in self.reads if read.name != marked]
-        return [*dict.fromkeys([*own, *(read for condition in self.conditions for read in condition.reads)])]
+        return [*own, *(read for condition in self.conditions for read in condition.reads)]
+
+    @property
+    def needed(self) -> list[Read]:
+        """Columns that are read."""
+        return [*from_frame(self.asked)]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
         """Read and count the rows, and apply the function to them."""
@@ -57,7 +62,7 @@ class Task(Generic[T]):
 
     def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
         """Iterate over rows in batches, with a mask of those that the view selects."""
-        for batch, mask in batches(rows, self.needed, self.conditions):
+        for batch, mask in batches(rows, self.asked, self.conditions):
             count(batch.size)
             if self.mark:
                 batch.mark(*self.mark)

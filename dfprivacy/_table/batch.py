@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._table.frames import Dictionary, Raw, Read, Rows
+from dfprivacy.expressions import ComputedColumn, Formula, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ class Batch:
     _encoded: dict[Column, Codes] = field(default_factory=dict)
     _missing: dict[Column, NDArray[np.bool_]] = field(default_factory=dict)
     _side: dict[Column, NDArray[np.int8]] = field(default_factory=dict)
+    _computed: dict[Read, Raw] = field(default_factory=dict, kw_only=True)
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
         """Return some rows, in this order, as read-only arrays."""
@@ -61,7 +63,7 @@ class Batch:
 
         raw = {
             read: Dictionary(seen(of.codes), of.values) if isinstance(of, Dictionary) else seen(of)
-            for read, of in self.raw.items()
+            for read, of in {**self.raw, **self._computed}.items()
         }
         size = len(range(self.size)[rows]) if isinstance(rows, slice) else len(rows)
         return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing), each(self._side))
@@ -75,7 +77,7 @@ class Batch:
         """Return the numbers of a column within its bounds, shape (size,). Not to be written to."""
         values = self._cleaned.get(column)
         if values is None:
-            values = self._cleaned[column] = column.clean(self.raw[number(column)])  # type: ignore[arg-type]
+            values = self._cleaned[column] = column.clean(self.raw_values(number(column)))  # type: ignore[arg-type]
         return values
 
     def standardized(
@@ -106,8 +108,13 @@ class Batch:
         """
         if (side := self._side.get(column)) is not None:
             return side < 0, side > 0
-        raw = np.asarray(self.raw[number(column)], dtype=np.float64)
-        return raw < column.low, raw > column.high
+        raw = np.asarray(self.raw_values(number(column)), dtype=np.float64)
+        below, above = raw < column.low, raw > column.high
+        if isinstance(column, ComputedColumn):  # from limited values: those of a row with others may lie beyond
+            rows = np.flatnonzero(sum(self.side(part) != 0 for part in column.formula.columns if part.bounds))
+            found: Any = column.formula.rows(lambda part: self._part(part, limited=False)[rows])
+            below[rows], above[rows] = found < column.low, found > column.high
+        return below, above
 
     def side(self, column: Column) -> NDArray[np.int8]:
         """Return -1 for a row whose number lies below its bounds, 1 above, and 0 for any other."""
@@ -118,7 +125,7 @@ class Batch:
         """Return the category codes of a column, ``len(categories)`` for other values, shape (size,)."""
         codes = self._encoded.get(column)
         if codes is None:
-            codes = self._encoded[column] = column.encode(self.raw[category(column)])
+            codes = self._encoded[column] = column.encode(self.raw_values(category(column)))
         return codes
 
     def missing(self, column: Column) -> NDArray[np.bool_]:
@@ -140,9 +147,28 @@ class Batch:
             self._missing[column] = (
                 self.codes(column) == len(column.categories or ())
                 if plain
-                else column.missing(self.raw[described(column)])
+                else column.missing(self.raw_values(described(column)))
             )
         return self._missing[column]
+
+    def raw_values(self, read: Read) -> Raw:
+        """Return the values that an engine gave, or that a formula computes from them."""
+        if not isinstance(read.domain, Formula) or read in self.raw:
+            return self.raw[read]
+        if read not in self._computed:
+            found = read.domain.rows(self._part)
+            self._computed[read] = Dictionary(found.codes, found.known) if isinstance(found, Labels) else found
+        return self._computed[read]
+
+    def _part(self, column: Column, *, limited: bool = True) -> NDArray[np.float64] | Labels:
+        """Return a column as a formula takes it: numbers, NaN where missing, or codes, -1 where missing."""
+        if column.bounds is None:
+            codes, known = self.codes(column), column.categories or ()
+            return Labels(np.where(codes == len(known), -1, codes), known)
+        values = self.values(column) if limited else np.array(self.raw_values(number(column)), dtype=np.float64)
+        gone = self.missing(column)
+        filled = column.fill if column.filled and column.fill is not None else math.nan
+        return np.where(gone, filled, values) if gone.any() else values
 
 
 def number(column: Column) -> Read:
@@ -158,7 +184,7 @@ def number(column: Column) -> Read:
     Read
         How to read it, for `RowFeatures.reads`.
     """
-    return Read(column.name)
+    return Read(column.name, column.formula if isinstance(column, ComputedColumn) else None)
 
 
 def category(column: Column) -> Read:
@@ -174,12 +200,21 @@ def category(column: Column) -> Read:
     Read
         How to read it, for `RowFeatures.reads`.
     """
-    return Read(column.name, column.categories or ())
+    return number(column) if isinstance(column, ComputedColumn) else Read(column.name, column.categories or ())
 
 
 def described(column: Column) -> Read:
     """Return the `Read` of a column: as numbers if it has bounds, else as category codes."""
     return number(column) if column.bounds is not None else category(column)
+
+
+def from_frame(reads: Iterable[Read]) -> tuple[Read, ...]:
+    """Return what a frame has to read, each once: of a computed column those of its formula."""
+    parts = (
+        [described(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
+        for read in reads
+    )
+    return tuple(dict.fromkeys(each for of_read in parts for each in of_read))
 
 
 def batches(
@@ -190,8 +225,9 @@ def batches(
     The mask is None where every row counts.
     """
     _reuse_freed_memory()
-    needed = dict.fromkeys([*reads, *(read for c in conditions for read in c.reads)])
-    for size, raw in rows.batches(tuple(needed), BATCH_ROWS):
+    for size, raw in rows.batches(
+        from_frame([*reads, *(read for c in conditions for read in c.reads)]), BATCH_ROWS
+    ):
         batch = Batch(size, raw)
         mask = None
         for c in conditions:

@@ -13,6 +13,7 @@ from dfprivacy import _words
 from dfprivacy._table.batch import category, described, number
 from dfprivacy.engines import Keep
 from dfprivacy.errors import SchemaError
+from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, codes_of
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
     """
     for each in conditions:
         name = each.columns[0].name
+        if isinstance(each.columns[0], ComputedColumn):
+            continue
         if isinstance(each, Between):  # a number beyond a bound counts as the bound
             low = None if each.low <= each.column.low else each.low
             high = None if each.high >= each.column.high else each.high

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
-from dfprivacy.errors import SchemaError, quoted
+from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.expressions import ComputedColumn, Expression, Formula, col
 from dfprivacy.schema import (
     OTHER,
     Category,
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.schema import Bounds, Neighbors
 
-__all__ = ["ROWS_OF_ONE", "declared", "read_schema", "read_size", "read_unit"]
+__all__ = ["COMPUTED_FOR_EXAMPLE", "ROWS_OF_ONE", "computed", "declared", "read_schema", "read_size", "read_unit"]
 
+COMPUTED_FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
 
@@ -178,6 +180,85 @@ def declared(
     return replace(schema, columns={each.name: each for each in known if each != Column(each.name)})
 
 
+def computed(schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bounds]) -> dict[str, ComputedColumn]:
+    """Declare columns that are computed from others, in their order: a later one may name an earlier one.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the columns that there are.
+    columns : mapping of str to Expression or callable
+        An expression for each new column.
+    bounds : mapping
+        Bounds of some of them; default: what their values can be.
+
+    Returns
+    -------
+    dict of str to ComputedColumn
+        The new columns, whose formulas name columns of the frame only.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If an expression does not fit the columns, a name is taken, or numbers have no bounds.
+    """
+    limits = _mapping("bounds", bounds)
+    _known([*columns], "bounds", limits)
+    made: dict[str, ComputedColumn] = {}
+    for name, given in columns.items():
+        if name in schema.names or name in made:
+            raise SchemaError(f"There is a column {name!r} already.", "Give the new one another name.")
+        expression = given(_Columns()) if callable(given) and not isinstance(given, Expression) else given
+        if not isinstance(expression, Expression):
+            raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", COMPUTED_FOR_EXAMPLE)
+        parts = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
+        inner = {each: part.formula.node for each, part in parts.items() if isinstance(part, ComputedColumn)}
+        of = {
+            column.name: column
+            for part in parts.values()
+            for column in (part.formula.columns if isinstance(part, ComputedColumn) else (part,))
+        }
+        formula = Formula(expression.node.replaced(inner), tuple(of.values()))
+        made[name] = _computed_column(name, formula, limits.get(name))
+    return made
+
+
+def _computed_column(name: str, formula: Formula, bounds: object) -> ComputedColumn:
+    span, found = formula.span, [column.beyond for column in formula.columns if column.beyond is not None]
+    limits = None if span.kind == "label" else (span.low, span.high)
+    if bounds is not None:
+        limits = bounds_of(name, bounds)
+    if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1])):
+        raise SchemaError(
+            f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
+            f"{_end(limits[1])}.",
+            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}), or narrow those of its columns.",
+        )
+    return ComputedColumn(
+        name,
+        limits,
+        None if bounds is not None or span.known is None else span.known,
+        public=all(column.public for column in formula.columns),
+        filled=formula.total,
+        beyond=sum(found) if found else None,
+        formula=formula,
+    )
+
+
+def _end(number: float) -> str:
+    return f"{number:.15g}" if math.isfinite(number) else "any number"
+
+
+class _Columns:
+    """Columns as expressions: what a function of a dataframe, as pandas' ``assign`` takes, is given."""
+
+    def __getitem__(self, name: str) -> Expression:
+        return col(name)
+
+    def __getattr__(self, name: str) -> Expression:
+        return col(name)
+
+
 def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
     there = {*names}
     for name in keys:
@@ -216,7 +297,8 @@ def _column(before: Column, bounds: object, categories: object, missing: object)
                 "Choose a value within.",
             )
     filled = missing is not None
-    return Column(name, limits, domain, fill, other, before.public, filled=filled, find=find, beyond=beyond)
+    said: dict[str, Any] = {"bounds": limits, "categories": domain, "fill": fill, "other": other}
+    return replace(before, **said, filled=filled, find=find, beyond=beyond)
 
 
 def _names(argument: str, names: object) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfprivacy._table.batch import category, number
 from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import Category
 from dfprivacy.schema.values import date_text, numeral, plain_number, plain_text, stamp
 
@@ -33,7 +34,8 @@ _WHOLE_MAX = 2**53  # float64 holds every integer up to here
 
 def key_read(column: Column) -> Read:
     """Return the `Read` of a column for keys: category codes if it has categories, else its values."""
-    return category(column) if column.categories is not None else Read(column.name, ...)
+    computed = isinstance(column, ComputedColumn)
+    return category(column) if computed or column.categories is not None else Read(column.name, ...)
 
 
 def count_keys(
@@ -92,7 +94,8 @@ def count_values(
         chosen = slice(None) if mask is None else mask
         for place, column in enumerate(columns):
             coded, values = _coded(batch, column)
-            codes, x = coded[chosen], np.asarray(batch.raw[number(column)], dtype=np.float64)[chosen]
+            codes, raw = coded[chosen], batch.raw_values(number(column))[chosen]
+            x = np.full(len(codes), np.nan) if isinstance(raw, Dictionary) else np.asarray(raw, dtype=np.float64)
             gone, is_key = np.isnan(x), codes >= 0
             for at, count in Counter(codes[is_key].tolist()).items():
                 counts[place, "value", values[at]] += count
@@ -121,7 +124,7 @@ def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[C
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
-    raw = batch.raw[key_read(column)]
+    raw = batch.raw_values(key_read(column))
     if isinstance(raw, Dictionary):
         keys = [_key(value, as_written=as_written) for value in raw.values]
         place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}

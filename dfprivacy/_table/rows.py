@@ -23,6 +23,7 @@ from dfprivacy._table.people import BoundedFrame, in_order
 from dfprivacy._table.per import People, PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import NotProtected
+from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import Schema
 
 if TYPE_CHECKING:
@@ -199,10 +200,18 @@ class Rows:
         """Return the same rows with these columns only; the choice of a person's rows stays."""
         return self._with(schema=self.schema.select(names))
 
+    def with_columns(self, columns: Mapping[str, ComputedColumn]) -> Self:
+        """Return the same rows with more columns; the choice of a person's rows stays."""
+        known = {**self.schema.columns, **columns}
+        return self._with(schema=replace(self.schema, names=(*self.schema.names, *columns), columns=known))
+
     def declaring(self, columns: Mapping[str, Column]) -> Self:
         """Return the table with other declarations, by which a person's rows are chosen anew."""
         selected = (column for each in self.conditions for column in each.columns)
-        known = in_order({*columns.values(), *selected})
+        every = (
+            [*c.formula.columns] if isinstance(c, ComputedColumn) else [c] for c in (*columns.values(), *selected)
+        )
+        known = in_order({column for of_each in every for column in of_each})
         return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
     def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:

@@ -45,9 +45,9 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -122,6 +122,7 @@ class Column:
     filled: bool = False
     find: bool = False
     beyond: float | None = None
+    computed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Raise a `SchemaError` for declarations that allow values outside the bounds or categories."""
@@ -186,6 +187,11 @@ class Column:
                 "knows, `find_bounds` looks for it at a price.",
             )
         return self.bounds
+
+    def undeclared(self) -> Self:
+        """Return the column of which nothing is declared but whether it is public."""
+        nothing: dict[str, Any] = dict.fromkeys(("bounds", "categories", "fill", "beyond"))
+        return replace(self, **nothing, other=False, filled=False, find=False)
 
     def code(self, category: object) -> int:
         """Return the code of a category; raise a `SchemaError` for other values."""
@@ -659,7 +665,7 @@ class Schema:
             terms |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
         size = self.size if self.unit is None else self.people
         lines = toml.table(terms if size is None else terms | {"size": size})
-        for name in self.names:
+        for name in self._of_frame:
             lines += ["", *toml.table(self._written(name), "columns", name)]
         return "\n".join(lines) + "\n"
 
@@ -710,11 +716,16 @@ class Schema:
             raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more.")
         rng = np.random.default_rng(seed)
         columns: dict[str, Any] = {
-            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self.names
+            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self._of_frame
         }
         if whose is not None:
             columns[whose.column] = people(rows, whose.max_rows, self.people)
         return table_of(columns, self.library)
+
+    @property
+    def _of_frame(self) -> list[str]:
+        """Names of the columns that are not computed from others."""
+        return [name for name in self.names if not getattr(self.columns.get(name), "computed", False)]
 
     def _written(self, name: str) -> dict[str, Any]:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
@@ -772,6 +783,12 @@ class Schema:
                 f"If anybody may know its values, say so: protect(..., public=[{column.name!r}]).",
             )
         return column
+
+    def as_given(self) -> Schema:
+        """Return the schema of a table in which computed columns are columns as any other."""
+        plain = [field.name for field in fields(Column)]
+        columns = {name: Column(**{each: getattr(of, each) for each in plain}) for name, of in self.columns.items()}
+        return replace(self, columns=columns)
 
     def select(self, names: Sequence[str]) -> Schema:
         """Keep these columns only."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +208,7 @@ def cuts(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
 
 def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
     """Return the counts of a column in equal bins within bounds, and in the intervals beyond."""
-    wide = Column(column.name, bounds=_WIDEST_BOUNDS, fill=0.0, public=column.public)
+    wide = replace(column.undeclared(), bounds=_WIDEST_BOUNDS, fill=0.0)
     return features.Given(wide, of=features.Bins(wide, cuts(bounds)[0]))
 
 

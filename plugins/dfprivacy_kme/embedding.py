@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, public_table
+from dfprivacy.expressions import read_column
 from dfprivacy.features import Fourier, Nystrom, ProductKernel
 from dfprivacy.schema import as_number
 
@@ -141,7 +142,7 @@ class Space:
             raise ArgumentError(
                 "This release is of an earlier version, with features that are gone.", "Use that version."
             )
-        columns = tuple(Column(**column) for column in plain["columns"])
+        columns = tuple(read_column(**column) for column in plain["columns"])
         known = {name: value for name, value in plain.items() if name != "degree"}  # earlier versions had one
         return cls(**{**known, "columns": columns})
 

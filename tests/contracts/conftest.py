@@ -118,7 +118,26 @@ class Question:
                 columns[name] = low + (high - low) * place
         return pd.DataFrame({**columns, **({case.other: np.arange(n) // runs % 2 == 1} if case.other else {})})
 
-    def of(self, rows=None, frame="pandas", part=None, names=NAMES, folder=None, **terms):
+    def _computed(self, frame, name, terms):
+        """Protect columns under other names, and compute each from one of them."""
+        case = self.case
+        raw = {
+            each: {f"raw {of}": value for of, value in terms[each].items()}
+            for each in ("bounds", "categories", "missing")
+        }
+        raw["public"] = [f"raw {of}" for of in terms["public"]]
+        whole = dp.protect(frame, name, **{**terms, **raw})
+        view = whole.with_columns(
+            **{
+                each: dp.col(f"raw {each}") + 0
+                if each in case.bounds
+                else dp.col(f"raw {each}").map({one: one for one in case.categories[each]})
+                for each in case.columns
+            }
+        )
+        return view.select(*case.columns)
+
+    def of(self, rows=None, frame="pandas", part=None, names=NAMES, folder=None, computed=False, **terms):
         """Protect rows, made up unless they are given, and ask what `part` makes of the view.
 
         In a folder, by a schema file that says a label of each column.
@@ -129,6 +148,10 @@ class Question:
         about = {name: getattr(case, name) for name in ("bounds", "categories", "public", "missing", "neighbors")}
 
         def protected(rows):
+            if computed:
+                return self._computed(
+                    FRAMES[frame](rows.add_prefix("raw ")), next(names), {**TERMS, **about, **terms}
+                )
             view = dp.protect(FRAMES[frame](rows), **{"name": next(names), **TERMS, **about, **terms})
             if folder is None:
                 return view

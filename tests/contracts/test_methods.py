@@ -36,6 +36,18 @@ def test_numbers_are_the_same_on_every_frame(question, frames):
     assert len(seen) == 1
 
 
+def test_computed_columns_are_columns(question):
+    """Of columns that are computed from others a question has the answer that it has of a table with them."""
+    answers = []
+    for computed in (False, True):
+        with seeded_noise(3):
+            answers.append(question.of(computed=computed)())
+
+    first, second = (re.sub(r"contract \d+", "", str(answer.records())) for answer in answers)
+    assert first == second
+    assert type(answers[1]).from_dict(answers[1].to_dict()).records() == answers[1].records()
+
+
 def test_what_was_asked_is_free(question):
     """The same question again spends nothing, gives the same answer, and is listed once."""
     asked = question.of()

@@ -59,6 +59,9 @@ def wanted():
     asked.where(age=(30, 60), sex=["f"]).ttest("age", popmean=30)
     asked.group_by("sex").mean("age", epsilon="1/3")
     asked.where(age=dp.present).select("age", "sex").value_counts("sex", epsilon=0.125)
+    older = asked.with_columns(in_days=365.25 * dp.col("age"), bounds={"in_days": (9000, 20000)})
+    older = older.assign(band=lambda df: (df.in_days / 365.25).cut([0, 30, 90]))
+    older.where(band="(30, 90]").mean("in_days", epsilon=0.125)
     return asked
 
 
@@ -93,19 +96,19 @@ def test_a_round_trip(place, capsys):
 
     shown = capsys.readouterr().out
     found = read()
-    assert "ana asks 4 questions of 'clinic', for epsilon 0.833333 in all" in shown
-    assert shown.count("would cost and measure (nothing was charged or read)") == 4
+    assert "ana asks 5 questions of 'clinic', for epsilon 0.958333 in all" in shown
+    assert shown.count("would cost and measure (nothing was charged or read)") == 5
     assert [each.text for each in asked.questions] == list(found.questions)
-    assert (len(found), found.refused) == (4, ())
+    assert (len(found), found.refused) == (5, ())
     view = dp.protect(pd.read_parquet("clinic.parquet"), "clinic", schema="clinic.toml")
     assert list(found) == list(view.releases)
-    assert view.budget.spent == Fraction(1, 4) + Fraction(1, 8) + Fraction(1, 3) + Fraction(1, 8)
+    assert view.budget.spent == Fraction(1, 4) + Fraction(1, 8) + Fraction(1, 3) + Fraction(1, 8) + Fraction(1, 8)
     assert {"ana"} == {each["analyst"] for each in view.releases.to_dict()}
     assert view.mean("age", epsilon=0.25).privacy.replayed  # what is asked by hand is the same question
     written = "".join(Path(name).read_text() for name in ("requests.json", "answers.json")) + shown
     assert (CANARY in written, "987654" in written) == (False, False)
     assert found[0].privacy.epsilon == 0.25
-    assert "Answers about the data set 'clinic': 4, and 0 refused" in repr(found)
+    assert "Answers about the data set 'clinic': 5, and 0 refused" in repr(found)
 
 
 def test_a_replay_is_free(place, capsys):
@@ -121,7 +124,7 @@ def test_a_replay_is_free(place, capsys):
     assert account().spent() == spent
     first, again, third = read(), read("again.json"), read("third.json", "more.json", "bo.key")
     assert [list(first)] * 2 == [list(again), list(third)]
-    assert capsys.readouterr().out.count("answered before, at no charge") == 8
+    assert capsys.readouterr().out.count("answered before, at no charge") == 10
     with pytest.raises(SystemExit):
         main(["answer"])
 
@@ -155,7 +158,7 @@ def test_the_custodian_says_no(place, capsys, monkeypatch):
     assert answer() == 0
 
     found = read()
-    assert (len(found), len(found.refused)) == (1, 3)
+    assert (len(found), len(found.refused)) == (1, 4)
     assert {"The custodian did not answer it."} == {why for _, why in found.refused}
     assert sum((entry.epsilon for entry in account().entries()), Fraction(0)) == Fraction(1, 4)
 
@@ -272,7 +275,7 @@ BAD = {
     "another data set": (lambda plain: plain.update(data_set="school"), "another data set"),
     "another schema": (lambda plain: plain.update(schema="0" * 64), "another version of it"),
     "too many": (lambda plain: plain.update(questions=["x" * 2**24]), "more than 16777216 bytes"),
-    "some too many": (lambda plain: plain.update(questions=plain["questions"] * 300), "1200 questions, and 1000"),
+    "some too many": (lambda plain: plain.update(questions=plain["questions"] * 300), "1500 questions, and 1000"),
     "an unknown method": (
         lambda plain: plain["questions"][1].update(method="head"),
         "no method 'head'",
@@ -293,6 +296,20 @@ BAD = {
     "an array": (give(a={"$array": []}), "can be read"),
     "a function": (change(where=[{"age": {"python": "1"}}]), "can be read"),
     "more": (change(code="1"), "can be read"),
+    "no formula": (change(computed={"x": {"bounds": None}}), "can be read"),
+    "another formula": (
+        change(computed={"x": {"formula": {"exec": ["1"]}, "bounds": None}}),
+        "no expression of columns",
+    ),
+    "a formula of nothing": (change(computed={"x": {"formula": {"col": "y"}, "bounds": None}}), "no column 'y'"),
+    "a formula beyond bounds": (
+        change(computed={"x": {"formula": {"col": "age"}, "bounds": ["a", 1]}}),
+        "finite number",
+    ),
+    "a formula of a name that is taken": (
+        change(computed={"age": {"formula": {"col": "age"}, "bounds": None}}),
+        "'age' already",
+    ),
     "an empty name": (lambda plain: plain.update(analyst=" "), "analyst's name"),
     "an escape": (lambda plain: plain.update(analyst="\x1b[2J"), "analyst's name"),
 }

@@ -28,7 +28,7 @@ from dfprivacy.engines import Engine, WorkersLost
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from types import EllipsisType
 
     from numpy.typing import NDArray
@@ -60,11 +60,12 @@ class Read(NamedTuple):
     """One column to read: as a number, as one of the public categories of a domain, as any key (...), or as people.
 
     Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
-    whole number is rounded. Its column is one that can name people.
+    whole number is rounded. Its column is one that can name people. Values that a formula computes are read as they
+    are, and only the columns of the formula are read from a frame.
     """
 
     name: str
-    domain: tuple[object, ...] | EllipsisType | Literal["people"] | None = None
+    domain: tuple[object, ...] | EllipsisType | Literal["people"] | Hashable | None = None
 
     def __hash__(self) -> int:
         return hash(self.name)  # reads are looked up in every batch, and a domain may have many categories

@@ -1,0 +1,1074 @@
+"""Columns computed from other columns: a small closed language, evaluated row by row.
+
+An expression is a tree of operations on columns and constants. It can be written down, so that questions about it
+are replayed and travel in requests. A row's value is a function of that row alone, and the bounds of the values
+follow from those of the columns by interval arithmetic.
+
+In every operation a row without one of the values has no result, and a result that is no finite number (0/0, the
+logarithm of 0, an overflow) is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.schema import Column
+from dfprivacy.schema.values import plain, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from dfprivacy.schema import Category
+
+    Floats: TypeAlias = NDArray[np.float64]
+    Constant: TypeAlias = float | str | tuple[Any, ...]
+
+__all__ = ["ComputedColumn", "Expression", "Formula", "Labels", "Node", "col", "read_column"]
+
+_NODES_MAX = 1000
+_DEPTH_MAX = 100
+_VALUES_MAX = 10_000  # in one list of edges, of values or of a mapping
+_POWER_MAX = 64
+_PAIR = 2
+_DAYS_MAX = 3_000_000.0  # some 8,000 years
+_YEARS_MAX = 200  # that are listed as categories
+_MONDAY = 3  # 1970-01-01 was a Thursday
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of rows: codes into a list of values, -1 where missing."""
+
+    codes: NDArray[np.intp]
+    known: Sequence[Any]
+
+    def __getitem__(self, rows: Any) -> Labels:
+        return Labels(self.codes[rows], self.known)
+
+
+class Span(NamedTuple):
+    """What the values of an expression can be.
+
+    Attributes
+    ----------
+    low, high : float
+        The least and the largest number, infinite where they do not follow.
+    known : tuple or None
+        The possible values, where they are listed.
+    kind : {"number", "truth", "label"}
+        Whether a value is a number, True or False, or a label.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    known: tuple[Category, ...] | None = None
+    kind: str = "number"
+
+
+_TRUTH = Span(0.0, 1.0, (False, True), "truth")
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation on columns, constants, and the results of other operations.
+
+    Attributes
+    ----------
+    operation : str
+        Its name; ``"col"`` for the value of a column.
+    parts : tuple
+        Nodes and constants.
+    """
+
+    operation: str
+    parts: tuple[Node | Constant, ...]
+
+    def __post_init__(self) -> None:
+        if self.depth > _DEPTH_MAX or self.size > _NODES_MAX:
+            raise ArgumentError(
+                f"The expression is nested more than {_DEPTH_MAX} deep or has more than {_NODES_MAX:,} operations.",
+                "Make it a column of the table.",
+            )
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The parts that are nodes."""
+        return tuple(part for part in self.parts if isinstance(part, Node))
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of operations above the deepest column."""
+        return 1 + max((part.depth for part in self.nodes), default=0)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of operations and columns."""
+        return 1 + sum(part.size for part in self.nodes)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, each once."""
+        if self.operation == "col":
+            return (str(self.parts[0]),)
+        return tuple(dict.fromkeys(name for part in self.nodes for name in part.columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the node as plain JSON values, which `from_json` reads."""
+        written = [part.to_json() if isinstance(part, Node) else part for part in self.parts]
+        return {self.operation: written[0] if self.operation == "col" else written}
+
+    @classmethod
+    def from_json(cls, plain: object) -> Node:
+        """Read what `to_json` wrote; raise an `ArgumentError` for anything else."""
+        return _read_json(plain, _DEPTH_MAX)
+
+    def replaced(self, nodes: Mapping[str, Node]) -> Node:
+        """Return the expression with some columns replaced by expressions."""
+        if self.operation == "col":
+            return nodes.get(str(self.parts[0]), self)
+        return Node(self.operation, tuple(p.replaced(nodes) if isinstance(p, Node) else p for p in self.parts))
+
+    def __str__(self) -> str:
+        if self.operation == "col":
+            return str(self.parts[0])
+        first, *rest = (str(part) if isinstance(part, Node) else _constant_text(part) for part in self.parts)
+        if self.operation in _INFIX:
+            return f"({first} {self.operation} {rest[0]})"
+        return f"{self.operation}({', '.join([first, *rest])})"
+
+
+def _constant_text(constant: Any) -> str:
+    if isinstance(constant, tuple):
+        return f"[{', '.join(map(_constant_text, constant))}]"
+    return f"{constant:.15g}" if isinstance(constant, float) else repr(constant)
+
+
+def _read_json(plain: object, left: int) -> Node:
+    if left and isinstance(plain, Mapping) and len(plain) == 1:
+        ((operation, written),) = plain.items()
+        if operation == "col" and isinstance(written, str):
+            return Node("col", (written,))
+        if operation in _OPERATIONS and isinstance(written, list):
+            parts = [_read_json(each, left - 1) if isinstance(each, Mapping) else each for each in written]
+            return _node(operation, *parts)
+    raise ArgumentError("This is no expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.')
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An expression of declared columns, which gives a column its values.
+
+    Attributes
+    ----------
+    node : Node
+        The expression.
+    columns : tuple of Column
+        The columns in it.
+    """
+
+    node: Node
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def span(self) -> Span:
+        """What its values can be; raises a `SchemaError` where an operation does not fit a column."""
+        return self._spans[self.node]
+
+    @property
+    def portable(self) -> bool:
+        """Whether all processors give the same bits: IEEE 754 settles arithmetic and roots only."""
+        return not any(node.operation in _UNSETTLED for node in _from_leaves(self.node))
+
+    @cached_property
+    def total(self) -> bool:
+        """Whether no row of it is missing, because no value of its columns counts as missing."""
+        total = {Node("col", (column.name,)): column.filled for column in self.columns}
+        for node in _from_leaves(self.node):
+            if node.operation != "col":
+                span, lows = self._spans[node], [self._spans[part].low for part in node.nodes]
+                finite = math.isfinite(span.low) and math.isfinite(span.high)
+                partial = node.operation in _PARTIAL or (node.operation in _OF_POSITIVE and lows[0] < 0)
+                parts = node.operation == "fill" or all(total[part] for part in node.nodes)
+                total[node] = parts and not partial and (finite or span.kind == "label")
+        return total[self.node]
+
+    @cached_property
+    def _spans(self) -> dict[Node, Span]:
+        spans: dict[Node, Span] = {}
+        declared = {column.name: column for column in self.columns}
+        for node in _from_leaves(self.node):
+            if node.operation == "col":
+                spans[node] = _declared_span(declared[str(node.parts[0])])
+            else:
+                parts = [spans[part] if isinstance(part, Node) else part for part in node.parts]
+                try:
+                    spans[node] = _OPERATIONS[node.operation].span(*parts)
+                except _MisfitError as error:
+                    raise SchemaError(f"{node}: {error.args[0]}", *error.args[1:]) from None
+        return spans
+
+    def rows(self, values: Callable[[Column], Floats | Labels]) -> Floats | Labels:
+        """Compute the values of rows.
+
+        Parameters
+        ----------
+        values : callable
+            Gives the values of a column: numbers, NaN where missing, or codes into its categories.
+
+        Returns
+        -------
+        ndarray of shape (rows,) or Labels
+            Numbers, NaN where missing, or codes into labels, -1 where missing.
+        """
+        found: dict[Node, Any] = {}
+        declared = {column.name: column for column in self.columns}
+        with np.errstate(all="ignore"):
+            for node in _from_leaves(self.node):
+                if node.operation == "col":
+                    found[node] = values(declared[str(node.parts[0])])
+                    continue
+                parts = [found[part] if isinstance(part, Node) else part for part in node.parts]
+                result = _OPERATIONS[node.operation].rows(*parts)
+                span = self._spans[node]
+                if span.kind == "number" and not (math.isfinite(span.low) and math.isfinite(span.high)):
+                    result[~np.isfinite(result)] = math.nan
+                found[node] = result
+        return cast("Floats | Labels", found[self.node])
+
+
+@dataclass(frozen=True)
+class ComputedColumn(Column):
+    """A column computed from others, as `PrivateFrame.with_columns` makes it.
+
+    Attributes
+    ----------
+    formula : Formula
+        The expression that gives its values, which count as limited to the bounds, or as one of the categories.
+    """
+
+    formula: Formula = field(kw_only=True)
+    computed = True
+
+    __hash__ = Column.__hash__
+
+    @property
+    def said_bounds(self) -> list[float] | None:
+        """Bounds that do not follow from the formula; None where they do."""
+        span = self.formula.span
+        return None if self.bounds in {None, (span.low, span.high)} else [self.low, self.high]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the column as plain JSON values."""
+        parts = {column.name: column.describe() for column in self.formula.columns}
+        return {**super().describe(), "formula": self.formula.node.to_json(), "of": parts}
+
+
+def read_column(name: str, **plain: Any) -> Column:
+    """Read what `Column.describe` wrote.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    **plain
+        Plain JSON values.
+
+    Returns
+    -------
+    Column
+        The column, computed or not.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, TypeError
+        If it is something else.
+    """
+    known: dict[str, Any] = {field: tuple(of) if isinstance(of, list) else of for field, of in plain.items()}
+    if "formula" not in known:
+        return Column(name, **known)
+    node, parts = Node.from_json(known.pop("formula")), known.pop("of")
+    formula = Formula(node, tuple(read_column(part, **of) for part, of in parts.items()))
+    return ComputedColumn(name, **known, formula=formula)
+
+
+def _from_leaves(node: Node) -> Iterator[Node]:
+    """Iterate over the nodes of a tree, each after its parts, and equal ones once."""
+    done: set[Node] = set()
+    todo = [(node, False)]
+    while todo:
+        at, ready = todo.pop()
+        if at in done:
+            continue
+        if ready:
+            done.add(at)
+            yield at
+        else:
+            todo += [(at, True), *((part, False) for part in at.nodes)]
+
+
+def _declared_span(column: Column) -> Span:
+    if column.bounds is None:
+        return Span(known=column.categories or (), kind="label")
+    return Span(column.low, column.high, column.categories)
+
+
+class _MisfitError(Exception):
+    """An operation does not fit its parts."""
+
+
+# ---- numbers: what operations can give, rounded outward ------------------------------------------------------
+
+
+def _rounded(low: Fraction | float, high: Fraction | float) -> Span:
+    """Return the interval as floats that are not within it."""
+    return Span(_float(low, -math.inf), _float(high, math.inf))
+
+
+def _float(exact: Fraction | float, outward: float) -> float:
+    if isinstance(exact, float):
+        return exact
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+    return near if (near <= exact if outward < 0 else near >= exact) else math.nextafter(near, outward)
+
+
+def _exact(number: float) -> Fraction | float:
+    return Fraction(number) if math.isfinite(number) else number
+
+
+def _numbers(*parts: Any) -> list[Span]:
+    """Return the spans of numbers and of truth values; refuse labels."""
+    spans = [part if isinstance(part, Span) else _constant(part) for part in parts]
+    if any(span.kind == "label" for span in spans):
+        raise _MisfitError(
+            "a label is no number.", "Give the column bounds if its values are numbers, or map() them to numbers."
+        )
+    return spans
+
+
+def _constant(value: Any) -> Span:
+    if isinstance(value, bool):
+        return _TRUTH
+    return Span(known=(value,), kind="label") if isinstance(value, str) else Span(float(value), float(value))
+
+
+def _times(a: float, b: float) -> Fraction | float:
+    return Fraction(0) if not a or not b else _exact(a) * _exact(b)
+
+
+def _sum_span(a: Any, b: Any) -> Span:
+    a, b = _numbers(a, b)
+    return _rounded(_exact(a.low) + _exact(b.low), _exact(a.high) + _exact(b.high))
+
+
+def _difference_span(a: Any, b: Any) -> Span:
+    a, b = _numbers(a, b)
+    return _rounded(_exact(a.low) - _exact(b.high), _exact(a.high) - _exact(b.low))
+
+
+def _product_span(a: Any, b: Any) -> Span:
+    a, b = _numbers(a, b)
+    ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return _rounded(min(ends), max(ends))
+
+
+def _quotient_span(a: Any, b: Any) -> Span:
+    a, b = _numbers(a, b)
+    if b.low <= 0 <= b.high:
+        return Span()
+    ends = [
+        Fraction(0) if math.isinf(y) else _exact(x) / Fraction(y) for x in (a.low, a.high) for y in (b.low, b.high)
+    ]
+    return _rounded(min(ends), max(ends))
+
+
+def _power_span(a: Any, power: float) -> Span:
+    (a,) = _numbers(a)
+    whole = float(power).is_integer()
+    low, high = (a.low, a.high) if whole else (max(a.low, 0.0), max(a.high, 0.0))
+    if power < 0 and low <= 0 <= high:
+        return Span()
+    ends = [low, high] + ([0.0] if low < 0 < high and whole and power % 2 == 0 else [])
+    if whole and all(map(math.isfinite, ends)):
+        exact = [Fraction(end) ** int(power) for end in ends]
+        return _rounded(min(exact), max(exact))
+    found = [_pow(end, power) for end in ends]
+    return _widened(min(found), max(found))
+
+
+def _pow(base: float, power: float) -> float:
+    try:
+        return float(base**power)
+    except OverflowError:
+        return math.inf if base > 0 or power % 2 == 0 else -math.inf
+
+
+def _widened(low: float, high: float) -> Span:
+    """Return an interval of numbers that a library computed, each with an error of some last bits."""
+    for _ in range(4):
+        low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+    return Span(low, high)
+
+
+def _rising(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
+    """Return the span of a rising function, which is defined from `least` on."""
+
+    def span(a: Any) -> Span:
+        (a,) = _numbers(a)
+        if a.high < least:
+            return Span()
+        ends = []
+        for end, beyond in ((a.low, -math.inf), (a.high, math.inf)):
+            try:
+                ends.append(beyond if end <= least or math.isinf(end) else function(end))
+            except OverflowError:
+                ends.append(math.inf)
+        return _widened(*ends)
+
+    return span
+
+
+def _root_span(a: Any) -> Span:
+    (a,) = _numbers(a)
+    ends = [0.0 if end < 0 else math.sqrt(end) for end in (a.low, a.high)]
+    exact = all(
+        Fraction(root) ** 2 == Fraction(end) for root, end in zip(ends, a[:2], strict=True) if 0 < end < math.inf
+    )
+    low, high = ends
+    return Span(low, high) if exact else _widened(low, high)
+
+
+def _absolute_span(a: Any) -> Span:
+    (a,) = _numbers(a)
+    return Span(max(a.low, -a.high, 0.0), max(-a.low, a.high))
+
+
+def _clip_span(a: Any, low: float, high: float) -> Span:
+    (a,) = _numbers(a)
+    return Span(min(max(a.low, low), high), max(min(a.high, high), low))
+
+
+def _round_span(a: Any, decimals: float) -> Span:
+    (a,) = _numbers(a)
+    low, high = (float(np.round(end, int(decimals))) for end in (a.low, a.high))
+    return Span(low, high)
+
+
+# ---- truth values and labels -----------------------------------------------------------------------------------
+
+
+def _compared_span(a: Any, b: Any) -> Span:
+    _numbers(a, b)
+    return _TRUTH
+
+
+def _equal_span(a: Any, b: Any) -> Span:
+    if isinstance(a, Span) and a.kind == "label":
+        if isinstance(b, Span):
+            raise _MisfitError(
+                "labels of two columns are not compared.", "Compare a column of labels with one label."
+            )
+        _check_known(a, [b])
+        return _TRUTH
+    return _compared_span(a, b)
+
+
+def _check_known(a: Span, values: Sequence[Any]) -> None:
+    """Refuse values that are none of the listed labels: a slip of the pen."""
+    known = {_key(each) for each in a.known or ()}
+    for value in values:
+        if _key(value) not in known:
+            raise _MisfitError(f"{value!r} is none of the labels.", f"These are {list(a.known or ())[:20]!r}.")
+
+
+def _key(value: Any) -> object:
+    return value if isinstance(value, str) else plain_number(value)
+
+
+def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
+    if a.kind == "label":
+        _check_known(a, values)
+    elif any(isinstance(value, str) for value in values):
+        _numbers(a, *values)
+    return _TRUTH
+
+
+def _truths_span(*parts: Any) -> Span:
+    if any(not isinstance(part, Span) or part.kind != "truth" for part in parts):
+        raise _MisfitError(
+            "& and | and ~ are for comparisons.", 'For example (dp.col("age") >= 65) & (dp.col("sex") == "f").'
+        )
+    return _TRUTH
+
+
+def _labels_span(values: Sequence[Any]) -> Span:
+    """Return the span of listed results: numbers if all are, else labels."""
+    known = tuple(dict.fromkeys(values))
+    if any(isinstance(value, str) for value in known):
+        return Span(known=known, kind="label")
+    if all(isinstance(value, bool) for value in known):
+        return _TRUTH
+    known = tuple(sorted(known))
+    return Span(float(known[0]), float(known[-1]), known)
+
+
+def _map_span(a: Span, pairs: tuple[Any, ...]) -> Span:
+    if a.kind == "label":
+        _check_known(a, [key for key, _ in pairs])
+    return _labels_span([value for _, value in pairs])
+
+
+def _cut_span(a: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Span:
+    _numbers(a)
+    return Span(known=labels or _interval_labels(edges), kind="label")
+
+
+def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
+    """Return labels as pandas has them; the first interval holds its lower end as well."""
+    texts = [f"{edge:.15g}" for edge in edges]
+    return tuple(f"{'(' if at else '['}{low}, {high}]" for at, (low, high) in enumerate(pairwise(texts)))
+
+
+def _either_span(a: Any, b: Any) -> Span:
+    spans = [part if isinstance(part, Span) else _constant(part) for part in (a, b)]
+    kinds = {span.kind for span in spans}
+    if "label" in kinds:
+        if kinds != {"label"}:
+            raise _MisfitError("a row would be a number or a label.", "Let both be numbers, or both labels.")
+        return Span(known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label")
+    if kinds == {"truth"}:
+        return _TRUTH
+    known = None if any(span.known is None for span in spans) else spans[0].known
+    return Span(min(s.low for s in spans), max(s.high for s in spans), known if spans[0] == spans[1] else None)
+
+
+def _where_span(a: Any, condition: Any, b: Any) -> Span:
+    _truths_span(condition)
+    return _either_span(a, b)
+
+
+def _part_span(a: Any, function: Callable[[Floats], Floats], low: int, high: int) -> Span:
+    (a,) = _numbers(a)
+    if low > high:  # of years
+        if not (abs(a.low) <= _DAYS_MAX and abs(a.high) <= _DAYS_MAX):
+            return Span()
+        low, high = (int(function(np.array([end]))[0]) for end in (a.low, a.high))
+    known = tuple(range(low, high + 1)) if high - low < _YEARS_MAX else None
+    return Span(float(low), float(high), known)
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------
+
+
+def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of numbers as one that gives an array of its own, whichever part is an array."""
+
+    def rows(*parts: Any) -> Any:
+        return np.asarray(function(*parts), dtype=np.float64)
+
+    return rows
+
+
+def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a comparison of numbers as 1 and 0, NaN where a part is missing."""
+
+    def rows(*parts: Any) -> Any:
+        found = np.asarray(function(*parts), dtype=np.float64)
+        for part in parts:
+            if isinstance(part, np.ndarray):
+                found[np.isnan(part)] = math.nan
+        return found
+
+    return rows
+
+
+def _of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
+    """Return the number of each row's code, NaN where the code is -1."""
+    found: Floats = np.array([*numbers, math.nan])[a.codes]
+    return found
+
+
+def _isin_rows(a: Any, values: tuple[Any, ...]) -> Floats:
+    keys = {_key(value) for value in values}
+    if isinstance(a, Labels):
+        return _of_codes(a, [float(_key(each) in keys) for each in a.known])
+    return cast("Floats", _truth(lambda x: np.isin(x, [float(value) for value in values]))(a))
+
+
+def _equal_rows(a: Any, b: Any) -> Any:
+    return _isin_rows(a, (b,)) if isinstance(a, Labels) else _truth(operator.eq)(a, b)
+
+
+def _map_rows(a: Any, pairs: tuple[Any, ...]) -> Any:
+    results = [value for _, value in pairs]
+    keys: dict[Any, int] = {_key(key): at for at, (key, _) in enumerate(pairs)}
+    if isinstance(a, Labels):
+        at = np.array([*(keys.get(_key(each), -1) for each in a.known), -1])[a.codes]
+    else:
+        of_keys = np.array(sorted(keys))
+        place = np.minimum(np.searchsorted(of_keys, a), len(of_keys) - 1)
+        at = np.where(of_keys[place] == a, np.array([keys[key] for key in of_keys.tolist()])[place], -1)
+    span = _labels_span(results)
+    if span.kind == "label":
+        known = span.known or ()
+        return Labels(np.array([*map(known.index, results), -1], dtype=np.intp)[at], list(known))
+    return np.array([*map(float, results), math.nan])[at]
+
+
+def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Labels:
+    codes = np.searchsorted(edges, a) - 1  # of an interval with its upper end
+    codes[a == edges[0]] = 0
+    codes[~((a >= edges[0]) & (a <= edges[-1]))] = -1
+    return Labels(codes, list(labels or _interval_labels(edges)))
+
+
+def _fill_rows(a: Any, value: Any) -> Any:
+    if not isinstance(a, Labels):
+        return np.where(np.isnan(a), float(value), a)
+    known = [*dict.fromkeys([*a.known, value])]
+    return Labels(np.where(a.codes < 0, known.index(value), a.codes), known)
+
+
+def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
+    known: list[Any] = []
+    if isinstance(a, Labels) or isinstance(b, Labels) or isinstance(a, str) or isinstance(b, str):
+        listed = [[*part.known] if isinstance(part, Labels) else [part] for part in (a, b)]
+        known = [*dict.fromkeys(value for values in listed for value in values)]
+        a, b = (
+            np.array([*map(known.index, values), -1])[part.codes if isinstance(part, Labels) else 0]
+            for part, values in zip((a, b), listed, strict=True)
+        )
+        return Labels(np.where(np.isnan(condition), -1, np.where(condition == 1, a, b)).astype(np.intp), known)
+    found = np.where(condition == 1, a, b).astype(np.float64)
+    found[np.isnan(condition)] = math.nan
+    return found
+
+
+def _days(a: Floats) -> tuple[Any, Floats]:
+    """Return dates, and 0 in each row that has one, NaN in each that has none."""
+    there = np.abs(a) <= _DAYS_MAX
+    return np.floor(np.where(there, a, 0.0)).astype("datetime64[D]"), np.where(there, 0.0, math.nan)
+
+
+def _year(a: Floats) -> Floats:
+    dates, gone = _days(a)
+    found: Floats = dates.astype("datetime64[Y]").astype(np.int64) + 1970 + gone
+    return found
+
+
+def _month(a: Floats) -> Floats:
+    dates, gone = _days(a)
+    found: Floats = dates.astype("datetime64[M]").astype(np.int64) % 12 + 1 + gone
+    return found
+
+
+def _day(a: Floats) -> Floats:
+    dates, gone = _days(a)
+    found: Floats = (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1 + gone
+    return found
+
+
+def _weekday(a: Floats) -> Floats:
+    dates, gone = _days(a)
+    found: Floats = (dates.astype(np.int64) + _MONDAY) % 7 + gone
+    return found
+
+
+def _hour(a: Floats) -> Floats:
+    _, gone = _days(a)
+    return np.floor((a - np.floor(a)) * 24 + 1e-9) % 24 + gone  # of minutes as parts of a day, which are rounded
+
+
+class _Operation(NamedTuple):
+    """What an operation can give, and what it gives of rows."""
+
+    span: Callable[..., Span]
+    rows: Callable[..., Any]
+
+
+def _of_date(function: Callable[[Floats], Floats], low: int, high: int) -> _Operation:
+    return _Operation(lambda a: _part_span(a, function, low, high), function)
+
+
+_OPERATIONS: dict[str, _Operation] = {
+    "+": _Operation(_sum_span, _floats(operator.add)),
+    "-": _Operation(_difference_span, _floats(operator.sub)),
+    "*": _Operation(_product_span, _floats(operator.mul)),
+    "/": _Operation(_quotient_span, _floats(operator.truediv)),
+    "**": _Operation(_power_span, _floats(operator.pow)),
+    "abs": _Operation(_absolute_span, _floats(np.abs)),
+    "log": _Operation(_rising(math.log, 0.0), _floats(np.log)),
+    "log10": _Operation(_rising(math.log10, 0.0), _floats(np.log10)),
+    "log1p": _Operation(_rising(math.log1p, -1.0), _floats(np.log1p)),
+    "exp": _Operation(_rising(math.exp), _floats(np.exp)),
+    "sqrt": _Operation(_root_span, _floats(np.sqrt)),
+    "clip": _Operation(_clip_span, _floats(np.clip)),
+    "round": _Operation(_round_span, _floats(lambda a, decimals: np.round(a, int(decimals)))),
+    "==": _Operation(_equal_span, _equal_rows),
+    "<": _Operation(_compared_span, _truth(operator.lt)),
+    "<=": _Operation(_compared_span, _truth(operator.le)),
+    ">": _Operation(_compared_span, _truth(operator.gt)),
+    ">=": _Operation(_compared_span, _truth(operator.ge)),
+    "&": _Operation(_truths_span, _floats(operator.mul)),
+    "|": _Operation(_truths_span, _floats(np.maximum)),
+    "not": _Operation(_truths_span, _floats(lambda a: 1 - a)),
+    "isin": _Operation(_isin_span, _isin_rows),
+    "map": _Operation(_map_span, _map_rows),
+    "cut": _Operation(_cut_span, _cut_rows),
+    "fill": _Operation(_either_span, _fill_rows),
+    "where": _Operation(_where_span, _where_rows),
+    "year": _of_date(_year, 1, 0),
+    "month": _of_date(_month, 1, 12),
+    "day": _of_date(_day, 1, 31),
+    "weekday": _of_date(_weekday, 0, 6),
+    "hour": _of_date(_hour, 0, 23),
+}
+_PARTIAL, _OF_POSITIVE = {"map", "cut"}, {"sqrt", "**"}
+_UNSETTLED = {"**", "log", "log10", "log1p", "exp"}
+_INFIX = {"+", "-", "*", "/", "**", "==", "<", "<=", ">", ">=", "&", "|"}
+
+
+# ---- how they are written --------------------------------------------------------------------------------------
+
+_UFUNCS = {
+    np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/", np.power: "**", np.less: "<",
+    np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=", np.equal: "==", np.absolute: "abs",
+    np.log: "log", np.log10: "log10", np.log1p: "log1p", np.exp: "exp", np.sqrt: "sqrt",
+}  # fmt: skip
+_FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
+
+
+def _node(operation: str, *parts: Any) -> Node:
+    """Make a node, with its constants checked."""
+    values = [part.node if isinstance(part, Expression) else part for part in parts]
+    read = _READ.get(operation, (_operand,) * (2 if operation in _INFIX else 1))
+    if len(values) != len(read):
+        raise ArgumentError(f"{operation} takes {len(read)} arguments, not {len(values)}.", _FOR_EXAMPLE)
+    made = Node(operation, tuple(reader(value) for reader, value in zip(read, values, strict=True)))
+    if not made.nodes:
+        raise ArgumentError(f"{operation} is of no column.", _FOR_EXAMPLE)
+    return made
+
+
+def _operand(value: Any) -> Any:
+    """Read a node or a number."""
+    return value if isinstance(value, Node) else _number(value)
+
+
+def _number(value: Any) -> float:
+    number = plain_number(value)
+    if not math.isfinite(number):
+        raise ArgumentError(
+            f"An expression has a part{quoted(value)}.", "Columns and finite numbers can be computed with."
+        )
+    return number
+
+
+def _power(value: Any) -> float:
+    if isinstance(value, Node) or abs(_number(value)) > _POWER_MAX:
+        raise ArgumentError(
+            f"An exponent is a number of at most {_POWER_MAX}.", 'For example dp.col("height") ** 2.'
+        )
+    return _number(value)
+
+
+def _decimals(value: Any) -> float:
+    if _number(value) not in range(-15, 16):
+        raise ArgumentError(f"decimals{quoted(value)} is no whole number from -15 to 15.", "Write one.")
+    return _number(value)
+
+
+def _value(value: Any) -> Any:
+    """Read a node, or a constant: a number, a text or a truth value."""
+    return value if isinstance(value, Node) else _label(value)
+
+
+def _label(value: Any) -> float | str:
+    known = plain(value)
+    return known if isinstance(known, str | bool | int) else _number(value)
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if (
+        isinstance(listed, str)
+        or not isinstance(listed, Sequence)
+        or not 0 < len(listed[: _VALUES_MAX + 1]) <= _VALUES_MAX
+    ):
+        raise ArgumentError(f"An expression takes a list of 1 to {_VALUES_MAX:,} values.", "For example [18, 65].")
+    return tuple(_label(value) for value in listed)
+
+
+def _edges(given: Any) -> tuple[float, ...]:
+    edges = tuple(map(_number, _values(given)))
+    if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):  # noqa: PLR2004
+        raise ArgumentError("The edges of cut() do not increase.", "For example [0, 18, 65, 120].")
+    return edges
+
+
+def _labels(given: Any) -> tuple[Any, ...]:
+    return _values(given) if given else ()
+
+
+def _pairs(given: Any) -> tuple[Any, ...]:
+    pairs = [*given.items()] if isinstance(given, Mapping) else given
+    if (
+        not isinstance(pairs, Sequence)
+        or not 0 < len(pairs) <= _VALUES_MAX
+        or any(not isinstance(pair, Sequence) or len(pair) != _PAIR for pair in pairs)
+    ):
+        raise ArgumentError(
+            f"map() takes a dictionary of 1 to {_VALUES_MAX:,} values.",
+            'For example .map({1: "winter", 7: "summer"}).',
+        )
+    return tuple((_label(key), _label(value)) for key, value in pairs)
+
+
+_READ: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "**": (_operand, _power),
+    "==": (_operand, _value),
+    "clip": (_operand, _number, _number),
+    "round": (_operand, _decimals),
+    "isin": (_operand, _values),
+    "map": (_operand, _pairs),
+    "cut": (_operand, _edges, _labels),
+    "fill": (_operand, _label),
+    "where": (_value, _operand, _value),
+}
+
+
+def col(name: str) -> Expression:
+    """Return a column as an expression, for `PrivateFrame.with_columns`.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+
+    Returns
+    -------
+    Expression
+        To be computed with: ``dp.col("weight") / dp.col("height") ** 2``.
+
+    Raises
+    ------
+    ArgumentError
+        If the name is no string.
+
+    Examples
+    --------
+    >>> import dfprivacy as dp, numpy as np
+    >>> np.log(dp.col("income")) - dp.col("age").clip(18, 65) / 10
+    (log(income) - (clip(age, 18, 65) / 10))
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"A column is named by a string, not by {type(name).__name__}.", _FOR_EXAMPLE)
+    return Expression(Node("col", (name,)))
+
+
+class Expression:
+    """A value computed from columns, row by row.
+
+    It has arithmetic (``+ - * / **`` with a number as exponent, ``abs``), comparisons, ``& | ~`` of these, and
+    the methods below. NumPy's ``log``, ``log10``, ``log1p``, ``exp`` and ``sqrt`` take it.
+
+    Parameters
+    ----------
+    node : Node
+        The operation.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return str(self.node)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise ArgumentError(
+            "Whether an expression holds depends on the row.",
+            "Combine comparisons by & and | and ~, each in brackets.",
+        )
+
+    def __add__(self, other: Any) -> Expression:
+        return _made("+", self, other)
+
+    def __radd__(self, other: Any) -> Expression:
+        return _made("+", other, self)
+
+    def __sub__(self, other: Any) -> Expression:
+        return _made("-", self, other)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return _made("-", other, self)
+
+    def __mul__(self, other: Any) -> Expression:
+        return _made("*", self, other)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return _made("*", other, self)
+
+    def __truediv__(self, other: Any) -> Expression:
+        return _made("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return _made("/", other, self)
+
+    def __pow__(self, power: float) -> Expression:
+        return _made("**", self, power)
+
+    def __neg__(self) -> Expression:
+        return _made("*", -1.0, self)
+
+    def __abs__(self) -> Expression:
+        return self.abs()
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return _made("==", self, other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return ~_made("==", self, other)
+
+    def __lt__(self, other: Any) -> Expression:
+        return _made("<", self, other)
+
+    def __le__(self, other: Any) -> Expression:
+        return _made("<=", self, other)
+
+    def __gt__(self, other: Any) -> Expression:
+        return _made(">", self, other)
+
+    def __ge__(self, other: Any) -> Expression:
+        return _made(">=", self, other)
+
+    def __and__(self, other: Any) -> Expression:
+        return _made("&", self, other)
+
+    def __or__(self, other: Any) -> Expression:
+        return _made("|", self, other)
+
+    def __invert__(self) -> Expression:
+        return _made("not", self)
+
+    def __array_ufunc__(self, function: Any, method: str, *parts: Any, **given: Any) -> Expression:
+        if method != "__call__" or given or function not in _UFUNCS:
+            raise ArgumentError(
+                f"{function.__name__} is no operation on columns.", f"There are {[*_OPERATIONS]!r}."
+            )
+        return _made(_UFUNCS[function], *parts)
+
+    def abs(self) -> Expression:
+        """Return the absolute value."""
+        return _made("abs", self)
+
+    def log(self) -> Expression:
+        """Return the natural logarithm; missing where the value is not positive."""
+        return _made("log", self)
+
+    def log10(self) -> Expression:
+        """Return the logarithm to the base 10; missing where the value is not positive."""
+        return _made("log10", self)
+
+    def log1p(self) -> Expression:
+        """Return the logarithm of 1 + the value, which is defined at 0."""
+        return _made("log1p", self)
+
+    def exp(self) -> Expression:
+        """Return the exponential."""
+        return _made("exp", self)
+
+    def sqrt(self) -> Expression:
+        """Return the square root; missing where the value is negative."""
+        return _made("sqrt", self)
+
+    def round(self, decimals: int = 0) -> Expression:
+        """Return the value rounded to some decimals."""
+        return _made("round", self, decimals)
+
+    def clip(self, low: float, high: float) -> Expression:
+        """Return the value limited to an interval, which bounds it."""
+        if _number(low) > _number(high):
+            raise ArgumentError(f"clip({low:g}, {high:g}): the interval is reversed.", "Give (low, high).")
+        return _made("clip", self, low, high)
+
+    def isin(self, values: Sequence[Any]) -> Expression:
+        """Return whether the value is one of these."""
+        return _made("isin", self, values)
+
+    def map(self, values: Mapping[Any, Any]) -> Expression:
+        """Return another value for each value; missing for a value that is not in the dictionary."""
+        return _made("map", self, values)
+
+    def cut(self, edges: Sequence[float], labels: Sequence[Any] | None = None) -> Expression:
+        """Return the interval in which the value lies, as pandas' ``cut`` does.
+
+        Parameters
+        ----------
+        edges : sequence of float
+            They increase. An interval holds its upper end, and the first its lower one. Values outside are missing.
+        labels : sequence, optional
+            The names of the intervals; default: ``"[0, 18]"``, ``"(18, 65]"``.
+
+        Returns
+        -------
+        Expression
+            Labels.
+
+        Raises
+        ------
+        ArgumentError
+            If the edges do not increase, or there is not one label for each interval.
+        """
+        made = _made("cut", self, edges, labels)
+        _, known, named = made.node.parts
+        if named and (len(set(named)) < len(named) or len(named) != len(known) - 1):  # type: ignore[arg-type]
+            raise ArgumentError("labels= of cut() has not one name for each interval.", "Give one less than edges.")
+        return made
+
+    def fill(self, value: Any) -> Expression:
+        """Return the value, or this one where it is missing."""
+        return _made("fill", self, value)
+
+    def where(self, condition: Expression, otherwise: Any) -> Expression:
+        """Return the value where a condition holds, and another one where it does not."""
+        return _made("where", self, condition, otherwise)
+
+    def year(self) -> Expression:
+        """Return the year of a date."""
+        return _made("year", self)
+
+    def month(self) -> Expression:
+        """Return the month of a date, 1 to 12."""
+        return _made("month", self)
+
+    def day(self) -> Expression:
+        """Return the day of the month of a date, 1 to 31."""
+        return _made("day", self)
+
+    def weekday(self) -> Expression:
+        """Return the day of the week of a date, 0 for Monday to 6."""
+        return _made("weekday", self)
+
+    def hour(self) -> Expression:
+        """Return the hour of a time, 0 to 23."""
+        return _made("hour", self)
+
+
+def _made(operation: str, *parts: Any) -> Expression:
+    return Expression(_node(operation, *parts))
