@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.schema import Column
+from dfprivacy.schema import Column, bounds_of
 from dfprivacy.schema.values import plain, plain_number
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Constant: TypeAlias = float | str | tuple[Any, ...]
 
-__all__ = ["ComputedColumn", "Expression", "Formula", "Labels", "Node", "col", "read_column"]
+__all__ = ["ComputedColumn", "Expression", "Formula", "Labels", "Node", "col", "computed_column", "read_column"]
 
 _NODES_MAX = 1000
 _DEPTH_MAX = 100
@@ -263,6 +263,31 @@ class ComputedColumn(Column):
 
     __hash__ = Column.__hash__
 
+    def values_of(self, rows: Mapping[str, Any]) -> Floats | Labels:
+        """Compute its values from values of its columns, such as a dataframe's.
+
+        Parameters
+        ----------
+        rows : mapping of str to array_like
+            Values by column; numbers beyond the bounds of a column count as the bound.
+
+        Returns
+        -------
+        ndarray or Labels
+            As of `Formula.rows`.
+        """
+
+        def values(column: Column) -> Floats | Labels:
+            given = np.atleast_1d(np.asarray(rows[column.name]))
+            if column.bounds is None:
+                places = {_key(each): at for at, each in enumerate(column.categories or ())}
+                return Labels(
+                    np.array([places.get(_key(each), -1) for each in given.tolist()]), column.categories or ()
+                )
+            return given.astype(np.float64).clip(column.low, column.high)
+
+        return self.formula.rows(values)
+
     @property
     def said_bounds(self) -> list[float] | None:
         """Bounds that do not follow from the formula; None where they do."""
@@ -273,6 +298,63 @@ class ComputedColumn(Column):
         """Return the column as plain JSON values."""
         parts = {column.name: column.describe() for column in self.formula.columns}
         return {**super().describe(), "formula": self.formula.node.to_json(), "of": parts}
+
+
+def computed_column(
+    name: str, expression: Expression, columns: Mapping[str, Column], bounds: object = None
+) -> ComputedColumn:
+    """Return a column that is computed from others.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    expression : Expression
+        What gives its values.
+    columns : mapping of str to Column
+        The columns that the expression names, which may be computed themselves.
+    bounds : pair, optional
+        Its bounds; default: what its values can be.
+
+    Returns
+    -------
+    ComputedColumn
+        Its formula names columns of the frame only.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the expression does not fit the columns, or numbers have no bounds.
+    """
+    node, parts = expression.node, [columns[each] for each in expression.node.columns]
+    inner = {part.name: part.formula.node for part in parts if isinstance(part, ComputedColumn)}
+    of_each = (part.formula.columns if isinstance(part, ComputedColumn) else (part,) for part in parts)
+    formula = Formula(
+        node.replaced(inner), tuple({column.name: column for of in of_each for column in of}.values())
+    )
+    span, found = formula.span, [column.beyond for column in formula.columns if column.beyond is not None]
+    limits = None if span.kind == "label" else (span.low, span.high)
+    limits = limits if bounds is None else bounds_of(name, bounds)
+    if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1])):
+        raise SchemaError(
+            f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
+            f"{_end(limits[1])}.",
+            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}), or .clip(low, high); or narrow those of "
+            "its columns.",
+        )
+    return ComputedColumn(
+        name,
+        limits,
+        None if bounds is not None or span.known is None else span.known,
+        public=all(column.public for column in formula.columns),
+        filled=formula.total,
+        beyond=sum(found) if found else None,
+        formula=formula,
+    )
+
+
+def _end(number: float) -> str:
+    return f"{number:.15g}" if math.isfinite(number) else "any number"
 
 
 def read_column(name: str, **plain: Any) -> Column:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.expressions import ComputedColumn, Expression, Formula, col
+from dfprivacy.expressions import ComputedColumn, Expression, col, computed_column
 from dfprivacy.schema import (
     OTHER,
     Category,
@@ -211,42 +211,9 @@ def computed(schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bo
         expression = given(_Columns()) if callable(given) and not isinstance(given, Expression) else given
         if not isinstance(expression, Expression):
             raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", COMPUTED_FOR_EXAMPLE)
-        parts = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
-        inner = {each: part.formula.node for each, part in parts.items() if isinstance(part, ComputedColumn)}
-        of = {
-            column.name: column
-            for part in parts.values()
-            for column in (part.formula.columns if isinstance(part, ComputedColumn) else (part,))
-        }
-        formula = Formula(expression.node.replaced(inner), tuple(of.values()))
-        made[name] = _computed_column(name, formula, limits.get(name))
+        known = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
+        made[name] = computed_column(name, expression, known, limits.get(name))
     return made
-
-
-def _computed_column(name: str, formula: Formula, bounds: object) -> ComputedColumn:
-    span, found = formula.span, [column.beyond for column in formula.columns if column.beyond is not None]
-    limits = None if span.kind == "label" else (span.low, span.high)
-    if bounds is not None:
-        limits = bounds_of(name, bounds)
-    if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1])):
-        raise SchemaError(
-            f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
-            f"{_end(limits[1])}.",
-            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}), or narrow those of its columns.",
-        )
-    return ComputedColumn(
-        name,
-        limits,
-        None if bounds is not None or span.known is None else span.known,
-        public=all(column.public for column in formula.columns),
-        filled=formula.total,
-        beyond=sum(found) if found else None,
-        formula=formula,
-    )
-
-
-def _end(number: float) -> str:
-    return f"{number:.15g}" if math.isfinite(number) else "any number"
 
 
 class _Columns:

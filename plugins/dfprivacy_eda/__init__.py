@@ -25,7 +25,7 @@ from dfprivacy_eda.bounds import FoundBounds
 from dfprivacy_eda.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
 from dfprivacy_eda.categories import FoundCategories, FoundCounts
 from dfprivacy_eda.correlation import Correlations, Covariances
-from dfprivacy_eda.describe import Description, check_distinct
+from dfprivacy_eda.describe import Description, check_distinct_columns
 from dfprivacy_eda.planning import PLANS, READS
 from dfprivacy_eda.profile import Profile
 from dfprivacy_eda.quantiles import Quantiles
@@ -67,17 +67,17 @@ _METHODS = (
     correlation.corr.checks(correlation.check_columns),
     correlation.cov.checks(correlation.check_columns),
     aggregate.agg.checks(aggregate.check_agg),
-    describe.describe.checks(check_distinct),
-    report.report.checks(check_distinct),
-    bounds.find_bounds.checks(check_distinct),
-    categories.find_categories.checks(check_distinct),
-    profile.profile.checks(check_distinct),
+    describe.describe.checks(check_distinct_columns),
+    report.report.checks(check_distinct_columns),
+    bounds.find_bounds.checks(check_distinct_columns),
+    categories.find_categories.checks(check_distinct_columns),
+    profile.profile.checks(check_distinct_columns),
 )
 
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the methods."""
+    """Register the methods of exploratory analysis."""
     for method in _METHODS:
         planned = method.plans(PLANS[method.name])
         register(planned.reads(*READS[method.name]) if method.name in READS else planned)

@@ -15,14 +15,23 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels, wrapped
 from dfprivacy.wording import between, limited
-from dfprivacy_eda.describe import Measured, cell, measure, share_of
-from dfprivacy_eda.results import LONG, Entry, Statistics, at_bound, covers_of, ends_of, note, word
+from dfprivacy_eda.describe import TableMeasurement, cell, measure, quantile_share
+from dfprivacy_eda.results import (
+    LONG,
+    Entry,
+    Statistics,
+    clamping_note,
+    covered_quantity,
+    number_text,
+    quantile_bounds,
+    statistic_words,
+)
 from dfprivacy_eda.sums import ROWS, SD
 
 if TYPE_CHECKING:
     from dfprivacy_eda.sums import Cell
 
-__all__ = ["Aggregates", "agg", "check_agg", "read", "split"]
+__all__ = ["Aggregates", "agg", "check_agg", "parse_aggregations", "split_budget"]
 
 _COVERS_NOTE = "Intervals are for this table: privacy noise only, no sampling error"
 _LISTED = 3  # numbers in a sentence
@@ -30,7 +39,7 @@ _LISTED = 3  # numbers in a sentence
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Aggregates(Statistics):
-    """Statistics of columns, by name; ``found["age_mean"]`` is a number.
+    """Named statistics of columns; ``found["age_mean"]`` is the statistic with that name.
 
     Attributes
     ----------
@@ -72,27 +81,33 @@ class Aggregates(Statistics):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
-            raise ArgumentError(f"{name!r} is not among the aggregations.", f"There are {[*self.names]!r}.")
+            raise ArgumentError(f"There is no aggregation {name!r}.", f"The aggregations are {[*self.names]!r}.")
         return self.values[self.names.index(name)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw each number with its interval, on a scale of its own."""
+        """Draw each numeric statistic with its confidence interval, each on a separate scale."""
         if all(low is None for low in self.lows):
-            raise ArgumentError("No aggregation is a number.", "Draw value_counts(...) of a column.")
+            raise ArgumentError(
+                "plot() draws numbers, and no aggregation is a number.", "Draw value_counts(...) of a column."
+            )
         told = [each for each in self._entries if each.low is not None]
-        return panels(ax, [self._panel([wrapped(self._name(each), LONG)], [each], "") for each in told])
+        return panels(ax, [self._panel([wrapped(self._entry_label(each), LONG)], [each], "") for each in told])
 
-    def _name(self, each: Entry) -> str:
-        """Return the label of a number: its name, or the words of its statistic and column."""
+    def _entry_label(self, each: Entry) -> str:
+        """Return the label of a statistic: its own name, or the words for the statistic and its column."""
         own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
-        return f"{word(each.statistic)} of {self._called(each.column)}" if own else each.name
+        return f"{statistic_words(each.statistic)} of {self._called(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Write the first numbers, with the words of their columns."""
+        """Write a sentence with the first statistics and the words for their columns."""
         told = []
         for each in self._entries[:_LISTED]:
             own = each.name == f"{each.column}_{each.statistic}"
-            told.append(self._words(each, f"the {self._what(each.statistic, each.column) if own else each.name}"))
+            told.append(
+                self._number_words(
+                    each, f"the {self._statistic_words(each.statistic, each.column) if own else each.name}"
+                )
+            )
         more = [f"{len(self.names) - _LISTED} more are below"] if len(self.names) > _LISTED else []
         about = self._noun(*dict.fromkeys(filter(None, self.columns)))
         limits = f"; values are{limited(self.covers)}" if limited(self.covers) else ""
@@ -102,15 +117,17 @@ class Aggregates(Statistics):
         rows = [
             (
                 each.name,
-                at_bound(each),
-                "" if each.low is None or each.high is None else between(each.low, each.high, bounds=ends_of(each)),
+                number_text(each),
+                ""
+                if each.low is None or each.high is None
+                else between(each.low, each.high, bounds=quantile_bounds(each)),
             )
             for each in self._entries
         ]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% CI"), rows)
 
     def _notes(self) -> tuple[str, ...]:
-        return (*self._limits(), *self.notes)
+        return (*self._clipping_notes(), *self.notes)
 
 
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
@@ -149,7 +166,7 @@ class Aggregation:
     statistic: str
 
 
-def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
+def parse_aggregations(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
     """Parse the aggregations: statistics by column, or pairs of column and statistic by name.
 
     Parameters
@@ -175,16 +192,21 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
             'For example agg({"age": ["mean", "std"]}), or agg(mean_age=("age", "mean")).',
         )
     every = []
-    by_column = [*(aggregations or {}).items(), *((name, each) for name, each in named.items() if _of_column(each))]
+    by_column = [
+        *(aggregations or {}).items(),
+        *((name, each) for name, each in named.items() if _is_statistic_list(each)),
+    ]
     for column, statistics in by_column:
         several = statistics if isinstance(statistics, list | tuple) else [statistics]
         every += [_aggregation(f"{column}_{each}", column, each) for each in several]
     for name, pair in named.items():
-        if _of_column(pair):
+        if _is_statistic_list(pair):
             continue
         if not isinstance(pair, list | tuple) or len(pair) != 2:  # noqa: PLR2004
             given = repr(pair)[:100] if isinstance(pair, str | int | float | list | tuple) else type(pair).__name__
-            raise ArgumentError(f"{name}={given} is no aggregation.", f'For example {name}=("age", "mean").')
+            raise ArgumentError(
+                f"{name}={given} is not a pair of column and statistic.", f'Write {name}=("age", "mean").'
+            )
         every.append(_aggregation(name, *pair))
     if not every:
         raise ArgumentError("agg() needs at least one aggregation.", 'For example agg({"age": ["mean", "std"]}).')
@@ -192,44 +214,45 @@ def read(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ArgumentError(
-            f"Two aggregations are called {twice[0]!r}.", "Name each in its own way: agg(name=(column, statistic))."
+            f"Two aggregations are called {twice[0]!r}.",
+            "Give each a different name: agg(name=(column, statistic)).",
         )
     return tuple(every)
 
 
-def _of_column(given: object) -> bool:
-    """Return whether the value names statistics of a column, and is not a pair of column and statistic."""
+def _is_statistic_list(given: object) -> bool:
+    """Return whether the argument is a statistic or a list of statistics, not a pair of column and statistic."""
     several = given if isinstance(given, list) else [given]
     return bool(several) and all(isinstance(each, str) and _is_statistic(each) for each in several)
 
 
 def _is_statistic(name: str) -> bool:
-    share = share_of(name)
+    share = quantile_share(name)
     return name in {*OF_NUMBERS, *OF_LABELS} or (share is not None and share <= 1)
 
 
 def _aggregation(name: str, column: object, statistic: object) -> Aggregation:
     if not isinstance(column, str):
-        raise ArgumentError(f"{name}: a column is named by a string, not by a {type(column).__name__}.")
+        raise ArgumentError(f"The column of {name!r} must be a name (str), not {type(column).__name__}.")
     if isinstance(statistic, str):
         if _is_statistic(statistic):
             return Aggregation(name, column, statistic)
         if statistic in _ALTERNATIVES:
-            raise ArgumentError(f"{statistic!r} is not an aggregation.", _ALTERNATIVES[statistic])
+            raise ArgumentError(f"agg() has no statistic {statistic!r}.", _ALTERNATIVES[statistic])
     written = getattr(statistic, "__name__", statistic) if callable(statistic) else statistic
     near = difflib.get_close_matches(str(written)[:100], {*OF_NUMBERS, *OF_LABELS}, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     raise ArgumentError(
-        f"{written!r} is no aggregation of {column!r}."
+        f"agg() has no statistic {written!r}, which was asked of column {column!r}."
         if not callable(statistic)
-        else "A function is no aggregation.",
-        f'{hint}Of numbers: {", ".join(OF_NUMBERS)}, or a quantile such as "25%"; of categories: '
+        else "agg() takes names of statistics, and no functions.",
+        f'{hint}Statistics of numbers: {", ".join(OF_NUMBERS)}, or a quantile such as "25%"; of categories: '
         f"{', '.join(OF_LABELS)}.",
     )
 
 
 def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -> dict[str, Column]:
-    """Return the columns of the aggregations, after a check that each has its statistic.
+    """Return the columns of the aggregations, after checking that each column has the requested statistic.
 
     Parameters
     ----------
@@ -255,17 +278,17 @@ def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -
             near = difflib.get_close_matches(each.column, known, n=1)
             raise ArgumentError(
                 f"There is no column {each.column!r} with bounds or categories.",
-                (f"Did you mean {near[0]!r}?" if near else f"They are {[*known]!r}.")
+                (f"Did you mean {near[0]!r}?" if near else f"The columns are {[*known]!r}.")
                 + f" To find unknown bounds: view.find_bounds({each.column!r}, epsilon=...).",
             )
         allowed = OF_LABELS if column.bounds is None else OF_NUMBERS
         if each.statistic not in allowed and not (
-            share_of(each.statistic) is not None and column.bounds is not None
+            quantile_share(each.statistic) is not None and column.bounds is not None
         ):
             kind = "categories" if column.bounds is None else "numbers"
             raise ArgumentError(
-                f"{each.column!r} is a column of {kind}, which has no {each.statistic!r}.",
-                f"It has {', '.join(allowed)}.",
+                f"Column {each.column!r} holds {kind}, and {each.statistic!r} is not a statistic of {kind}.",
+                f"Use one of {', '.join(allowed)}.",
             )
     return {each.column: known[each.column] for each in aggregations}
 
@@ -281,8 +304,8 @@ _QUANTILE_SLOPE = 2.507  # standard deviations from a normal median for each uni
 _STEPS = 10**6
 
 
-def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
-    """Split the budget so that the expected errors are equal, from public numbers.
+def split_budget(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
+    """Split the budget among moments, quantiles and categories so that their expected errors are equal.
 
     Parameters
     ----------
@@ -316,7 +339,7 @@ def split(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) 
 
 def check_agg(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
     """Check the aggregations before anything is charged."""
-    read(aggregations, named)
+    parse_aggregations(aggregations, named)
 
 
 @mechanism()
@@ -326,8 +349,8 @@ def agg(
     *,
     nan_policy: NanPolicy = "omit",
     **named: Any,
-) -> Measured:
-    """Aggregate several columns in several ways, in one release.
+) -> TableMeasurement:
+    """Compute several statistics of several columns in one release.
 
     Parameters
     ----------
@@ -386,7 +409,7 @@ def agg(
     >>> round(view.agg(mean_age=("age", "mean"), epsilon=1)["mean_age"])
     30
     """
-    wanted = read(aggregations, named)
+    wanted = parse_aggregations(aggregations, named)
     columns = columns_of(wanted, curator.columns)
     about = {name: [each for each in wanted if each.column == name] for name in columns}
     degrees = {
@@ -394,12 +417,12 @@ def agg(
         for name, column in columns.items()
         if column.bounds is not None
     }
-    ranked = [name for name in degrees if any(share_of(each.statistic) is not None for each in about[name])]
+    ranked = [name for name in degrees if any(quantile_share(each.statistic) is not None for each in about[name])]
     gaps = {name: curator.gaps([column], nan_policy) for name, column in columns.items()}
     counted = [name for name in degrees if name not in ranked and gaps[name]]
     labels = [column for name, column in columns.items() if name not in degrees]
     dimension = sum(degrees.values()) + len(counted) + (curator.size is None and bool(degrees))
-    shares = split(dimension, len(ranked), labels, moments=any(degrees.values()))
+    shares = split_budget(dimension, len(ranked), labels, moments=any(degrees.values()))
     lost = {each.column for each in wanted if each.statistic == "missing" and curator.size is None}
     told = {column.name for column in labels if column.name in lost and not column.other}
     return measure(curator, columns, degrees, shares, nan_policy, ranked=ranked, counted=counted, told=told)
@@ -407,14 +430,14 @@ def agg(
 
 @agg.concludes
 def _(
-    measured: Measured,
+    measured: TableMeasurement,
     aggregations: Mapping[str, Any] | None,
     *,
     named: Mapping[str, Any],
     confidence: Probability = 0.95,
 ) -> Aggregates:
     """Compute each statistic with its standard error and interval."""
-    wanted = read(aggregations, named)
+    wanted = parse_aggregations(aggregations, named)
     cells = [_cell(each, measured, confidence) for each in wanted]
     moved = [
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
@@ -425,20 +448,20 @@ def _(
     return Aggregates(
         names=tuple(each.name for each in wanted),
         statistics=tuple(each.statistic for each in wanted),
-        notes=(*((note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
-        covers="limited table" if any(covers_of(each.statistic) != "table" for each in wanted) else "table",
-        **measured.about([each.column for each in wanted], zip(*cells, strict=True), confidence),
+        notes=(*((clamping_note(moved, "raw"),) if moved else ()), *((few,) if wide else ())),
+        covers="limited table" if any(covered_quantity(each.statistic) != "table" for each in wanted) else "table",
+        **measured.result_fields([each.column for each in wanted], zip(*cells, strict=True), confidence),
     )
 
 
-def _cell(one: Aggregation, measured: Measured, confidence: float) -> Cell:
+def _cell(one: Aggregation, measured: TableMeasurement, confidence: float) -> Cell:
     found = cell(measured, one.column, one.statistic, confidence)
     return _NO_MISSING if one.statistic == "missing" and found[0] is None else found
 
 
-def _uninformative(one: Aggregation, measured: Measured, found: Cell) -> bool:
-    """Return whether an interval spans more than half of the possible range."""
+def _uninformative(one: Aggregation, measured: TableMeasurement, found: Cell) -> bool:
+    """Return whether the interval of a statistic spans more than half of its possible range."""
     _, _, low, high, _ = found
     if low is None or high is None or one.column in measured.cells or one.statistic in ROWS:
         return False
-    return measured.sums[one.column].wide(one.statistic, low, high)
+    return measured.sums[one.column].is_wide(one.statistic, low, high)

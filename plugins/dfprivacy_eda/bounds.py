@@ -24,11 +24,11 @@ __all__ = [
     "EDGES",
     "RUN",
     "FoundBounds",
+    "count_outer_intervals",
     "extended_range",
     "find_bounds",
-    "reached",
     "rows_beyond",
-    "sums_exceeded",
+    "sum_thresholds",
     "threshold",
 ]
 
@@ -78,7 +78,7 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The found bounds by column, as `protect` takes them; it remembers that they were found."""
+        """Found bounds by column, marked as found, in the form that `protect` takes."""
         ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
         return {
             name: FoundPair((low, high), math.inf if beyond is None else beyond)
@@ -88,12 +88,14 @@ class FoundBounds(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take."""
+        """Schema with the found bounds, for `protect` and `~dfprivacy.PrivateFrame.declare`."""
         return {"bounds": self.bounds}
 
     def __getitem__(self, column: str) -> tuple[float, float]:
         if column not in self.bounds:
-            raise ArgumentError(f"No bounds of {column!r} were found.", f"There are those of {[*self.bounds]!r}.")
+            raise ArgumentError(
+                f"No bounds of {column!r} were found.", f"Columns with found bounds are {[*self.bounds]!r}."
+            )
         return self.bounds[column]
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -101,7 +103,7 @@ class FoundBounds(Release):
         return [{"column": self.columns, **ends, "threshold": self.threshold}]
 
     def _bounds_text(self, at: int) -> str:
-        """Write the bounds of a column, and how many rows may lie beyond."""
+        """Write the bounds of a column, and how many rows may lie beyond these bounds."""
         low, high = self.low[at], self.high[at]
         if low is None or high is None:
             return "not found"
@@ -144,11 +146,11 @@ def _power_label(edge: float) -> str:
 
 
 def threshold(scale: float, columns: int) -> float:
-    """Return the count that any empty interval exceeds with a total probability of 10⁻⁴ at most."""
+    """Return the threshold that noise in any empty interval exceeds with probability at most 10⁻⁴ in total."""
     return scale * math.log(columns * (len(EDGES) - 1) / (2 * BETA))
 
 
-def sums_exceeded(scale: float, columns: int) -> NDArray[np.float64]:
+def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
     """Return thresholds for sums of 1, 2, … intervals, by the Chernoff bound for Laplace noise.
 
     One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
@@ -161,8 +163,8 @@ def sums_exceeded(scale: float, columns: int) -> NDArray[np.float64]:
     return limits
 
 
-def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
-    """Return how many intervals beyond a bound clearly hold rows, alone or with the next few.
+def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
+    """Return the number of intervals beyond a bound that clearly hold rows, alone or summed with the next few.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def reached(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
 
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
-    """Return a 95% upper bound of the rows in some intervals, from noisy counts and the number of rows."""
+    """Return a 95% upper bound of the number of rows in some intervals, from their noisy counts."""
     most = max(float(counts.sum()), 0.0) + _ONE_SIDED * error * math.sqrt(counts.size)
     return min(most, math.inf if rows is None else rows)
 
@@ -196,8 +198,11 @@ def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> 
 def extended_range(
     counts: NDArray[np.float64], first: int, last: int, limits: NDArray[np.float64], error: float, rows: int | None
 ) -> tuple[int, int, float]:
-    """Return the outermost intervals that clearly hold rows, and a bound of the rows beyond them."""
-    first, last = first - reached(counts[:first][::-1], limits), last + reached(counts[last:], limits)
+    """Return the outermost intervals that clearly hold rows, and an upper bound of the number of rows beyond."""
+    first, last = (
+        first - count_outer_intervals(counts[:first][::-1], limits),
+        last + count_outer_intervals(counts[last:], limits),
+    )
     return first, last, rows_beyond(np.append(counts[:first], counts[last:]), error, rows)
 
 
@@ -260,10 +265,10 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyVal
 
 @find_bounds.concludes
 def _(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
-    """Compute the bounds from the intervals above the threshold."""
+    """Compute bounds from the intervals with noisy counts above the threshold."""
     noisy, rows = measured
     scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]
-    least, limits = threshold(scale, len(columns)), sums_exceeded(scale, len(columns))
+    least, limits = threshold(scale, len(columns)), sum_thresholds(scale, len(columns))
     ends: list[tuple[Any, Any, Any]] = []
     for counts in every:
         passed = np.flatnonzero(counts > least)

@@ -36,7 +36,7 @@ _RELATIONS = ("replace_one", "add_remove")
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: missing values left out or filled, sizes public and private, all rows, some, by group."""
+    """Return example calls of a method for the audit: missing values, public and private sizes, groups."""
     name = mechanism.name
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}
@@ -73,11 +73,11 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     asked = _ARGUMENTS[name]
     table = _TWO if name in {"corr", "cov", "report"} else _TABLE
     every = [case(arguments=asked, neighbors=relation, **table) for relation in _RELATIONS]
-    return every[:1] if name == "cov" else [*every, *_others(name, asked, case)]
+    return every[:1] if name == "cov" else [*every, *_additional_cases(name, asked, case)]
 
 
-def _others(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
-    """Return the additional cases of one method."""
+def _additional_cases(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
+    """Return additional example calls of the methods that need them."""
     if name == "agg":
         return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
     if name == "nunique":

@@ -21,21 +21,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FoundCategories", "FoundCounts", "FoundKeys", "find_categories", "found_counts", "keys"]
+__all__ = [
+    "FoundCategories",
+    "FoundCounts",
+    "FoundKeys",
+    "find_categories",
+    "found_counts",
+    "measure_frequent_values",
+]
 
 _MAX_LISTED = 3  # columns in a sentence
 
 
 @dataclass(frozen=True)
 class FoundKeys:
-    """Values that enough rows hold, of some columns, and the public number of all rows."""
+    """Values that enough rows have, for each column, and the public number of rows."""
 
     discovered: tuple[DiscoveredKeys, ...]
     size: int | None
 
 
-def reach_of(scale: float, confidence: float) -> float:
-    """Return half the width of the interval of a count that is shown because it reached a threshold.
+def count_half_width(scale: float, confidence: float) -> float:
+    """Return the half width of the interval of a count that is released because it exceeds a threshold.
 
     With Laplace noise of scale b, a noisy count above c + b ln(2/α), or below c - b ln(2/α), has at most α/2 of the
     probability of one that is shown, if c is at least the threshold.
@@ -45,7 +52,7 @@ def reach_of(scale: float, confidence: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCounts(Counts):
-    """Counts of the values that enough rows hold; see `Counts`.
+    """Noisy counts of the values that enough rows have, in the form of `Counts`.
 
     Attributes
     ----------
@@ -71,16 +78,16 @@ class FoundCounts(Counts):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends of an interval for each of the table's own counts."""
+        """Lower and upper ends of the confidence interval of each exact count."""
         if not self.noise_scale:
             return self.raw, self.raw
-        reach, least = reach_of(self.noise_scale, self.confidence), 1.0 if self.domain is None else 0.0
+        reach, least = count_half_width(self.noise_scale, self.confidence), 1.0 if self.domain is None else 0.0
         low = np.where(self.raw >= self.threshold + reach, self.raw - reach, least)
         return np.maximum(low, least), self.raw + reach
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema for `protect` and `~dfprivacy.PrivateFrame.declare`; other values are ``"other"``."""
+        """Schema with the found values and ``"other"``, for `protect` and `~dfprivacy.PrivateFrame.declare`."""
         return _schema_of({self.column: self.categories})
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -107,7 +114,7 @@ def found_counts(
     normalize: bool = False,
     sort: bool = True,
 ) -> FoundCounts:
-    """Return the counts of the found values of one column."""
+    """Return the noisy counts of the found values of one column."""
     order = np.arange(len(keys.keys)) if sort else np.array(_sorted_indices(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
     total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
@@ -144,7 +151,7 @@ def _schema_of(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCategories(Release):
-    """The values of some columns that enough rows hold.
+    """Values that enough rows have, for each searched column.
 
     Attributes
     ----------
@@ -180,12 +187,14 @@ class FoundCategories(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema for `protect` and `~dfprivacy.PrivateFrame.declare`; other values are ``"other"``."""
+        """Schema with the found values and ``"other"``, for `protect` and `~dfprivacy.PrivateFrame.declare`."""
         return _schema_of(dict(zip(self.columns, self.known, strict=True)))
 
     def __getitem__(self, column: str) -> FoundCounts:
         if column not in self.columns:
-            raise ArgumentError(f"{column!r} is not one of the columns.", f"There are {list(self.columns)!r}.")
+            raise ArgumentError(
+                f"Column {column!r} was not searched.", f"The searched columns are {list(self.columns)!r}."
+            )
         at = self.columns.index(column)
         counts = np.array(self.counts[at], dtype=np.int64)
         keys = DiscoveredKeys(self.known[at], counts, self.thresholds[at], self.noise_scales[at], None)
@@ -210,7 +219,7 @@ class FoundCategories(Release):
 
     @property
     def frame(self) -> Any:
-        """A row for each value: its column, the value as text, and its noisy count."""
+        """Table with a row for each value: its column, the value as text, and its noisy count."""
         return self.to_frame()
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -227,8 +236,10 @@ class FoundCategories(Release):
         return [*rows, ("all others", f"together as {OTHER!r}, with missing values")]
 
 
-def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None) -> FoundKeys:
-    """Find the values of each column separately; declared bounds and categories are not used."""
+def measure_frequent_values(
+    curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None
+) -> FoundKeys:
+    """Find the values that enough rows have, in each column separately, without declared bounds or categories."""
     plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
     share = Fraction(1, len(columns))
     return FoundKeys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
@@ -236,7 +247,7 @@ def keys(curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | 
 
 @mechanism(columns={"columns": "all"}, delta=True)
 def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
-    """Find the values that enough rows hold, of columns without declared categories.
+    """Find the categories of columns without declared categories: values that enough rows have.
 
     Parameters
     ----------
@@ -282,7 +293,7 @@ def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
     >>> round(view.declare(found).value_counts("icd", normalize=True, epsilon=0.5)["J45"], 1)
     0.4
     """
-    return keys(curator, columns)
+    return measure_frequent_values(curator, columns)
 
 
 @find_categories.concludes

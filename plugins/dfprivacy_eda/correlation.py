@@ -19,9 +19,9 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, wrapped
 from dfprivacy.wording import limited, number, sure, with_error
-from dfprivacy_eda.describe import check_distinct
-from dfprivacy_eda.results import LONG, Framed, left_out, squares
-from dfprivacy_eda.sums import DRAWS, SD, drawn_noise
+from dfprivacy_eda.describe import check_distinct_columns
+from dfprivacy_eda.results import LONG, Framed, draw_matrix, missing_row
+from dfprivacy_eda.sums import DRAWS, SD, draw_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Matrix(Framed):
-    """Base class: a matrix with a number for each pair of columns."""
+    """Base class of correlations and covariances: a matrix with a number for each pair of columns."""
 
     _what: ClassVar[str]
     _row_counts = ("count",)
@@ -66,7 +66,7 @@ class _Matrix(Framed):
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
 
-    def _cells_of(self, name: str) -> dict[str, list[Any]]:
+    def _table_columns(self, name: str) -> dict[str, list[Any]]:
         return dict(zip(self.columns, getattr(self, name).T.tolist(), strict=True))
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
@@ -76,7 +76,9 @@ class _Matrix(Framed):
         match places:
             case [int(row), int(other)]:
                 return float(self.values[row, other])
-        raise ArgumentError(f"{column!r} is not a pair of the columns.", f"They are {[*self.columns]!r}.")
+        raise ArgumentError(
+            f"There is no entry for {column!r} in the matrix.", f"Its columns are {[*self.columns]!r}."
+        )
 
     def _tidy(self) -> list[dict[str, Any]]:
         at = np.triu_indices(len(self.columns))
@@ -85,12 +87,12 @@ class _Matrix(Framed):
         return [{"a": a, "b": b, **{name: getattr(self, of)[at].tolist() for name, of in fields.items()}}]
 
     def _sentence(self) -> str:
-        """Write the number farthest from 0."""
+        """Write a sentence with the number farthest from 0."""
         every = itertools.combinations(range(len(self.columns)), 2)
         pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
             return f"No {self._what} of {self._noun(*self.columns)} is known."
-        first, second = max(pairs, key=lambda pair: abs(self._scaled(*pair)))
+        first, second = max(pairs, key=lambda pair: abs(self._in_standard_deviations(*pair)))
         low, high, value = (float(of[first, second]) for of in (self.lows, self.highs, self.values))
         names = self.columns[first], self.columns[second]
         units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
@@ -99,8 +101,8 @@ class _Matrix(Framed):
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
         return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
 
-    def _scaled(self, first: int, second: int) -> float:
-        """Return a number in units of standard deviations."""
+    def _in_standard_deviations(self, first: int, second: int) -> float:
+        """Return an entry of the matrix divided by the standard deviations of its two columns."""
         return float(self.values[first, second])
 
     def _grid(self) -> Grid:
@@ -114,7 +116,7 @@ class _Matrix(Framed):
         rows.append(("±", "one standard error, which privacy adds"))
         rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
         rows.append(("rows", f"{self.count:,.0f}"))
-        rows += left_out(self.missing, self.missing_standard_error)
+        rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
@@ -123,12 +125,12 @@ class _Matrix(Framed):
         ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
         errors = np.vectorize(lambda error: f"\n± {error:.2g}" if error else "", otypes=[object])
         cells = _cell_text(self.values, self.standard_errors, errors(self.standard_errors))
-        return squares(ax, self.values, cells, names, names, "RdBu")
+        return draw_matrix(ax, self.values, cells, names, names, "RdBu")
 
 
 @np.vectorize(otypes=[object])
 def _cell_text(value: float, error: float, spread: str | None = None) -> str:
-    """Write a number with its error, or with a given text for the error."""
+    """Write a number with its standard error, or with a given text in place of the error."""
     told = with_error(value, error) if spread is None else number(value, error) + spread
     return "not known" if math.isnan(value) else told
 
@@ -181,7 +183,7 @@ class Correlations(_Matrix):
         """
         known = self.estimates.copy()
         np.fill_diagonal(known, 1.0)
-        raised = _nonnegative(known)
+        raised = _raise_negative_eigenvalues(known)
         root = np.sqrt(np.diag(raised))
         nearest: Numbers = raised / np.outer(root, root)
         return nearest
@@ -205,7 +207,7 @@ class Covariances(_Matrix):
 
     _what = "covariance"
 
-    def _scaled(self, first: int, second: int) -> float:
+    def _in_standard_deviations(self, first: int, second: int) -> float:
         (low, high), (least, most) = self.bounds[first], self.bounds[second]
         return float(self.values[first, second]) / ((high - low) * (most - least))
 
@@ -217,19 +219,19 @@ class Covariances(_Matrix):
         """
         half = np.array([(high - low) / 2 for low, high in self.bounds])
         units = np.outer(half, half)
-        return _nonnegative(self.estimates / units) * units
+        return _raise_negative_eigenvalues(self.estimates / units) * units
 
 
-def _nonnegative(matrix: Numbers) -> Numbers:
-    """Return the matrix with negative eigenvalues raised to about 0."""
+def _raise_negative_eigenvalues(matrix: Numbers) -> Numbers:
+    """Return the symmetric matrix with its negative eigenvalues raised to about 0."""
     values, vectors = np.linalg.eigh(matrix)
     least = _FLOOR * max(float(values[-1]), _FLOOR)
     raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
     return (raised + raised.T) / 2
 
 
-def of_no_data(matrix: Numbers) -> bool:
-    """Return whether a matrix has an eigenvalue clearly below 0, so that no data have this matrix."""
+def is_indefinite(matrix: Numbers) -> bool:
+    """Return whether a matrix has an eigenvalue clearly below 0, as no covariance matrix of data has."""
     return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
 
 
@@ -242,7 +244,7 @@ _MAX_DRAW = 4_000_000  # numbers in all draws of noise, at most
 
 @dataclass(frozen=True)
 class Products:
-    """Noisy sums over complete rows of y and of its products; y is a column scaled from its bounds to [-1, 1].
+    """Noisy sums of columns and of products of two columns, over complete rows, each scaled to [-1, 1].
 
     Attributes
     ----------
@@ -279,8 +281,8 @@ class Products:
         return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
     @cached_property
-    def limits(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
-        """Shares of the rows beyond the bounds of each column, and notes on them."""
+    def beyond_bounds(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
+        """Shares of the rows beyond the bounds of each column, and notes on these shares."""
         clipped, notes = limits(self.beyond, self.columns, self.rows)
         return tuple(each for (each,) in clipped), notes
 
@@ -293,7 +295,7 @@ class Products:
     def _noise_free(self) -> Numbers:
         d = len(self.values)
         laws = tuple(NoiseLaw(float(scale), kind="cube", dimension=d) for scale in self.scales)
-        drawn = drawn_noise(laws, min(DRAWS, 2 * (_MAX_DRAW // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
+        drawn = draw_noise(laws, min(DRAWS, 2 * (_MAX_DRAW // (2 * d)))) if self.scales.any() else np.zeros((d, 1))
         return self._covariances(self.values[:, None] - drawn)
 
     def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
@@ -301,7 +303,7 @@ class Products:
         many = self._noise_free.shape[-1]
         return self._noise_free, np.full(many, 1 / many)
 
-    def expected(self, rows: float, name: str) -> float | None:
+    def expected_error(self, rows: float, name: str) -> float | None:
         """Return the expected error of a correlation near 0, or of a covariance in standard deviations.
 
         None where nothing will be known: the noise may be all of a variance of a sixth of the range.
@@ -329,8 +331,8 @@ class Products:
 
 
 def check_columns(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check the number of columns, and that none is named twice, before anything is charged."""
-    check_distinct(columns)
+    """Check that two or more columns are named, and no column twice, before anything is charged."""
+    check_distinct_columns(columns)
     if columns is not None and not 2 <= len(columns) <= _MOST:  # noqa: PLR2004
         raise ArgumentError(
             f"columns= must name two to {_MOST} columns, not {len(columns)}.",
@@ -338,7 +340,7 @@ def check_columns(columns: tuple[Column, ...] | None, **_: Any) -> None:
         )
 
 
-def measured(
+def measure_products(
     curator: Curator,
     columns: tuple[Column, ...] | None,
     nan_policy: NanPolicy,
@@ -346,7 +348,7 @@ def measured(
     recentre: bool = False,
     limited: bool = True,
 ) -> Products:
-    """Measure all sums in one vector; with `recentre`, of values clipped again near their means.
+    """Measure sums and products of columns in one vector; `recentre` first narrows the bounds to near the means.
 
     Rows beyond bounds are counted before, unless they are known.
     """
@@ -354,12 +356,13 @@ def measured(
         columns = tuple(column for column in curator.columns if column.bounds is not None)
         if len(columns) < 2:  # noqa: PLR2004
             raise ArgumentError(
-                f"{len(columns)} columns have bounds, and two are needed.", "Say them: protect(..., bounds={...})."
+                f"{len(columns)} columns have bounds, and two are needed.",
+                "Declare bounds: protect(..., bounds={...}).",
             )
         check_columns(columns)
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if recentre:
-        columns = _recentred(curator, columns, gaps)
+        columns = _narrowed_columns(curator, columns, gaps)
     beyond = measure_beyond(curator, columns if limited else (), gaps)
     # Where rows only change, a row with a gap may be as far from others as these from each other: twice the radius.
     counted: bool | float = (1.0 if n is None else 2.0) if n is None or gaps else False
@@ -368,8 +371,10 @@ def measured(
     return Products(columns, noisy.values, noisy.scales, n, bool(counted), beyond)
 
 
-def _recentred(curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the columns with bounds of three standard deviations about a noisy mean."""
+def _narrowed_columns(
+    curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]
+) -> tuple[Column, ...]:
+    """Return the columns with new bounds: three standard deviations about a noisy mean."""
     n = curator.size
     every: list[features.RowFeatures] = [features.Moments(column, centred=True) for column in columns]
     count = n is None or bool(gaps)
@@ -453,12 +458,12 @@ def corr(
     >>> bool(0.6 < found.loc["x", "y"] < 0.8)
     True
     """
-    return measured(curator, columns, nan_policy, recentre=recentre)
+    return measure_products(curator, columns, nan_policy, recentre=recentre)
 
 
 @corr.concludes
 def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
-    """Compute correlations from the noisy sums."""
+    """Compute correlations from the noisy sums of columns and products."""
     variances = products.estimate.diagonal()[0]
     unknown = variances <= _CLEAR_ERRORS * infer(products, _variances).noise_standard_error
     found = infer(products, _correlations)
@@ -552,7 +557,7 @@ def cov(
     >>> view.corr(["x", "y"], epsilon=2).privacy.epsilon
     0.0
     """
-    return measured(curator, columns, nan_policy, recentre=recentre)
+    return measure_products(curator, columns, nan_policy, recentre=recentre)
 
 
 @cov.concludes
@@ -575,9 +580,9 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
     if recentre:
         ends = ", ".join(f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in products.columns)
         notes.append(f"Values were clipped again: {ends}.")
-    if of_no_data(matrix):
+    if is_indefinite(matrix):
         notes.append("The noisy matrix has a negative eigenvalue, as that of no data has; `nearest` has none.")
-    return [*notes, *products.limits[1]]
+    return [*notes, *products.beyond_bounds[1]]
 
 
 def _result_fields(
@@ -595,5 +600,5 @@ def _result_fields(
         "missing": left,
         "missing_standard_error": None if left is None else products.noise,
         "bounds": tuple((column.low, column.high) for column in products.columns),
-        "clipped": products.limits[0],
+        "clipped": products.beyond_bounds[0],
     }

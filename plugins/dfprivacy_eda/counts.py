@@ -14,9 +14,9 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.inference.counts import project
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
-from dfprivacy_eda.categories import FoundKeys, found_counts, keys
+from dfprivacy_eda.categories import FoundKeys, found_counts, measure_frequent_values
 from dfprivacy_eda.results import ColumnStatistic, column_statistic
-from dfprivacy_eda.sums import Sums, ids_of
+from dfprivacy_eda.sums import Sums, measurement_ids
 from dfprivacy_eda.tables import Counts, Crosstab, Histogram
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class Cells:
     id: str = ""
 
     @classmethod
-    def of(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
-        """Return the counts of a measurement; with a public number of rows, the rest are in no cell."""
+    def from_measurement(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
+        """Return the cells of a measurement; with a public number of rows, the remaining rows are in no cell."""
         raw, law = measured.values, measured.law
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
         return cls(raw, law, size, left, left[0] is not None, measured.id)
 
-    def about(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
-        """Return the fields that a release of some of the cells has."""
+    def result_fields(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
+        """Return the fields of a result that has all cells, or the cells at some places."""
         return {
             "noise_scale": self.law.scale,
             "noise_step": self.law.step,
@@ -94,21 +94,23 @@ class Cells:
         return float(project(np.append(self.raw.ravel(), gone), self.size)[:-1].sum())
 
 
-def cells(curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy) -> Cells:
+def measure_cells(
+    curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy
+) -> Cells:
     """Measure the number of rows in each category or combination."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
-    return Cells.of(curator.sum(counts, grid="unit"), curator.size, columns)
+    return Cells.from_measurement(curator.sum(counts, grid="unit"), curator.size, columns)
 
 
-def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
-    """Return the edges of all counted intervals, and the slice of the requested ones.
+def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
+    """Return the edges of all counted intervals, and the slice of the requested intervals.
 
     What lies outside of the edges asked for, but within the bounds, is counted apart.
     """
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if not 1 <= bins <= _MOST:
-            raise ArgumentError(f"bins={bins} is not a possible number of bins.", f"Use 1 to {_MOST:,}.")
+            raise ArgumentError(f"bins={bins} is not a possible number of bins.", f"Use 1 to {_MOST:,} bins.")
         return np.linspace(column.low, column.high, int(bins) + 1), slice(0, int(bins))
     listed = isinstance(bins, list | tuple | np.ndarray) and all(
         isinstance(edge, int | float | np.integer | np.floating) and not isinstance(edge, bool) for edge in bins
@@ -130,7 +132,7 @@ def edges_of(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
 
 def check_histogram(column: Column, bins: Any, **_: Any) -> None:
     """Check the bins before anything is charged."""
-    edges_of(column, bins)
+    bin_edges(column, bins)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -190,7 +192,7 @@ def histogram(
     [0.5, 0.25, 0.25]
     """
     n, gaps = curator.size, curator.gaps([column], nan_policy)
-    edges, _ = edges_of(column, bins)
+    edges, _ = bin_edges(column, bins)
     if len(edges) == 2 and not gaps:  # noqa: PLR2004 - all rows are in the one bin
         counted: features.RowFeatures = features.Count()
     else:
@@ -213,7 +215,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> Histogram:
     """Compute the histogram of the requested bins."""
-    edges, inner = edges_of(column, bins)
+    edges, inner = bin_edges(column, bins)
     counts = project(measured.raw, measured.total())
     return Histogram(
         raw=measured.raw[inner],
@@ -221,7 +223,7 @@ def _(
         column=column.name,
         edges=edges[inner.start : inner.stop + 1],
         bounds=(column.low, column.high),
-        **measured.about(confidence, normalize=normalize, places=range(inner.start, inner.stop)),
+        **measured.result_fields(confidence, normalize=normalize, places=range(inner.start, inner.stop)),
     )
 
 
@@ -232,18 +234,18 @@ def check_value_counts(
     if categories == "declared" and column.categories is None and domain is None:
         raise SchemaError(
             f"Column {column.name!r} has no categories.",
-            f"Say which values it may take, protect(..., categories={{{column.name!r}: [...]}}), or let those be "
-            'found that enough rows hold: of all of a domain=, or by categories="discover", which takes a delta.',
+            f"Declare the possible values, protect(..., categories={{{column.name!r}: [...]}}). To find the "
+            'frequent values instead, give domain= (possible values), or categories="discover" and a delta.',
         )
     if categories == "discover" and domain is not None:
         raise ArgumentError(
             'categories="discover" finds unknown values, while domain= lists the possible ones.',
-            "Use one of them.",
+            "Leave one of the two out.",
         )
     if (categories == "discover" or domain is not None) and nan_policy != "omit":
         said = "domain=" if domain is not None else 'categories="discover"'
         raise ArgumentError(
-            f"{said} leaves missing values out; nan_policy={nan_policy!r} has no effect.", "Leave it out."
+            f"{said} leaves missing values out; nan_policy={nan_policy!r} has no effect.", "Leave nan_policy= out."
         )
 
 
@@ -328,8 +330,8 @@ def value_counts(
     ['10001', '60601', '90210']
     """
     if categories == "discover" or domain is not None:
-        return keys(curator, (column,), domain)
-    return cells(curator, features.OneHot(column), (column,), nan_policy)
+        return measure_frequent_values(curator, (column,), domain)
+    return measure_cells(curator, features.OneHot(column), (column,), nan_policy)
 
 
 @value_counts.concludes
@@ -352,17 +354,22 @@ def _(
         total=measured.total(),
         column=column.name,
         categories=tuple(known[at] for at in order.tolist()),
-        **measured.about(confidence, normalize=normalize, places=order.tolist()),
+        **measured.result_fields(confidence, normalize=normalize, places=order.tolist()),
     )
 
 
 def check_crosstab(a: Column, b: Column, **_: Any) -> None:
     """Check the columns before anything is charged."""
     if a.name == b.name:
-        raise ArgumentError(f"crosstab({a.name!r}, {b.name!r}) names a column twice.", "Use value_counts for one.")
+        raise ArgumentError(
+            f"crosstab({a.name!r}, {b.name!r}) names a column twice.", "Use value_counts() for one column."
+        )
     count = len(a.categories or ()) * len(b.categories or ())
     if count > _MOST:
-        raise ArgumentError(f"A crosstab of {count:,} cells is too large.", f"Use columns with at most {_MOST:,}.")
+        raise ArgumentError(
+            f"A crosstab of {count:,} cells is too large.",
+            f"Use columns with fewer categories, for at most {_MOST:,} cells.",
+        )
 
 
 @mechanism(columns={"a": "category", "b": "category"})
@@ -421,7 +428,7 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     (0.0, True)
     """
     first, second = sorted((a, b), key=lambda column: column.name)  # crosstab(b, a), and tests, find the same
-    measured = cells(curator, features.OneHot(first, second), (first, second), nan_policy)
+    measured = measure_cells(curator, features.OneHot(first, second), (first, second), nan_policy)
     return measured if first is a else replace(measured, raw=measured.raw.T)
 
 
@@ -435,7 +442,7 @@ def _(
     margins: bool = False,
     confidence: Probability = 0.95,
 ) -> Crosstab:
-    """Compute the table from the noisy counts."""
+    """Compute the contingency table from the noisy counts."""
     by = "all" if normalize is True else normalize or None
     every = np.arange(measured.raw.size)  # of the columns in the order of their names
     places = every.reshape(measured.raw.shape) if a.name < b.name else every.reshape(measured.raw.T.shape).T
@@ -446,13 +453,13 @@ def _(
         categories=(a.categories or (), b.categories or ()),
         by=by,
         margins=margins,
-        **measured.about(confidence, normalize=by is not None, places=places.ravel().tolist()),
+        **measured.result_fields(confidence, normalize=by is not None, places=places.ravel().tolist()),
     )
 
 
 @mechanism(columns={"columns": "columns"})
 def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Count rows, or those with a value in every named column.
+    """Count rows, or the rows with a value in every named column.
 
     Parameters
     ----------
@@ -505,7 +512,7 @@ def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
 
 @mechanism(columns={"columns": "columns"})
 def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPolicy = "omit") -> Sums:
-    """Count rows without a value in one of some columns.
+    """Count the rows that lack a value in at least one of the columns.
 
     Parameters
     ----------
@@ -557,7 +564,7 @@ def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
 
 
 def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
-    """Measure the number of rows with a value, and of those without, if free or requested."""
+    """Measure the number of complete rows, and the number of incomplete rows if free or requested."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         return _row_sums(curator.sum(features.Count(), grid="unit"), columns, complete=True)
@@ -569,7 +576,7 @@ def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: Nan
 def _row_sums(
     noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool
 ) -> Sums:
-    """Return noisy numbers of rows as `Sums`.
+    """Return noisy numbers of complete and incomplete rows as `Sums`.
 
     Parameters
     ----------
@@ -589,7 +596,7 @@ def _row_sums(
     elif all_rows is not None and not complete:
         map_[3, 0], start[3] = -1, all_rows
     column, laws = Column(", ".join(each.name for each in columns), (-1.0, 1.0)), (noisy.law,) * noisy.values.size
-    return Sums(column, noisy.values, laws, map_, start, counted, ids_of(noisy))
+    return Sums(column, noisy.values, laws, map_, start, counted, measurement_ids(noisy))
 
 
 def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> float:
@@ -598,7 +605,7 @@ def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> flo
 
 
 class Categories(OfSums):
-    """The number of categories of a column that occur."""
+    """Number of categories of a column that occur in the table."""
 
     shape = (1,)
 
@@ -611,12 +618,12 @@ class Categories(OfSums):
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change by one row."""
+        """Bound the change of the number by one row."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
 class Values(OfRows):
-    """The number of distinct numbers in a column, after clipping to its bounds."""
+    """Number of distinct values of a numeric column, after clipping to its bounds."""
 
     shape = (1,)
 
@@ -631,7 +638,7 @@ class Values(OfRows):
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change by one row."""
+        """Bound the change of the number by one row."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
@@ -639,8 +646,8 @@ def check_nunique(column: Column, **_: Any) -> None:
     """Check that the column has bounds or categories, before anything is charged."""
     if column.bounds is None and column.categories is None:
         raise ArgumentError(
-            f"Of {column.name!r} nothing is declared, so its values cannot be told from typing errors and noise.",
-            f"Declare categories={{{column.name!r}: [...]}} for those that count, or bounds if they are numbers.",
+            f"Column {column.name!r} has neither bounds nor categories, so its distinct values cannot be counted.",
+            f"Declare categories={{{column.name!r}: [...]}}, or bounds= for a column of numbers.",
         )
 
 

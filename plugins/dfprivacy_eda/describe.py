@@ -26,9 +26,17 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.wording import limited
 from dfprivacy_eda.counts import Cells
-from dfprivacy_eda.results import Entry, Framed, Statistics, at_bound, covers_of, interval_of, note
-from dfprivacy_eda.sums import ROWS, STATISTICS, Sums, within
-from dfprivacy_eda.tree import AdaptiveReveal, CountTree, layout, rows_epsilon
+from dfprivacy_eda.results import (
+    Entry,
+    Framed,
+    Statistics,
+    clamping_note,
+    covered_quantity,
+    interval_label,
+    number_text,
+)
+from dfprivacy_eda.sums import ROWS, STATISTICS, Sums, clamp_to_range
+from dfprivacy_eda.tree import AdaptiveReveal, CountTree, choose_layout, rows_epsilon
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
@@ -36,17 +44,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Description",
-    "Measured",
     "Summed",
+    "TableMeasurement",
+    "category_cells",
     "cell",
-    "check_distinct",
-    "chosen_columns",
+    "check_distinct_columns",
+    "columns_to_describe",
     "describe",
     "measure",
     "measure_description",
-    "of_labels",
-    "share_of",
-    "split",
+    "quantile_share",
+    "split_budget",
 ]
 
 Focus = Literal["moments", "quartiles", "categories"]
@@ -63,7 +71,7 @@ _BEYOND_SHARE = Fraction(1, 16)  # of the part of sums, for the rows beyond boun
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Description(Statistics, Framed):
-    """Statistics of each column, as of a dataframe's ``describe``, each with its standard error.
+    """Summary statistics of each column, as of a dataframe's ``describe``, with their standard errors.
 
     ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
     frame itself.
@@ -110,8 +118,8 @@ class Description(Statistics, Framed):
 
     @property
     def unbiased(self) -> Any:
-        """The same table with noisy numbers of rows, which can be below 0 or above all rows."""
-        return self._framed("raw")
+        """The same table with unclamped numbers of rows, which can be below 0 or above the number of all rows."""
+        return self._frame_of("raw")
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
         if not isinstance(column, tuple):
@@ -119,11 +127,12 @@ class Description(Statistics, Framed):
         row, name = column
         if row not in self.statistics or name not in self.columns:
             raise ArgumentError(
-                f"There is no cell {column!r}.", f"Rows are {[*self.statistics]!r}, columns {[*self.columns]!r}."
+                f"The description has no row or column {column!r}.",
+                f"Rows are {[*self.statistics]!r}, columns {[*self.columns]!r}.",
             )
         return self.values[self.columns.index(name)][self.statistics.index(row)]
 
-    def _cells_of(self, name: str) -> dict[str, list[Any]]:
+    def _table_columns(self, name: str) -> dict[str, list[Any]]:
         named, pandas = {}, self.library == "pandas"
         for column, cells in zip(self.columns, getattr(self, name), strict=True):
             text = any(isinstance(cell, str) for cell in cells) and not pandas
@@ -138,23 +147,24 @@ class Description(Statistics, Framed):
         return [{name: [cells[at] for at in kept] for name, cells in columns.items() if name in told}]
 
     def _sentence(self) -> str:
-        """Write the columns, and the mean, or the most frequent value, of the first."""
+        """Write a sentence with the columns, and the mean or most frequent value of the first column."""
         many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
         every = f"{many} described: {self._noun(*self.columns)}."
         known = [each for each in self._entries if each.statistic in {"mean", "freq"} and each.low is not None]
         if not known:
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
-        what = f"The {self._what(one.statistic, one.column)}{limited(covers_of(one.statistic), one.bounds)}"
-        told = self._words(one, what, whose="this table", noise=1.0)
+        covered = limited(covered_quantity(one.statistic), one.bounds)
+        what = f"The {self._statistic_words(one.statistic, one.column)}{covered}"
+        told = self._number_words(one, what, whose="this table", noise=1.0)
         return f"{every} {told}."
 
     def _grid(self) -> Grid:
-        told = ["" if each.value is None else at_bound(each) for each in self._entries]
+        told = ["" if each.value is None else number_text(each) for each in self._entries]
         return Grid(("", *self.columns), [*zip(self.statistics, *self._as_fields(told), strict=True)])
 
     def _notes(self) -> list[str]:
-        """Return notes on clamped numbers, and on means less certain than one row's value."""
+        """Return notes on clamped numbers of rows, and on means with more noise than one row's value has."""
         moved = [each.name for each in self._entries if each.statistic in ROWS and each.value != each.raw]
         spread = {
             each.column: each.value for each in self._entries if each.statistic == "std" and each.value is not None
@@ -162,13 +172,19 @@ class Description(Statistics, Framed):
         means = [each for each in self._entries if each.statistic == "mean" and each.column in spread]
         weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
         few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
-        return [*self._limits(), *([note(moved, "unbiased")] if moved else []), *([few] if weak else [])]
+        return [
+            *self._clipping_notes(),
+            *([clamping_note(moved, "unbiased")] if moved else []),
+            *([few] if weak else []),
+        ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw quartiles and mean of each column of numbers, with their intervals."""
+        """Draw the quartiles and mean of each numeric column, with their confidence intervals."""
         if "mean" not in self.statistics:
-            raise ArgumentError("No column of numbers is described.", "Draw value_counts(...) of a column.")
-        shown, words = ("mean", "25%", "50%", "75%"), interval_of(self.confidence)
+            raise ArgumentError(
+                "plot() draws columns of numbers, and none is described.", "Draw value_counts(...) of a column."
+            )
+        shown, words = ("mean", "25%", "50%", "75%"), interval_label(self.confidence)
         told = [each for each in self._entries if each.statistic in shown and each.value is not None]
         columns = groupby(told, key=lambda each: each.column)
         return panels(ax, [self._panel(shown, of, f"{self._called(name)} ({words})") for name, of in columns])
@@ -199,7 +215,7 @@ class Summed:
     beyond: Mapping[str, NoisyValue] = field(default_factory=dict)
 
     @classmethod
-    def measured(
+    def measure(
         cls,
         curator: Curator,
         columns: Mapping[str, Column],
@@ -208,7 +224,7 @@ class Summed:
         told: Collection[str],
         share: Fraction,
     ) -> Summed:
-        """Measure y (degree 1), and 2y²-1 (degree 2), with the number of rows where that is private.
+        """Measure the sums of y (degree 1) and of 2y²-1 (degree 2), and the number of rows where it is private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
         Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
@@ -238,8 +254,8 @@ class Summed:
         """Variance of the noise in the number of all rows; 0 where it is public."""
         return 0.0 if self.counted is None else self.law.variance
 
-    def of(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
-        """Return the sums of one column: rows, y and 2y²-1, and rows without a value.
+    def column_sums(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
+        """Return the noisy sums of one column: of rows, y and 2y²-1, and of rows without a value.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
@@ -263,12 +279,12 @@ class Summed:
             sums[3], laws[3], ids[3] = gone, NoiseLaw(scale), (f"{tree.missing}", 0)
             told = True
         found = Sums(column, np.array(sums), tuple(laws), map_, np.zeros(4), complete or told, tuple(ids))
-        return found.limited(self.beyond[column.name]) if column.name in self.beyond else found
+        return found.with_rows_beyond(self.beyond[column.name]) if column.name in self.beyond else found
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Measurements of each column, and the split of the budget."""
+class TableMeasurement:
+    """Measurements of all columns, and the share of the budget that each measurement had."""
 
     columns: dict[str, Column]
     sums: dict[str, Sums]
@@ -277,8 +293,10 @@ class Measured:
     shares: dict[str, float]
     size: int | None
 
-    def about(self, columns: Sequence[str], cells: Iterable[Iterable[Any]], confidence: float) -> dict[str, Any]:
-        """Return the fields of a release: statistics, bounds, noisy sums and the split of the budget."""
+    def result_fields(
+        self, columns: Sequence[str], cells: Iterable[Iterable[Any]], confidence: float
+    ) -> dict[str, Any]:
+        """Return the fields of a result: statistics, bounds, noisy sums and shares of the budget."""
         sums = [self.sums.get(name) for name in columns]
         names = ("values", "standard_errors", "lows", "highs", "raw")
         return {
@@ -303,7 +321,7 @@ def measure(
     counted: Sequence[str] = (),
     told: Collection[str] = (),
     asked: Sequence[tuple[float, ...]] | None = None,
-) -> Measured:
+) -> TableMeasurement:
     """Measure sums of numbers, trees of counts, and counts of categories, each with its share of the budget.
 
     Parameters
@@ -340,7 +358,7 @@ def measure(
     complete = {name: not (gaps[name] or column.filled or nan_policy == "fill") for name, column in numbers.items()}
     lost = tuple(bool(gaps[name]) for name in ranked)
     plans = [
-        layout(numbers[name], None, rows_epsilon(curator, (of_trees or Fraction(0)) / len(ranked)))
+        choose_layout(numbers[name], None, rows_epsilon(curator, (of_trees or Fraction(0)) / len(ranked)))
         for name in ranked
     ]
     each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
@@ -348,27 +366,31 @@ def measure(
     shown = None if asked is None else AdaptiveReveal(tuple(plan.sizes for plan in plans), lost, tuple(asked))
     moments, trees = Summed(float(curator.size or 0)), dict[str, CountTree]()
     if of_sums is not None:
-        moments = Summed.measured(curator, numbers, degrees, gaps, counted, of_sums)
+        moments = Summed.measure(curator, numbers, degrees, gaps, counted, of_sums)
     if of_trees is not None:
         rows = moments.rows, moments.variance
         parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
         for name, plan, part, gone in zip(ranked, plans, parts, lost, strict=True):
-            trees[name] = CountTree.of(plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name])
-    return Measured(
+            trees[name] = CountTree.from_measurement(
+                plan, part, missing=gone, rows=rows, root=False, none_missing=complete[name]
+            )
+    return TableMeasurement(
         columns=dict(columns),
         sums={
-            name: moments.of(column, degrees[name], trees.get(name), complete=complete[name])
+            name: moments.column_sums(column, degrees[name], trees.get(name), complete=complete[name])
             for name, column in numbers.items()
         },
         trees=trees,
-        cells={} if of_counts is None else _counts_of(curator, labels, told, of_counts),
+        cells={} if of_counts is None else _measure_categories(curator, labels, told, of_counts),
         shares={name: float(share) for name, share in shares.items()},
         size=curator.size,
     )
 
 
-def _counts_of(curator: Curator, labels: list[Column], told: Collection[str], share: Fraction) -> dict[str, Cells]:
-    """Measure the rows in each category, and for some columns the rows in none."""
+def _measure_categories(
+    curator: Curator, labels: list[Column], told: Collection[str], share: Fraction
+) -> dict[str, Cells]:
+    """Measure the number of rows in each category and, for some columns, in no category."""
     every: list[features.RowFeatures] = [
         features.Given(column, of=features.OneHot(column), tally=(0, 1))
         if column.name in told
@@ -378,7 +400,7 @@ def _counts_of(curator: Curator, labels: list[Column], told: Collection[str], sh
     counted = {}
     parts = curator.sum(features.Stack(*every), share=share, grid="unit").parts
     for column, part in zip(labels, parts, strict=True):
-        counted[column.name] = Cells.of(part, curator.size, (column,))
+        counted[column.name] = Cells.from_measurement(part, curator.size, (column,))
         if column.name in told:
             *_, gone = part.values.tolist()
             lost = gone, counted[column.name].law.standard_deviation
@@ -386,25 +408,25 @@ def _counts_of(curator: Curator, labels: list[Column], told: Collection[str], sh
     return counted
 
 
-def share_of(statistic: str) -> float | None:
-    """Return the share of rows at or below a quantile; None for other statistics."""
+def quantile_share(statistic: str) -> float | None:
+    """Return the share of rows at or below a named quantile; None if the statistic is not a quantile."""
     if statistic == "median":
         return 0.5
     written = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)%", statistic)
     return None if written is None else float(written[1]) / 100
 
 
-def of_labels(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
-    """Return the cells of a column of categories: count, missing, top and freq."""
+def category_cells(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
+    """Return the statistics of a categorical column: count, missing, top and freq."""
     reach, error = measured.law.reach(confidence), measured.law.standard_deviation
     known, all_rows = column.categories or (), math.inf if measured.size is None else float(measured.size)
     z, spread, rows = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known)), float(measured.raw.sum())
     if column.other and measured.size is not None:
         rows, spread = all_rows, 0.0
-    cells = {"count": within(rows, spread, rows - z * spread, rows + z * spread, all_rows)}
+    cells = {"count": clamp_to_range(rows, spread, rows - z * spread, rows + z * spread, all_rows)}
     gone, gone_error = measured.missing
     if gone is not None and gone_error is not None:
-        cells["missing"] = within(gone, gone_error, gone - z * gone_error, gone + z * gone_error, all_rows)
+        cells["missing"] = clamp_to_range(gone, gone_error, gone - z * gone_error, gone + z * gone_error, all_rows)
     top = int(np.argmax(measured.raw))
     cells["top"] = (known[top], None, None, None, known[top])
     raw = float(measured.raw[top])
@@ -413,15 +435,15 @@ def of_labels(measured: Cells, column: Column, confidence: float) -> dict[str, C
     return cells
 
 
-def cell(measured: Measured, name: str, statistic: str, confidence: float) -> Cell:
+def cell(measured: TableMeasurement, name: str, statistic: str, confidence: float) -> Cell:
     """Return a statistic of a column, its standard error and interval, and its unclamped value.
 
     Numbers of rows are clamped to 0 and all rows. The cell is empty where the column has no such statistic.
     """
     column = measured.columns[name]
     if name in measured.cells:
-        return of_labels(measured.cells[name], column, confidence).get(statistic, _EMPTY_CELL)
-    if (share := share_of(statistic)) is not None:
+        return category_cells(measured.cells[name], column, confidence).get(statistic, _EMPTY_CELL)
+    if (share := quantile_share(statistic)) is not None:
         tree, z = measured.trees[name].tree, float(ndtri((1 + confidence) / 2))
         every = [tree.quantiles([share])[0], *(end[0] for end in tree.intervals([share], z))]
         value, low, high = np.clip(every, column.low, column.high).tolist()
@@ -431,11 +453,13 @@ def cell(measured: Measured, name: str, statistic: str, confidence: float) -> Ce
     return sums.cell(statistic, confidence) if known else _EMPTY_CELL
 
 
-def check_distinct(columns: Sequence[Column] | None, **_: object) -> None:
-    """Check that columns are named once each; None stands for all columns."""
+def check_distinct_columns(columns: Sequence[Column] | None, **_: object) -> None:
+    """Check that no column is named twice; None stands for all columns."""
     names = None if columns is None else [column.name for column in columns]
     if names is not None and (not names or len(set(names)) < len(names)):
-        raise ArgumentError(f"columns={names!r} must name at least one column, each once.", "Name each once.")
+        raise ArgumentError(
+            f"columns={names!r} must name at least one column, each once.", "Name every column once."
+        )
 
 
 @mechanism(columns={"columns": "columns"})
@@ -445,7 +469,7 @@ def describe(
     *,
     focus: Focus | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> TableMeasurement:
     """Describe columns: count and missing, mean, std and quartiles of numbers, the most frequent category.
 
     Parameters
@@ -500,16 +524,16 @@ def describe(
     >>> round(described.loc["mean", "age"]), described.loc["top", "sex"]
     (30, 'f')
     """
-    chosen = chosen_columns(curator, columns)
+    chosen = columns_to_describe(curator, columns)
     numbers = sum(column.bounds is not None for column in chosen)
-    return measure_description(curator, chosen, split(numbers, len(chosen) - numbers, focus), nan_policy)
+    return measure_description(curator, chosen, split_budget(numbers, len(chosen) - numbers, focus), nan_policy)
 
 
-def chosen_columns(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
-    """Return the columns to describe: the named ones, or all with bounds or categories."""
+def columns_to_describe(curator: Curator, columns: tuple[Column, ...] | None) -> tuple[Column, ...]:
+    """Return the columns to describe: the named columns, or all columns with bounds or categories."""
     if chosen := columns or curator.columns:
         return chosen
-    raise ArgumentError("No column has bounds or categories.", "Say them: protect(..., bounds={...}).")
+    raise ArgumentError("No column has bounds or categories.", "Declare bounds: protect(..., bounds={...}).")
 
 
 def measure_description(
@@ -519,7 +543,7 @@ def measure_description(
     nan_policy: NanPolicy,
     *,
     whole_trees: bool = False,
-) -> Measured:
+) -> TableMeasurement:
     """Measure moments and quartiles of numbers, and counts of categories.
 
     Of the trees of counts only the part for the quartiles is released, unless whole trees are requested.
@@ -530,13 +554,17 @@ def measure_description(
     return measure(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
 
 
-def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bool = False) -> dict[str, Fraction]:
+def split_budget(
+    numbers: int, labels: int, focus: Focus | None = None, *, together: bool = False
+) -> dict[str, Fraction]:
     """Split the budget among moments, quartiles, categories and correlations."""
     counts = {"moments": numbers, "quartiles": numbers, "categories": labels}
     counts["correlations"] = numbers * (together and numbers in _CORRELATED)
     parts = {name: _BUDGET_PARTS[name] * count for name, count in counts.items() if count}
     if focus is not None and focus not in parts:
-        raise ArgumentError(f"focus={focus!r} does not apply to any described column.", f"Use one of {[*parts]!r}.")
+        raise ArgumentError(
+            f"focus={focus!r} does not apply to any described column.", f"Use focus= one of {[*parts]!r}."
+        )
     rest = sum(part for name, part in parts.items() if name != focus)
     if focus is None or not rest:
         return {name: Fraction(part, sum(parts.values())) for name, part in parts.items()}
@@ -544,7 +572,7 @@ def split(numbers: int, labels: int, focus: Focus | None = None, *, together: bo
 
 
 @describe.concludes
-def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
+def _(measured: TableMeasurement, *, confidence: Probability = 0.95) -> Description:
     """Compute every statistic with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [(column, name) for column in measured.columns for name in names]
@@ -553,5 +581,5 @@ def _(measured: Measured, *, confidence: Probability = 0.95) -> Description:
     return Description(
         statistics=names,
         covers="limited table" if measured.sums else "table",
-        **measured.about([*measured.columns], by_column, confidence),
+        **measured.result_fields([*measured.columns], by_column, confidence),
     )

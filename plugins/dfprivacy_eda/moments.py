@@ -16,15 +16,15 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import laws_of
 from dfprivacy.statistics import OfSums
 from dfprivacy_eda.results import ColumnStatistic, column_statistic, statistic_notes
-from dfprivacy_eda.sums import Sums, ids_of
+from dfprivacy_eda.sums import Sums, measurement_ids
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy.release import NoisyValue
-    from dfprivacy_eda.sums import Drawn
+    from dfprivacy_eda.sums import StatisticDraws
 
-__all__ = ["Centred", "Spread", "Total", "check_var", "mean", "of_population", "std", "total", "var"]
+__all__ = ["Centred", "Spread", "Total", "check_var", "mean", "mean_and_degrees", "std", "total", "var"]
 
 _BEYOND_SHARE = Fraction(1, 16)  # of the budget, where rows beyond the bounds are counted in a sum of their own
 _GUESS_SHARE = Fraction(1, 10)  # of the budget, where rows without a value have to be counted as well
@@ -38,7 +38,7 @@ _GUESS_SCALES = (
 
 
 class _SumStatistic(OfSums):
-    """Base class: a statistic of the sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over complete rows."""
+    """Base class of statistics of the sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over complete rows."""
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
@@ -50,12 +50,12 @@ class _SumStatistic(OfSums):
         self.columns = self.features.columns
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change by one row."""
+        """Bound the change of the statistic by one row."""
         return self.moved if relation == "replace_one" else 1.0
 
 
 class Centred(_SumStatistic):
-    """The sum over rows with a value of (y - t) / 2, for some t in [-1, 1].
+    """Sum of (y - t) / 2 over the rows with a value, for a fixed number t in [-1, 1].
 
     Before the division a row adds a number in [-1 - t, 1 - t]; one without a value adds 0, which lies in it. So a
     row that changes moves the sum by 1 at most, and one that comes or goes as well: the claim is the same for all
@@ -69,13 +69,13 @@ class Centred(_SumStatistic):
         self.t = t
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute the sum from the sums of y, 1-y² and y²."""
+        """Compute the sum of (y - t) / 2 from the sums of y, 1-y² and y²."""
         first, rest, second = sums.tolist()
         return float(first - self.t * (rest + second)) / 2
 
 
 class Spread(_SumStatistic):
-    """The minimum over t in an interval of the sum over rows with a value of ((y - t)² - v) / (1 + b)².
+    """Minimum over t in an interval of the sum of ((y - t)² - v) / (1 + b)² over the rows with a value.
 
     The interval lies in [-1, 1], b is the largest absolute value in it, and v is in [0, 1]. For a fixed t a row
     adds a number in [-v, (1 + |t|)² - v] before the division, one without a value adds 0, which lies in it: so a
@@ -99,7 +99,7 @@ class Spread(_SumStatistic):
 
 
 class Total(_SumStatistic):
-    """The sum of a column divided by its largest absolute value, from the sums of (1+y)/2 and (1-y)/2.
+    """Sum of a column divided by its largest absolute value, from the sums of (1+y)/2 and (1-y)/2.
 
     A row without a value adds 0. Where a row changes, it moves by the range of the column, or by the largest
     number if that is more, for a value may go missing; where one comes or goes, by the largest number.
@@ -115,19 +115,19 @@ class Total(_SumStatistic):
         self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute the sum from the sums of (1+y)/2 and (1-y)/2."""
+        """Compute the scaled sum of the column from the sums of (1+y)/2 and (1-y)/2."""
         return float(sums @ np.array(self.ends))
 
 
-def _moments(
+def _measure_moments(
     curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
 ) -> Sums:
-    """Measure rows with a value and the sum of y, and for degree 2 the sum of y², in one vector.
+    """Measure the number of rows with a value, the sum of y and, for degree 2, the sum of y², in one vector.
 
     With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
     y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
     docs/explanation/exploration.md has the sensitivities. Rows beyond the bounds are in the same vector, and have
-    about a sixteenth of the call's budget beside the `share` of the others.
+    about a sixteenth of the call's budget beside the `checked_share` of the others.
     """
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     counted = bool(gaps) and (n is not None or degree == 1 or curator.neighbors == "add_remove")
@@ -149,13 +149,19 @@ def _moments(
     start = np.array([0.0 if n is None else float(n), 0.0, 0.0, 0.0])
     complete = not (gaps or column.filled or nan_policy == "fill")
     found = Sums(
-        column, measured.values, tuple(laws_of(measured)), sums, start, counted or complete, ids_of(measured)
+        column,
+        measured.values,
+        tuple(laws_of(measured)),
+        sums,
+        start,
+        counted or complete,
+        measurement_ids(measured),
     )
-    return found.limited(clipped)
+    return found.with_rows_beyond(clipped)
 
 
-def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
-    """Measure the sums for a mean; if not `alone`, also those for a variance.
+def _measure_mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
+    """Measure the sums for a mean and, unless `alone`, the sums for a variance.
 
     Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
     the number of rows and the sum of y. Where it is public, the sum of y and, if values may be missing, the number
@@ -164,19 +170,19 @@ def _mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: boo
     """
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if not (alone and gaps and rows >= _MEAN_GUESS_FROM):
-        return _moments(curator, column, nan_policy, degree=1 if alone else 2)
+        return _measure_moments(curator, column, nan_policy, degree=1 if alone else 2)
     share = _power_share(rows**0.4 / 2)
-    guess = _moments(curator, column, nan_policy, degree=1, share=share)
+    guess = _measure_moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
     t = float(guess.estimate.y[0])
-    joined = _replaced(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
+    joined = _replace_sum(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
     joined.map[1] += t * joined.map[0]
     joined.start[1] = t * joined.start[0]
     return joined
 
 
-def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
+def _measure_variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     """Measure the sum of squares about the mean, after a first estimate of the mean.
 
     The nearer that is to the middle of the bounds, the less one row moves the sum. With few rows there is no guess,
@@ -185,46 +191,46 @@ def _variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
     """
     n, gaps, many = curator.size, curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if n is None or (gaps and many < _GUESS_FROM):
-        return _moments(curator, column, nan_policy)
+        return _measure_moments(curator, column, nan_policy)
     if many < _GUESS_FROM:
-        blank = _rows_only(column, n, counted=not (column.filled or nan_policy == "fill"))
-        blank = blank.limited(curator.sum(features.Beyond(column), share=_BEYOND_SHARE))
-        return _replaced(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
+        blank = _count_only(column, n, counted=not (column.filled or nan_policy == "fill"))
+        blank = blank.with_rows_beyond(curator.sum(features.Beyond(column), share=_BEYOND_SHARE))
+        return _replace_sum(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
     share = _GUESS_SHARE if gaps else _power_share(math.sqrt(many))
-    guess = _moments(curator, column, nan_policy, share=share)
+    guess = _measure_moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
-    rows, t = max(guess.known("count"), 1.0), float(guess.estimate.y[0])
+    rows, t = max(guess.noisy_value("count"), 1.0), float(guess.estimate.y[0])
     v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _GUESS_SCALES * scale, -1.0), min(t + _GUESS_SCALES * scale, 1.0)), v)
-    return _replaced(guess, curator.measure(spread), spread.unit, 2, v)
+    return _replace_sum(guess, curator.measure(spread), spread.unit, 2, v)
 
 
-def _power_share(of: float) -> Fraction:
-    """Return about 1/of, as a power of two, so that shares add up without rounding."""
-    return Fraction(1, 2 ** round(math.log2(of)))
+def _power_share(parts: float) -> Fraction:
+    """Return the power of two nearest 1/`parts`, so that shares of the budget add up without rounding."""
+    return Fraction(1, 2 ** round(math.log2(parts)))
 
 
 def _rows_epsilon(curator: Curator) -> float:
-    """Return the public number of rows times epsilon, equal for all groups; 0 where it is private."""
+    """Return the public number of rows times epsilon, equal for all groups; 0 if the number is private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
 
-def _rows_only(column: Column, rows: float, *, counted: bool) -> Sums:
-    """Return sums with a known number of rows only."""
+def _count_only(column: Column, rows: float, *, counted: bool) -> Sums:
+    """Return the sums of a column of which only the number of rows is known."""
     return Sums(column, np.empty(0), (), np.zeros((4, 0)), np.array([rows, 0.0, 0, 0]), counted)
 
 
-def _replaced(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
-    """Return the sums with one of the four numbers replaced by a later measurement."""
+def _replace_sum(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
+    """Return the sums of a column, with one of the four sums replaced by a later measurement."""
     law = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0)
     map_, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
     map_[row], start[row] = 0, 0
     map_[row, -1] = 1
     values = np.append(guess.values, noisy.values * unit)
-    laws, ids = (*guess.laws, law), (*guess.ids, *ids_of(noisy))
+    laws, ids = (*guess.laws, law), (*guess.ids, *measurement_ids(noisy))
     return replace(guess, values=values, laws=laws, map=map_, start=start, ids=ids, about=about)
 
 
@@ -286,20 +292,20 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     >>> round(float(view.mean("age", epsilon=0.5)))
     30
     """
-    return _mean(curator, column, nan_policy, alone=covers == "table")
+    return _measure_mean(curator, column, nan_policy, alone=covers == "table")
 
 
 @mean.concludes
 def _(
     measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
-    """Compute the mean from the sum and the count."""
+    """Compute the mean from the noisy sum and the number of rows."""
     release = column_statistic("mean", measured, confidence)
     if covers == "table":
         return release
     if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
-    ends = low, high = tuple(map(float, infer(measured, of_population).interval(confidence)))
+    ends = low, high = tuple(map(float, infer(measured, mean_and_degrees).interval(confidence)))
     notes = statistic_notes("mean", measured, ends)
     return replace(release, low=low, high=high, covers="limited population", notes=notes)
 
@@ -355,17 +361,17 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 30 < float(view.var("age", epsilon=0.5)) < 57
     True
     """
-    return _variance(curator, column, nan_policy)
+    return _measure_variance(curator, column, nan_policy)
 
 
 @var.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the variance from the sums."""
+    """Compute the variance from the noisy sums."""
     return column_statistic("var", measured, confidence)
 
 
-def of_population(drawn: Drawn) -> tuple[Any, Any, Any]:
-    """Return a sample's mean, the variance of that mean, and its degrees of freedom."""
+def mean_and_degrees(drawn: StatisticDraws) -> tuple[Any, Any, Any]:
+    """Return the mean of a sample, the variance of the mean, and its degrees of freedom."""
     rows = np.maximum(drawn.count, 2)
     return drawn.mean, drawn.var / rows, rows - 1
 
@@ -374,7 +380,8 @@ def check_var(column: Column, **_: Any) -> None:
     """Check that squares of the values are finite, before anything is charged."""
     if math.isinf(column.half * column.half):
         raise ArgumentError(
-            f"Squares of {column.name!r} are too large for float64 within its bounds.", "Ask for its std."
+            f"Squares of {column.name!r} are too large for float64 within its bounds.",
+            "Use std() in place of var().",
         )
 
 
@@ -429,12 +436,12 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     >>> 5.5 < float(view.std("age", epsilon=0.5)) < 7.5
     True
     """
-    return _variance(curator, column, nan_policy)
+    return _measure_variance(curator, column, nan_policy)
 
 
 @std.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the standard deviation from the sums."""
+    """Compute the standard deviation from the noisy sums."""
     return column_statistic("std", measured, confidence)
 
 
@@ -490,12 +497,12 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     noisy = curator.measure(statistic)
     n, of = float(size or 0), None if size is not None else float(beyond[-1].values[0])
     unit = statistic.most / column.half  # as the sum of y, and that of the middles
-    found = _replaced(_rows_only(column, n, counted=False).limited(beyond[0], of), noisy, unit, 1)
+    found = _replace_sum(_count_only(column, n, counted=False).with_rows_beyond(beyond[0], of), noisy, unit, 1)
     found.start[1] = -n * column.mid / column.half
     return found
 
 
 @total.concludes
 def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the sum with its interval."""
+    """Compute the sum of the column with its confidence interval."""
     return column_statistic("sum", measured, confidence)

@@ -16,11 +16,11 @@ from dfprivacy import Column
 from dfprivacy.estimates import Estimate
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_eda.aggregate import read
+from dfprivacy_eda.aggregate import parse_aggregations
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
-from dfprivacy_eda.describe import of_labels, share_of
-from dfprivacy_eda.quantiles import Choices
+from dfprivacy_eda.describe import category_cells, quantile_share
+from dfprivacy_eda.quantiles import SelectedIntervals
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
 from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dfprivacy import Curator, Release
     from dfprivacy_eda.correlation import Products
     from dfprivacy_eda.counts import Cells
-    from dfprivacy_eda.describe import Measured
+    from dfprivacy_eda.describe import TableMeasurement
 
     Array = NDArray[np.float64]
 
@@ -57,13 +57,13 @@ _DESCRIBED = {
 Findings = dict[str, Any]
 
 
-def rows_of(curator: Curator) -> float:
-    """Return the number of rows assumed by a plan: public, or an equal part of the public number."""
+def assumed_rows(curator: Curator) -> float:
+    """Return the number of rows that a plan assumes: the public number, or an equal part of it for each group."""
     return float(max(curator.supposed_size[0], 1))
 
 
-def laplace(curator: Curator, at: int = -1) -> float:
-    """Return the noise standard deviation of the last measurement, or of another; 0 without one."""
+def noise_sd(curator: Curator, at: int = -1) -> float:
+    """Return the standard deviation of the noise of a measurement, by default of the last; 0 without any."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
     return measured[at].law.standard_deviation if measured else 0.0
 
@@ -74,17 +74,17 @@ def _error_label(curator: Curator, what: str, *assumed: str) -> str:
 
 
 def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
-    """Return the expected standard error of a statistic, absolute and relative."""
-    error = sums.expected(rows).error(name)
+    """Return the expected standard error of a statistic, absolute and relative to the statistic."""
+    error = sums.typical_sums(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
 
 
 def _moment_planner(name: str) -> Any:
-    """Return a planner for a mean, a sum, a variance or a standard deviation."""
+    """Return a function that plans a mean, a sum, a variance or a standard deviation."""
 
     def findings(curator: Curator, column: Column, **_: Any) -> Findings:
-        error, relative = _expected_error(curator.planned, name, rows_of(curator))
+        error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
         return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
@@ -103,13 +103,13 @@ _SOURCES = {
 }
 
 
-def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
-    """Return the noisy sums of a column in a release, if these determine a statistic."""
+def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
+    """Return the noisy sums of a column in a release, if they determine the statistic; else None."""
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.of_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
             return None
-        sums = Sums.of_moments(moments, column)
+        sums = Sums.from_moments(moments, column)
         told = {"count": moments.form != "known", "missing": sums.counted}
         return sums if told.get(name, True) else None
     several = isinstance(release, Statistics)
@@ -118,15 +118,15 @@ def _known_sums(release: Release, column: Column, name: str) -> Sums | None:
         if not isinstance(each, Entry | ColumnStatistic) or each.column != column.name or each.released is None:
             continue
         if each.statistic in _SOURCES[name][several]:
-            sums = Sums.of_release(each.released, column)
+            sums = Sums.from_released(each.released, column)
             return None if name in ROWS and not sums.counted else sums
     return None
 
 
 def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
-    """Return the rows with a value as sums of released cells, if the cells are of exactly these columns."""
+    """Return the number of complete rows as a sum of released cells, if these are of exactly these columns."""
     named, raw = [column.name for column in columns], release.raw.ravel()
-    other = {*named} != {*release._counted} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
+    other = {*named} != {*release._counted_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
     if (
         other
         or isinstance(release, FoundCounts)
@@ -143,7 +143,7 @@ def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int 
 
 
 def _answer_reader(name: str) -> Any:
-    """Return a reader that finds a statistic in earlier answers."""
+    """Return a function that finds a statistic in an earlier release."""
 
     def reader(
         curator: Curator,
@@ -154,12 +154,12 @@ def _answer_reader(name: str) -> Any:
     ) -> tuple[float, Sums] | None:
         if column is None and len(columns or ()) == 1:
             (column,) = columns or ()
-        sums = None if column is None else _known_sums(release, column, name)
+        sums = None if column is None else _released_sums(release, column, name)
         if columns and isinstance(release, Counts | Crosstab) and asked["nan_policy"] == "omit":
             sums = _cell_sums(release, columns, curator.size, name)
         if sums is None or asked.get("covers") == "population":
             return None
-        rows = max(sums.known("count"), 1.0) if curator.size is None else rows_of(curator)
+        rows = max(sums.noisy_value("count"), 1.0) if curator.size is None else assumed_rows(curator)
         error, most = sums.error(name), _expected_error(curator.planned, name, rows)[0]
         return (error, sums) if error <= most else None
 
@@ -167,14 +167,14 @@ def _answer_reader(name: str) -> Any:
 
 
 def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
-    """Return a planner for noisy counts; relative errors are to all rows over the number from `of`."""
+    """Return a function that plans noisy counts; `of` gives the number of cells for the average count."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
-        error = laplace(curator, at)
+        error = noise_sd(curator, at)
         named = what.format("bin's count" if "bins" in asked else "count")
         return {
             f"expected standard error of {named}": error,
-            RELATIVE: error * of(curator, **asked) / rows_of(curator),
+            RELATIVE: error * of(curator, **asked) / assumed_rows(curator),
         }
 
     return findings
@@ -185,15 +185,15 @@ _plan_cells = _count_planner("each {}", lambda curator, **_: curator.planned.raw
 
 
 def _plan_counts(curator: Curator, **asked: Any) -> Findings:
-    """Plan a histogram, counts of categories, or a crosstab; errors are relative to the average cell."""
+    """Plan a histogram, counts of categories, or a crosstab; errors are relative to the average count."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
     return dict((_plan_keys if found else _plan_cells)(curator, **asked))
 
 
 def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
-    """Plan the number of distinct values, assumed to be half of the possible ones."""
+    """Plan the number of distinct values, assumed to be half of the possible values."""
     known = len(column.categories or ())
-    error = _rms(np.clip(laplace(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None))))
+    error = _rms(np.clip(noise_sd(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None))))
     return {
         "expected standard error of the number of different values": error,
         RELATIVE: error / (known or _TYPICAL_COUNT),
@@ -201,25 +201,27 @@ def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
 
 
 def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Plan the search for bounds; errors are relative to one of ten intervals."""
-    error = laplace(curator)
+    """Plan the search for bounds; errors are relative to a tenth of the rows."""
+    error = noise_sd(curator)
     return {
         "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
-        RELATIVE: error * _TYPICAL_COUNT / rows_of(curator),
+        RELATIVE: error * _TYPICAL_COUNT / assumed_rows(curator),
     }
 
 
 def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
-    """Plan quantiles: the error in the column's units, and relative to a quarter of the rows."""
+    """Plan quantiles: their error in the units of the column, and relative to a quarter of the rows."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
-    if laplace(curator):
-        moved, rows = _off(curator.planned, column, shares, rows_of(curator))
+    if noise_sd(curator):
+        moved, rows = _quantile_errors(curator.planned, column, shares, assumed_rows(curator))
     assumed = f"values are normal with a standard deviation of {SD * column.half:.4g}"
-    return {_error_label(curator, what, assumed): moved, RELATIVE: rows / (rows_of(curator) / 4)}
+    return {_error_label(curator, what, assumed): moved, RELATIVE: rows / (assumed_rows(curator) / 4)}
 
 
-def _off(measured: Choices | CountTree, column: Column, shares: Sequence[float], n: float) -> tuple[float, float]:
+def _quantile_errors(
+    measured: SelectedIntervals | CountTree, column: Column, shares: Sequence[float], n: float
+) -> tuple[float, float]:
     """Return the expected standard error of quantiles of normal values, in units and in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
@@ -228,7 +230,7 @@ def _off(measured: Choices | CountTree, column: Column, shares: Sequence[float],
     true = np.clip(column.mid + sd * ndtri(of), column.low, column.high)
     if plan.whole:
         true = middles[np.maximum(np.searchsorted(cuts, ndtri(of)) - 1, 0)]
-    if isinstance(measured, Choices):
+    if isinstance(measured, SelectedIntervals):
         rows = [scale + _CHOICE_OFFSET for scale in measured.scales]
         squares = [_choice_variance(cuts, middles - at, n, q, b) for q, at, b in zip(of, true, rows, strict=True)]
         return math.sqrt(np.mean(squares)), math.sqrt(2 * np.mean(np.square(rows)))
@@ -245,7 +247,7 @@ def _off(measured: Choices | CountTree, column: Column, shares: Sequence[float],
 
 
 def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
-    """Return the mean squared error of a choice that misses by k rows with probability ∝ exp(-k / rows)."""
+    """Return the mean squared error of a selected quantile that is k rows off with probability ∝ exp(-k / rows)."""
     reach = np.clip([q - _MAX_SCALES * rows / n, q + _MAX_SCALES * rows / n], 0, 1)
     first, last = np.searchsorted(cuts, ndtri(reach))
     at = slice(max(first - 1, 0), last)
@@ -269,7 +271,7 @@ def _plan_report(curator: Curator, **_: Any) -> Findings:
     return {**findings, **correlations, RELATIVE: worst}
 
 
-def _description_errors(curator: Curator, measured: Measured) -> Findings:
+def _description_errors(curator: Curator, measured: TableMeasurement) -> Findings:
     findings = {}
     for name, what in _DESCRIBED.items():
         of: Any = {"freq": measured.cells, "50%": measured.trees}.get(name, measured.sums)
@@ -286,16 +288,16 @@ def _description_errors(curator: Curator, measured: Measured) -> Findings:
 
 def _correlation_error(curator: Curator, products: Products, name: str) -> Findings:
     what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
-    error = products.expected(rows_of(curator), name)
+    error = products.expected_error(assumed_rows(curator), name)
     told = "not known" if error is None else error
     return {_error_label(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
 
 
 def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
-    """Plan aggregations: the error of each, and the largest relative error."""
+    """Plan aggregations: the error of each statistic, and the largest relative error."""
     each = [
         (one, *_statistic_error(curator, curator.planned, one.column, one.statistic))
-        for one in read(aggregations, named)
+        for one in parse_aggregations(aggregations, named)
     ]
     errors = {f"expected standard error of {one.name}": error for one, error, _ in each if error}
     given = _error_label(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
@@ -303,11 +305,13 @@ def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], 
     return {**errors, **assumed, RELATIVE: max((relative for *_, relative in each), default=0.0)}
 
 
-def _statistic_error(curator: Curator, measured: Measured, name: str, statistic: str) -> tuple[float, float]:
+def _statistic_error(
+    curator: Curator, measured: TableMeasurement, name: str, statistic: str
+) -> tuple[float, float]:
     """Return the expected standard error of a statistic of a column, absolute and relative."""
-    n, column = rows_of(curator), measured.columns[name]
-    if (share := share_of(statistic)) is not None:
-        error, _ = _off(measured.trees[name], column, [share], n)
+    n, column = assumed_rows(curator), measured.columns[name]
+    if (share := quantile_share(statistic)) is not None:
+        error, _ = _quantile_errors(measured.trees[name], column, [share], n)
         return error, error / (SD * column.half)
     if name not in measured.cells:
         error, relative = _expected_error(measured.sums[name], statistic, n)
@@ -327,7 +331,7 @@ def _statistic_error(curator: Curator, measured: Measured, name: str, statistic:
 def _largest_error(column: Column, cells: Cells, rows: float) -> float:
     """Return the expected standard error of the largest count, for equally frequent categories."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
-    every = [of_labels(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
+    every = [category_cells(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
     return _rms(np.array(every) - rows)
 
 

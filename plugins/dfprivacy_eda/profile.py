@@ -92,7 +92,7 @@ class Profile(Release):
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema that `protect` and `~dfprivacy.PrivateFrame.declare` take.
+        """Schema with the found columns, for `protect` and `~dfprivacy.PrivateFrame.declare`.
 
         Bounds of numbers and dates; categories of texts, with ``"other"`` for all else, and of numbers that are a
         few codes.
@@ -113,7 +113,7 @@ class Profile(Release):
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
     def _code_values(self, at: int) -> list[Any]:
-        """Return the values of a column of numbers, if few values make up most of it."""
+        """Return the values of a numeric column, if most rows have one of a few values."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)
         few = 1 < len(held) <= _MAX_CODES and total >= _CODES_SHARE * self.rows[at] and self.kinds[at] == "number"
@@ -121,7 +121,7 @@ class Profile(Release):
 
     @property
     def frame(self) -> Any:
-        """A row for each column."""
+        """Table with a row for each column of the profiled table."""
         return self.to_frame()
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ class Profile(Release):
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def _sentence(self) -> str:
-        """Write how many columns of each kind there are, and name them."""
+        """Write the number and the names of the columns of each kind."""
         kinds = [kind or "nothing seen" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._noun(*self.columns)
@@ -194,22 +194,22 @@ class ProfileData:
     size: int | None
 
 
-def within(surveyed: SurveyedColumn) -> tuple[float, float] | None:
-    """Return the outer ends of the intervals found, of numbers or dates, whichever more rows hold."""
+def outer_bounds(surveyed: SurveyedColumn) -> tuple[float, float] | None:
+    """Return the outer ends of the found intervals, of numbers or of dates, whichever more rows have."""
     held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
-def cuts(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
-    """Return edges of equal bins within bounds and of the intervals beyond, and the number of those below."""
+def histogram_edges(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
+    """Return the edges of equal bins within the bounds and of the intervals beyond, with the number below."""
     first, last = np.searchsorted(EDGES, bounds).tolist()
     return np.concatenate([EDGES[:first], np.linspace(*bounds, _BINS + 1), EDGES[last + 1 :]]), first
 
 
-def bins(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
-    """Return the counts of a column in equal bins within bounds, and in the intervals beyond."""
+def bin_features(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
+    """Return the features that count a column in equal bins within the bounds, and in the intervals beyond."""
     wide = replace(column.undeclared(), bounds=_WIDEST_BOUNDS, fill=0.0)
-    return features.Given(wide, of=features.Bins(wide, cuts(bounds)[0]))
+    return features.Given(wide, of=features.Bins(wide, histogram_edges(bounds)[0]))
 
 
 @mechanism(columns={"columns": "all"}, delta=True)
@@ -267,12 +267,12 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Prof
     chosen = columns or ()
     surveyed = curator.survey(chosen, EDGES.tolist(), share=_SURVEY_SHARE)
     least = float(EDGES[0]), float(EDGES[1])  # beyond which there are most intervals
-    (measure,) = curator.jointly((features.Stack(*(bins(column, least) for column in chosen)), 1))
-    bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := within(each))}
+    (measure,) = curator.jointly((features.Stack(*(bin_features(column, least) for column in chosen)), 1))
+    bounds = {column: ends for column, each in zip(chosen, surveyed, strict=True) if (ends := outer_bounds(each))}
     numeric = bounds
     if all(column.public for column in bounds):  # what is paid for is of a private column, if there is one
         numeric = {min(chosen, key=lambda column: column.public): _WIDEST_BOUNDS} | bounds
-    counted = measure(features.Stack(*(bins(column, ends) for column, ends in numeric.items())))
+    counted = measure(features.Stack(*(bin_features(column, ends) for column, ends in numeric.items())))
     histograms = {
         column.name: (ends, part.values, float(np.max(part.scales)))
         for (column, ends), part in zip(numeric.items(), counted.parts, strict=True)
@@ -287,10 +287,11 @@ def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]
     kinds = tuple(max(each, key=lambda kind: each[kind]) if any(each.values()) else None for each in sums)
     ends = [
-        within(each) if kind in {"number", "date"} else None for each, kind in zip(surveyed, kinds, strict=True)
+        outer_bounds(each) if kind in {"number", "date"} else None
+        for each, kind in zip(surveyed, kinds, strict=True)
     ]
     looked = [
-        within_reach(*measured.histograms[column.name], len(columns), measured.size) if end else _NO_NUMBERS
+        profile_numbers(*measured.histograms[column.name], len(columns), measured.size) if end else _NO_NUMBERS
         for column, end in zip(columns, ends, strict=True)
     ]
     low, high, beyond, mean, std, skewness = zip(*looked, strict=True)
@@ -320,22 +321,22 @@ def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
     )
 
 
-def within_reach(
+def profile_numbers(
     seen: tuple[float, float], counts: NDArray[np.float64], scale: float, columns: int, rows: int | None
 ) -> tuple[float | None, ...]:
-    """Return bounds that contain all clearly held intervals, a bound of the rows beyond, and the moments."""
+    """Return bounds of a numeric column, an upper bound of the rows beyond them, and noisy moments."""
     runs = np.arange(1, RUN + 1)
     limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
-    edges, first = cuts(seen)
+    edges, first = histogram_edges(seen)
     first, last, outside = extended_range(counts, first, first + _BINS, limits, scale, rows)
-    told = shape(edges[first : last + 1], counts[first:last], scale)
+    told = histogram_moments(edges[first : last + 1], counts[first:last], scale)
     return float(edges[first]), float(edges[last]), outside, *told
 
 
-def shape(
+def histogram_moments(
     edges: NDArray[np.float64], counts: NDArray[np.float64], scale: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Return mean, standard deviation and skewness of a noisy histogram; None where noise dominates."""
+    """Return mean, standard deviation and skewness of a noisy histogram; None if noise dominates."""
     total = float(counts.sum())
     if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None

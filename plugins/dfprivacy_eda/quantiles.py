@@ -19,16 +19,16 @@ from dfprivacy.plotting import axes, ink
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
 from dfprivacy.wording import between, beyond, number, sure, whose, with_unit
-from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_of, left_out, legend
+from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_label, legend, missing_row
 from dfprivacy_eda.tree import (
     CountTree,
     Layout,
     Tree,
-    intervals,
-    layout,
+    choose_intervals,
+    choose_layout,
     measured_tree,
-    most_rows,
     rows_epsilon,
+    rows_for_intervals,
     tree_error,
 )
 
@@ -37,7 +37,15 @@ if TYPE_CHECKING:
 
     from dfprivacy.arguments import NanPolicy
 
-__all__ = ["Choices", "Quantiles", "RankOfLeaf", "check_quantile", "choose_alone", "median", "quantile"]
+__all__ = [
+    "Quantiles",
+    "RankOfLeaf",
+    "SelectedIntervals",
+    "check_quantile",
+    "median",
+    "quantile",
+    "selects_separately",
+]
 
 _MIN_TAIL = 11.0  # scales of the choice: with fewer rows beside a quantile, what is far away adds up
 _CLEARLY_BETTER = 0.75
@@ -45,7 +53,7 @@ _TAIL_SHARE = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
-    """Scores of intervals for a quantile: minus the number of rows by which each interval misses it.
+    """Scores of intervals for a quantile: minus the number of rows between the interval and the quantile.
 
     With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
     row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1
@@ -68,14 +76,14 @@ class RankOfLeaf(OfSums):
         return ranks
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far a score moves."""
+        """Bound the change of a score by one row."""
         most = 1.0 if relation == "replace_one" else max(self.q, 1 - self.q)
         return most if norm == math.inf else most * self.dimension ** (1 / norm)
 
 
 @dataclass(frozen=True)
-class Choices:
-    """Intervals selected for quantiles, and the scale, in rows, of the error of each."""
+class SelectedIntervals:
+    """Intervals selected for quantiles, and the scale of their errors in rows."""
 
     layout: Layout
     leaves: tuple[int, ...]
@@ -95,7 +103,7 @@ class Choices:
         return [scale * math.log(self.layout.sizes[-1] / (1 - confidence)) for scale in self.scales]
 
 
-def choice_error(curator: Curator, shares: Sequence[float]) -> float:
+def selection_error(curator: Curator, shares: Sequence[float]) -> float:
     """Return the standard error, in rows, of quantiles selected separately, where values are dense.
 
     One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
@@ -109,36 +117,36 @@ def choice_error(curator: Curator, shares: Sequence[float]) -> float:
     return math.sqrt(2 * sum(scale**2 for scale in scales) / len(scales))
 
 
-def choose_alone(
+def selects_separately(
     curator: Curator, column: Column, shares: Sequence[float], step: float | None, covers: str | None
 ) -> bool:
-    """Return whether quantiles are selected separately: no interval is requested, and it is more accurate.
+    """Return whether to select each quantile separately: no interval is requested, and errors are smaller.
 
     Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
     free; and by group a choice is not proved where a person has several rows.
     """
     if covers is not None or not curator.decides or (column.public and curator.size is not None):
         return False
-    of_tree = tree_error(curator, layout(column, step, rows_epsilon(curator)))
-    return choice_error(curator, shares) < _CLEARLY_BETTER * of_tree
+    of_tree = tree_error(curator, choose_layout(column, step, rows_epsilon(curator)))
+    return selection_error(curator, shares) < _CLEARLY_BETTER * of_tree
 
 
-def chosen(
+def select_intervals(
     curator: Curator, column: Column, shares: Sequence[float], nan_policy: NanPolicy, step: float | None
-) -> Choices:
+) -> SelectedIntervals:
     """Select an interval for each quantile by the exponential mechanism, with equal parts of the budget."""
     gaps = curator.gaps([column], nan_policy)
-    rows = most_rows(curator)
+    rows = rows_for_intervals(curator)
     leaves, scales = [], []
     for q in shares:
         ranks = _rank_scores(column, gaps, q, step, rows)
         leaves.append(int(curator.select(ranks, share=Fraction(1, len(shares)))[0]))
         scales.append(curator.measured[-1].scale)
-    return Choices(intervals(column, step, rows), tuple(leaves), tuple(scales), curator.size)
+    return SelectedIntervals(choose_intervals(column, step, rows), tuple(leaves), tuple(scales), curator.size)
 
 
 def _rank_scores(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:
-    counts: features.RowFeatures = features.Bins(column, intervals(column, step, rows).cuts)
+    counts: features.RowFeatures = features.Bins(column, choose_intervals(column, step, rows).cuts)
     return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)
 
 
@@ -208,17 +216,17 @@ class Quantiles(Release):
 
     @cached_property
     def tree(self) -> Tree:
-        """The tree of counts, from which all else is computed."""
+        """Tree of noisy counts, from which any quantile can be computed."""
         if self.leaves is None or self.grid is None:
             raise ArgumentError(
-                "Only these quantiles are known: each was selected separately.",
+                "Only the released quantiles are known, since each was selected separately.",
                 "Use covers='table': its tree of counts gives all other quantiles.",
             )
         plan = Layout(*self.grid, self.sizes[1:], (), self.whole, self.ends)
         return Tree(plan, self.leaves, self.spreads)
 
     def quantile(self, q: float) -> float:
-        """Return another quantile, at no cost.
+        """Compute any other quantile from the released tree of counts, at no cost.
 
         Parameters
         ----------
@@ -230,10 +238,10 @@ class Quantiles(Release):
         float
             The quantile.
         """
-        return float(self.tree.quantiles([share(q)])[0])
+        return float(self.tree.quantiles([checked_share(q)])[0])
 
     def cdf(self, x: float) -> float:
-        """Return the share of rows up to a value, at no cost.
+        """Compute the share of rows up to a value from the released tree of counts, at no cost.
 
         Parameters
         ----------
@@ -245,12 +253,12 @@ class Quantiles(Release):
         float
             The share, linear between the edges of the counts.
         """
-        rows, _ = self.tree.below([np.nextafter(as_number(x, "x"), np.inf)])
+        rows, _ = self.tree.rows_below([np.nextafter(as_number(x, "x"), np.inf)])
         return float(rows[0]) / self.tree.total if self.tree.total > 0 else math.nan
 
     @property
     def frame(self) -> Any:
-        """A row for each quantile: the share, the value, and its interval."""
+        """Table with a row for each quantile: the share, the value, and its interval."""
         return self._table({name: list(cells) for name, cells in self._tidy()[0].items()})
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -269,7 +277,7 @@ class Quantiles(Release):
         return number(self.values[at], error)
 
     def _sentence(self) -> str:
-        """Write the quantiles; of many, the first, the middle and the last."""
+        """Write a sentence with the quantiles; of many quantiles, the first, the middle and the last."""
         unit = self._unit(self.column)
         noisy = self.covers != "population" and any(self.spreads)
         of = whose(self.covers or "") + ": privacy noise only, no sampling error" * noisy
@@ -295,7 +303,7 @@ class Quantiles(Release):
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("intervals", "each on its own")] if self.low is not None else []
         rows += [] if self.count is None else [("rows", f"{self.count:,.0f}")]
-        rows += left_out(self.missing, self.missing_standard_error)
+        rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
@@ -313,7 +321,7 @@ class Quantiles(Release):
     def _draw_cdf(self, ax: Any) -> list[float]:
         """Draw the distribution function with a band of two standard errors; return the range of values."""
         tree, low, high = self.tree, self.low or (), self.high or ()
-        rows, error = tree.below(tree.edges)
+        rows, error = tree.rows_below(tree.edges)
         at, how = tree.edges if tree.layout.ends is None else np.clip(tree.edges, *tree.layout.ends), {}
         if tree.layout.whole:  # shares up to a value, which holds up to the next
             at, rows, error, how = (tree.edges[1:] + tree.edges[:-1]) / 2, rows[1:], error[1:], {"step": "post"}
@@ -322,16 +330,16 @@ class Quantiles(Release):
         ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
         drawn = "share of rows up to there"
         ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
-        sides = interval_of(self.confidence, noise=self.covers != "population")
+        sides = interval_label(self.confidence, noise=self.covers != "population")
         ax.hlines(self.q, low, high, color=SURE, lw=2.5, label=sides)
         return [*low, *high, *tree.quantiles([_TAIL_SHARE, 1 - _TAIL_SHARE])]
 
 
-def share(q: object) -> float:
-    """Return a share of rows, after a check that it is between 0 and 1."""
+def checked_share(q: object) -> float:
+    """Return q as a float, after checking that it is a share between 0 and 1."""
     if isinstance(q, bool) or not isinstance(q, int | float | np.integer | np.floating) or not 0 <= q <= 1:
         raise ArgumentError(
-            f"q={q!r} is not a share of rows.", "Give numbers from 0 to 1, such as 0.5 for the median."
+            f"q={q!r} is not a share of rows.", "Use numbers from 0 to 1, such as 0.5 for the median."
         )
     return float(q)
 
@@ -344,8 +352,8 @@ _WIDE_SHARE = 1 / 2  # of the bounds
 def check_quantile(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
     """Check the shares and the step before anything is charged."""
     if not _shares(q):
-        raise ArgumentError("q= names no quantile.", "For example [0.25, 0.5, 0.75].")
-    layout(column, step, math.inf)
+        raise ArgumentError("q= is empty.", "Give shares of rows, for example q=[0.25, 0.5, 0.75].")
+    choose_layout(column, step, math.inf)
 
 
 @mechanism(columns={"column": "numeric"})
@@ -357,7 +365,7 @@ def quantile(
     step: Step | None = None,
     nan_policy: NanPolicy = "omit",
     covers: Covers | None = None,
-) -> Choices | CountTree:
+) -> SelectedIntervals | CountTree:
     """Return quantiles of a column, by the method with the smallest expected error.
 
     Parameters
@@ -423,14 +431,14 @@ def quantile(
     [22, 40]
     """
     shares = _shares(q)
-    if choose_alone(curator, column, shares, step, covers):
-        return chosen(curator, column, shares, nan_policy, step)
+    if selects_separately(curator, column, shares, step, covers):
+        return select_intervals(curator, column, shares, nan_policy, step)
     return measured_tree(curator, column, nan_policy, step)
 
 
 @quantile.concludes
 def _(
-    measured: Choices | CountTree,
+    measured: SelectedIntervals | CountTree,
     column: Column,
     q: float | Sequence[float],
     *,
@@ -441,17 +449,17 @@ def _(
     shares = _shares(q)
     if isinstance(q, list | tuple | np.ndarray):
         return _quantiles(measured, column, shares, covers, confidence)
-    return _single(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
+    return _single_quantile(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
 
 
 def _shares(q: Any) -> list[float]:
-    return [share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
+    return [checked_share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
 
 
 @mechanism(columns={"column": "numeric"})
 def median(
     curator: Curator, column: Column, *, step: Step | None = None, nan_policy: NanPolicy = "omit"
-) -> Choices | CountTree:
+) -> SelectedIntervals | CountTree:
     """Return the median of a column.
 
     Parameters
@@ -494,20 +502,29 @@ def median(
     >>> float(view.median("age", step=1, epsilon=0.5))
     30.0
     """
-    measured: Choices | CountTree = quantile.function(curator, column, 0.5, step=step, nan_policy=nan_policy)
+    measured: SelectedIntervals | CountTree = quantile.function(
+        curator, column, 0.5, step=step, nan_policy=nan_policy
+    )
     return measured
 
 
 @median.concludes
-def _(measured: Choices | CountTree, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the median from the measurement."""
-    return _single(measured, column, 0.5, None, confidence, "median")
-
-
-def _single(
-    measured: Choices | CountTree, column: Column, q: float, covers: Covers | None, confidence: float, name: str
+def _(
+    measured: SelectedIntervals | CountTree, column: Column, *, confidence: Probability = 0.95
 ) -> ColumnStatistic:
-    """Return the statistic for a single quantile."""
+    """Compute the median from the tree of counts, or from the selected interval."""
+    return _single_quantile(measured, column, 0.5, None, confidence, "median")
+
+
+def _single_quantile(
+    measured: SelectedIntervals | CountTree,
+    column: Column,
+    q: float,
+    covers: Covers | None,
+    confidence: float,
+    name: str,
+) -> ColumnStatistic:
+    """Return the result for a single quantile."""
     release = _quantiles(measured, column, [q], covers, confidence)
     ((low, high),), noise = release._intervals, None  # noqa: SLF001 - of our own kind
     if low is not None and high is not None:
@@ -524,11 +541,15 @@ def _single(
 
 
 def _quantiles(
-    measured: Choices | CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
+    measured: SelectedIntervals | CountTree,
+    column: Column,
+    shares: list[float],
+    covers: Covers | None,
+    confidence: float,
 ) -> Quantiles:
-    """Return quantiles with intervals from a tree, or with notes on the error of those selected."""
-    if isinstance(measured, Choices):
-        known = _alone_fields(measured, column, shares, confidence)
+    """Return quantiles from a tree of counts with intervals, or selected quantiles with notes on their errors."""
+    if isinstance(measured, SelectedIntervals):
+        known = _selected_fields(measured, column, shares, confidence)
     else:
         known = _tree_fields(measured, column, shares, covers, confidence)
     return Quantiles(
@@ -536,7 +557,9 @@ def _quantiles(
     )
 
 
-def _alone_fields(measured: Choices, column: Column, shares: list[float], confidence: float) -> dict[str, Any]:
+def _selected_fields(
+    measured: SelectedIntervals, column: Column, shares: list[float], confidence: float
+) -> dict[str, Any]:
     """Return the fields of separately selected quantiles, with a note on their errors."""
     n, off = measured.size, measured.rows(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)

@@ -17,10 +17,16 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, Release, mech
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid, escaped, paragraph
 from dfprivacy.wording import between, beyond, clearly_some, number
-from dfprivacy_eda.correlation import Products, corr
-from dfprivacy_eda.correlation import measured as products_of
+from dfprivacy_eda.correlation import Products, corr, measure_products
 from dfprivacy_eda.counts import value_counts
-from dfprivacy_eda.describe import Description, Measured, chosen_columns, describe, measure_description, split
+from dfprivacy_eda.describe import (
+    Description,
+    TableMeasurement,
+    columns_to_describe,
+    describe,
+    measure_description,
+    split_budget,
+)
 from dfprivacy_eda.results import is_quantile
 from dfprivacy_eda.tables import Counts, Histogram
 
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.correlation import Correlations
     from dfprivacy_eda.tree import CountTree
 
-__all__ = ["BAR", "SURE", "Report", "binned", "document", "report"]
+__all__ = ["BAR", "SURE", "Report", "binned_histogram", "document", "report"]
 
 _MAX_BINS = 24  # bins of a picture
 _TAIL_SHARE = 0.002  # of the rows, at each end, that a picture may leave out
@@ -75,7 +81,7 @@ not the same as nothing being there.""",
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Report(Release):
-    """A first look at a table: ``save("report.html")`` writes it as a page.
+    """Report on a table: ``save("report.html")`` writes an HTML page with statistics and pictures.
 
     Attributes
     ----------
@@ -105,7 +111,7 @@ class Report(Release):
     confidence: float
 
     def save(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
-        """Write the report to one HTML page, which loads nothing from elsewhere.
+        """Write the report to one self-contained HTML file.
 
         Parameters
         ----------
@@ -125,21 +131,23 @@ class Report(Release):
             If that is no path, or its folder is not there.
         """
         if not isinstance(path, str | os.PathLike):
-            raise ArgumentError(f"A {type(path).__name__} is no path.", 'For example save("report.html").')
+            raise ArgumentError(
+                f"path= must be a file name, not a {type(path).__name__}.", 'Write save("report.html").'
+            )
         file = Path(path)
         if not file.parent.is_dir():
-            raise ArgumentError(f"There is no folder {str(file.parent)!r}.", "Make it first.")
+            raise ArgumentError(f"There is no folder {str(file.parent)!r}.", "Create the folder first.")
         file.write_text(document(self, title), encoding="utf-8")
         return file
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw quartiles and means of the columns of numbers, with their intervals; `save` draws everything."""
+        """Draw quartiles and means of the numeric columns, with intervals; `save` draws all other pictures."""
         return self.description.plot(ax)
 
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
-        """Return the same report for tables of a library, with these words and units for the columns."""
+        """Return the same report, with tables of a dataframe library, and with words and units for the columns."""
         made = super().with_library(library, words, units)
         object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made
@@ -163,8 +171,8 @@ class Report(Release):
         ]
 
 
-def binned(column: Column, measured_tree: CountTree, confidence: float) -> Histogram:
-    """Return a histogram of a tree of counts, with as many bins as its noise allows.
+def binned_histogram(column: Column, measured_tree: CountTree, confidence: float) -> Histogram:
+    """Return a histogram from a tree of counts, with as many bins as the noise allows.
 
     A bin is some neighbouring nodes of one level, all bins the same number. The bins go from where the noisy counts
     begin to where they end, but for 2 in 1,000 rows at each side. What a node's count varies by if it is estimated
@@ -206,7 +214,7 @@ def binned(column: Column, measured_tree: CountTree, confidence: float) -> Histo
 @mechanism(columns={"columns": "columns"})
 def report(
     curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit"
-) -> tuple[Measured, Products | None]:
+) -> tuple[TableMeasurement, Products | None]:
     """Report on a whole table: every column with a picture, and the correlations of the columns.
 
     Parameters
@@ -259,18 +267,18 @@ def report(
     >>> seen.save("report.html").name
     'report.html'
     """
-    chosen = chosen_columns(curator, columns)
+    chosen = columns_to_describe(curator, columns)
     numbers = tuple(column for column in chosen if column.bounds is not None)
-    shares = split(len(numbers), len(chosen) - len(numbers), together=True)
+    shares = split_budget(len(numbers), len(chosen) - len(numbers), together=True)
     measured = measure_description(curator, chosen, shares, nan_policy, whole_trees=True)
     products = None
     if "correlations" in shares:
-        products = products_of(curator, numbers, nan_policy, limited=False)  # which the description tells
+        products = measure_products(curator, numbers, nan_policy, limited=False)  # which the description tells
     return measured, products
 
 
 @report.concludes
-def _(looked: tuple[Measured, Products | None], *, confidence: Probability = 0.95) -> Report:
+def _(looked: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
     """Compute the description, the counts and the correlations."""
     measured, products = looked
     told: dict[str, Any] = {"confidence": confidence}
@@ -279,7 +287,7 @@ def _(looked: tuple[Measured, Products | None], *, confidence: Probability = 0.9
         description=description,
         covers=description.covers,
         histograms=tuple(
-            binned(column, measured.trees[column.name], confidence)
+            binned_histogram(column, measured.trees[column.name], confidence)
             for column in measured.columns.values()
             if column.name in measured.trees
         ),
@@ -319,7 +327,7 @@ def document(report: Report, title: str | None) -> str:
     names = [words.get(each, each) for each in described.columns]
     heads, *rows = zip(*((grid := described._grid()).heads, *grid.rows), strict=True)  # noqa: SLF001 - of our own kind
     glance = Grid(("column", *heads[1:]), [(name, *cells) for name, (_, *cells) in zip(names, rows, strict=True)])
-    sections = [("glance", "At a glance", _table(glance, "All columns, ± standard error of the noise"))]
+    sections = [("glance", "At a glance", _html_table(glance, "All columns, ± standard error of the noise"))]
     sections += [
         (f"column-{at + 1}", each, _column_section(report, at, pictures[described.columns[at]]))
         for at, each in enumerate(names)
@@ -328,14 +336,14 @@ def document(report: Report, title: str | None) -> str:
         grid = matrix._grid()  # noqa: SLF001 - of our own kind
         rows = [(words.get(name, name), *cells) for name, *cells in grid.rows]
         grid = Grid([words.get(name, name) for name in grid.heads], rows)
-        shown = _table(grid, "Pearson's correlation, ± standard error of the noise")
+        shown = _html_table(grid, "Pearson's correlation, ± standard error of the noise")
         notes = "".join(map(paragraph, (_CORR_NOTE, *matrix.notes)))
         sections.append(("together", "Correlations", notes + shown))
     told = "".join(f"<li><strong>{escaped(what)}</strong> {escaped(text)}</li>" for what, text in _NOTES.items())
     sections.append(("reading", "How to read this page", f"<ul>{told}</ul>"))
     if report.privacy is not None:
         noise = Grid((), [(f"{at}", str(each)) for at, each in enumerate(report.privacy.noise, start=1)])
-        told = _table(noise, "Every measurement behind this page")
+        told = _html_table(noise, "Every measurement behind this page")
         sections.append(("noise", "Noise", f"<details><summary>Measurements</summary>{told}</details>"))
     listed = "".join(f'<li><a href="#{at}">{escaped(text)}</a></li>' for at, text, _ in sections)
     body = "".join(
@@ -355,8 +363,8 @@ def document(report: Report, title: str | None) -> str:
     )
 
 
-def _table(grid: Grid, caption: str) -> str:
-    """Return a table as HTML that scrolls, with the keyboard too, where it is wide."""
+def _html_table(grid: Grid, caption: str) -> str:
+    """Return a table as HTML; a wide table scrolls, also with the keyboard."""
     return (
         f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
     )
@@ -386,7 +394,7 @@ def _payment_table(report: Report) -> str:
         ]
         if not paid.private:
             warning = f'<p class="warning" role="alert">{escaped(paid.guarantee)}</p>'
-    return warning + _table(Grid((), facts), "What was asked and paid")
+    return warning + _html_table(Grid((), facts), "What was asked and paid")
 
 
 def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str:
@@ -408,11 +416,15 @@ def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str
         ends = "" if low is None or high is None else between(max(low, least), max(high, least), bounds=past)
         rows.append((name, number(value, error) + beyond(value, past), ends))
     grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% CI"), rows)
-    return paragraph(f"{text} {_missing(cells)}") + _bars(picture, column) + _table(grid, f"Statistics of {column}")
+    return (
+        paragraph(f"{text} {_missing_text(cells)}")
+        + _bar_table(picture, column)
+        + _html_table(grid, f"Statistics of {column}")
+    )
 
 
-def _bars(release: Histogram | Counts, column: str) -> str:
-    """Return a table of counts as HTML, with a bar and an interval for each."""
+def _bar_table(release: Histogram | Counts, column: str) -> str:
+    """Return a table of counts as HTML, with a bar and an interval for each count."""
     grid, (lows, highs) = release._grid(), release.intervals  # noqa: SLF001 - of our own kind
     most = float(max(highs.max(), release.counts.max(), 1.0))
     heads = "".join(f'<th scope="col">{escaped(head)}</th>' for head in (column, *grid.heads[1:]))
@@ -434,8 +446,8 @@ def _bars(release: Histogram | Counts, column: str) -> str:
     )
 
 
-def _missing(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
-    """Write the number of missing values, where it is clearly above 0."""
+def _missing_text(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
+    """Write the number of missing values of a column, if it is clearly above 0."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
         return "How many values are missing is not known."

@@ -30,7 +30,7 @@ from dfprivacy.wording import (
     with_error,
     with_unit,
 )
-from dfprivacy_eda.sums import ROWS, STATISTICS, Drawn, Sums
+from dfprivacy_eda.sums import ROWS, STATISTICS, StatisticDraws, Sums
 
 __all__ = [
     "BAR",
@@ -40,18 +40,18 @@ __all__ = [
     "Entry",
     "Framed",
     "Statistics",
-    "at_bound",
+    "clamping_note",
     "column_statistic",
-    "covers_of",
-    "ends_of",
-    "interval_of",
+    "covered_quantity",
+    "draw_matrix",
+    "interval_label",
     "is_quantile",
-    "left_out",
     "legend",
-    "note",
-    "squares",
+    "missing_row",
+    "number_text",
+    "quantile_bounds",
     "statistic_notes",
-    "word",
+    "statistic_words",
 ]
 
 BAR, SURE = "#9ec3e6", "#d95f02"
@@ -67,15 +67,15 @@ def legend(ax: Any, **how: Any) -> Any:
     return ax
 
 
-def interval_of(confidence: float, *, noise: bool = True) -> str:
-    """Return the words for intervals in a legend."""
+def interval_label(confidence: float, *, noise: bool = True) -> str:
+    """Return the legend's text for confidence intervals."""
     return f"{100 * confidence:.4g}% CI{', all noise' if noise else ''}"
 
 
-def squares(
+def draw_matrix(
     ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
 ) -> Any:
-    """Draw a matrix as squares with their numbers, dark for large ones."""
+    """Draw a matrix as squares with numbers, dark where the numbers are large."""
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")
     for (i, j), text in [] if written is None else np.ndenumerate(written):
@@ -100,8 +100,8 @@ _MAX_NAMED = 3  # numbers in a note
 _OF_LIMITED = {"mean", "sum", "var", "std"}
 
 
-def left_out(missing: float | None, error: float | None) -> list[tuple[str, str]]:
-    """Return a printed row about missing values, where there clearly are some."""
+def missing_row(missing: float | None, error: float | None) -> list[tuple[str, str]]:
+    """Return a row of the printed table with the number of missing values, if it is clearly above 0."""
     some = clearly_some(missing, error)
     return [("missing", f"{with_error(missing, error)} rows, left out")] if some else []
 
@@ -111,32 +111,32 @@ def is_quantile(statistic: str) -> bool:
     return statistic.startswith(("median", "quantile ")) or statistic.endswith("%")
 
 
-def ends_of(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
-    """Return the bounds for a quantile, which may lie beyond a bound that it equals; None for others."""
+def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
+    """Return the column's bounds for a quantile, which may lie beyond them; None for other statistics."""
     return one.bounds if is_quantile(one.statistic) else None
 
 
-def at_bound(one: Entry) -> str:
-    """Write a number with its error; a quantile that equals a bound is marked as possibly beyond it."""
-    past = beyond(one.value, ends_of(one))
+def number_text(one: Entry) -> str:
+    """Write a number with its error; mark a quantile that equals a bound, as it may lie beyond the bound."""
+    past = beyond(one.value, quantile_bounds(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
 
 
-def covers_of(statistic: str) -> str:
-    """Return what an interval of a statistic covers: means and sums are of limited values.
+def covered_quantity(statistic: str) -> str:
+    """Return the quantity that an interval of a statistic covers: for means and sums, values are clipped.
 
     Limits do not move quantiles within them, nor numbers of rows.
     """
     return "limited table" if statistic in _OF_LIMITED else "table"
 
 
-def word(statistic: str) -> str:
-    """Return the words for a statistic."""
+def statistic_words(statistic: str) -> str:
+    """Return the printed words for a statistic."""
     return _WORDS.get(statistic, statistic)
 
 
-def note(names: Sequence[str], where: str) -> str:
-    """Return a note on clamped numbers, and where the noisy ones are.
+def clamping_note(names: Sequence[str], where: str) -> str:
+    """Return a note that numbers were clamped, and where to find the unclamped noisy numbers.
 
     Examples
     --------
@@ -153,18 +153,18 @@ def note(names: Sequence[str], where: str) -> str:
 
 
 class Framed(Release):
-    """A result that is a table of numbers with named rows, and a table of their standard errors."""
+    """Base class of results that are a table of numbers with named rows, and a table of standard errors."""
 
     _named: ClassVar[tuple[str, str]]
     """Header of the column of row names, and the attribute with these names."""
 
-    def _cells_of(self, name: str) -> Mapping[str, list[Any]]:
-        """Return the columns of a table: ``"values"``, ``"standard_errors"``, ..."""
+    def _table_columns(self, name: str) -> Mapping[str, list[Any]]:
+        """Return the columns of one table of the result: ``"values"``, ``"standard_errors"``, ..."""
         raise NotImplementedError
 
-    def _framed(self, name: str) -> Any:
-        """Return a frame, with the row names as index in pandas, and as first column otherwise."""
-        pandas, cells = self.library == "pandas", self._cells_of(name)
+    def _frame_of(self, name: str) -> Any:
+        """Return one table of the result as a frame, with row names as index in pandas, else as first column."""
+        pandas, cells = self.library == "pandas", self._table_columns(name)
         head, names = self._named[0], list(getattr(self, self._named[1]))
         made = self._table(dict(cells) if pandas else {head: names, **cells})
         if pandas:
@@ -173,41 +173,41 @@ class Framed(Release):
 
     @property
     def frame(self) -> Any:
-        """The numbers as a table; pandas has row names as index, Polars and Arrow in a column."""
-        return self._framed("values")
+        """The numbers as a table; row names are the index in pandas, and a column in Polars and Arrow."""
+        return self._frame_of("values")
 
     @property
     def errors(self) -> Any:
         """Standard error of each number, in the same shape as the numbers."""
-        return self._framed("standard_errors")
+        return self._frame_of("standard_errors")
 
     @property
     def loc(self) -> Any:
-        """The indexer of a pandas frame, by name."""
+        """Indexer by row and column names, as of a pandas frame."""
         return self.frame.loc
 
 
 class _OfColumns(Release):
-    """Base class with the words for statistics of columns."""
+    """Base class of results about columns, with the words for their statistics."""
 
     confidence: float
 
-    def _what(self, statistic: str, column: str) -> str:
-        """Return the words for a statistic of a column."""
+    def _statistic_words(self, statistic: str, column: str) -> str:
+        """Return the printed words for a statistic of a column."""
         if not column:
             return "number of rows"
-        share = f"{statistic} quantile" if statistic.endswith("%") else word(statistic)
+        share = f"{statistic} quantile" if statistic.endswith("%") else statistic_words(statistic)
         return f"{share} of {self._noun(*column.split(', '))}"
 
-    def _words(
+    def _number_words(
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
     ) -> str:
-        """Write a number with its unit and its uncertainty."""
+        """Write a statistic with its unit and its uncertainty."""
         error = error if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
-        value = with_unit(number(one.value, error), unit) + beyond(one.value, ends_of(one))
-        told = sure(one.low, one.high, self.confidence, unit=unit, bounds=ends_of(one), **about)
+        value = with_unit(number(one.value, error), unit) + beyond(one.value, quantile_bounds(one))
+        told = sure(one.low, one.high, self.confidence, unit=unit, bounds=quantile_bounds(one), **about)
         return f"{what} is {value}{how or told}"
 
 
@@ -275,11 +275,11 @@ class ColumnStatistic(_OfColumns):
     _row_counts = ("count",)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the number under draws of the noise."""
+        """Return the statistic under random draws of the noise."""
         if self.released is None:
             return super()._redrawn()
         name = self.statistic if self.statistic in STATISTICS else "count"
-        values = getattr(drawn(self.released, self.column, self.bounds), name)
+        values = getattr(redrawn_sums(self.released, self.column, self.bounds), name)
         if self.raw is None:
             return {"value": values}
         kept = np.minimum if self.value < self.raw else np.maximum  # what was brought to what is possible stays so
@@ -291,18 +291,18 @@ class ColumnStatistic(_OfColumns):
         return question, f"{100 * self.confidence:.4g}% CI"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the number; `n` is the number of rows behind it."""
+        """State the statistic; `n` is the number of rows that it summarises."""
         ends = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         about = {"column": self.column, "statistic": self.statistic}
         return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
 
     def _sentence(self) -> str:
-        """Write the statistic and its uncertainty."""
+        """Write a sentence with the statistic and its uncertainty."""
         exact = self._exact and self.low is not None and self.low == self.high
         how = ", exact: it follows from public columns" if exact else ""
-        what = f"The {self._what(self.statistic, self.column)}{limited(self.covers, self.bounds)}"
+        what = f"The {self._statistic_words(self.statistic, self.column)}{limited(self.covers, self.bounds)}"
         about = {"whose": whose(self.covers or ""), "noise": self._noise_part}
-        return self._words(self, what, how, self.noise_standard_error, **about) + "."
+        return self._number_words(self, what, how, self.noise_standard_error, **about) + "."
 
     @property
     def _exact(self) -> bool:
@@ -323,26 +323,30 @@ class ColumnStatistic(_OfColumns):
     @property
     def _axis(self) -> str:
         """Label of the axis: the statistic and the column."""
-        return f"{word(self.statistic)} of {self._called(*self.column.split(', '))}" if self.column else "rows"
+        return (
+            f"{statistic_words(self.statistic)} of {self._called(*self.column.split(', '))}"
+            if self.column
+            else "rows"
+        )
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(question, number(self.value, error) + beyond(self.value, ends_of(self)))]
+        rows = [(question, number(self.value, error) + beyond(self.value, quantile_bounds(self)))]
         if self.low is not None and self.high is not None:
-            interval = between(self.low, self.high, bounds=ends_of(self))
+            interval = between(self.low, self.high, bounds=quantile_bounds(self))
             rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
-        rows += left_out(self.missing, self.missing_standard_error)
+        rows += missing_row(self.missing, self.missing_standard_error)
         if self.raw is not None:
             nearest = f"{number(self.raw, error)}, unbiased, is impossible: the answer is the nearest possible"
             rows.append(("raw", nearest))
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval."""
+        """Draw the statistic and its confidence interval."""
         ax = axes(ax)
         of = (self.covers or "table").removeprefix("limited ")
         known = self.low is not None and self.high is not None
@@ -356,17 +360,17 @@ class ColumnStatistic(_OfColumns):
 
 
 def column_statistic(name: str, sums: Sums, confidence: float) -> ColumnStatistic:
-    """Return a statistic computed from noisy sums, with an interval for the table's own."""
+    """Return a statistic computed from noisy sums, with a confidence interval for the exact statistic."""
     value, error, low, high, raw = sums.cell(name, confidence)
     left, left_error = sums.missing
-    rows: float | None = sums.known("count")
+    rows: float | None = sums.noisy_value("count")
     about: dict[str, Any] = {"raw": None if value == raw else raw}
     if name in ROWS:
         rows = sums.size if name == "missing" and math.isfinite(sums.size) else rows
         left = left if name == "count" and sums.column.name else None
     else:
         known = bool(rows or sums.map[0].any())
-        rows = sums.known("count") + min(left or 0.0, 0.0) if known else None  # none are missing if fewer are
+        rows = sums.noisy_value("count") + min(left or 0.0, 0.0) if known else None  # none are missing if fewer are
         about = {"bounds": sums.column.bounds, "notes": statistic_notes(name, sums, (low, high))}
         about["clipped"] = None if sums.clipped is None else sums.clipped.shares[0]
     return ColumnStatistic(
@@ -381,7 +385,7 @@ def column_statistic(name: str, sums: Sums, confidence: float) -> ColumnStatisti
         count=rows,
         missing=None if left is None else max(left, 0.0),
         missing_standard_error=None if left is None else left_error,
-        covers=covers_of(name),
+        covers=covered_quantity(name),
         released=sums.released,
     )
 
@@ -390,12 +394,12 @@ def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, 
     """Return notes on clipped values, their effect on a mean or sum, and wide intervals."""
     limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
     few = "Uninformative: the interval spans more than half of the possible range: too little data for this "
-    return (*limited, f"{few}epsilon.") if sums.wide(name, *ends) else limited
+    return (*limited, f"{few}epsilon.") if sums.is_wide(name, *ends) else limited
 
 
-def drawn(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> Drawn:
-    """Return the sums of a column under draws of the noise in its release."""
-    return Sums.of_release(released, Column(column, bounds or (-1.0, 1.0))).redrawn
+def redrawn_sums(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> StatisticDraws:
+    """Return the noisy sums of a column under fresh random draws of the noise in its release."""
+    return Sums.from_released(released, Column(column, bounds or (-1.0, 1.0))).redrawn
 
 
 @dataclass(frozen=True)
@@ -415,15 +419,15 @@ class Entry:
 
     @property
     def redrawn(self) -> Any:
-        """The statistic under draws of the noise; None if it does not follow from sums."""
+        """The statistic under random draws of the noise; None if it is not computed from sums."""
         if self.released is None or self.statistic not in STATISTICS:
             return None
-        return getattr(drawn(self.released, self.column, self.bounds), self.statistic)
+        return getattr(redrawn_sums(self.released, self.column, self.bounds), self.statistic)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics(_OfColumns):
-    """Several statistics: all of a column in one tuple, or each by itself."""
+    """Base class of results with several statistics, stored by column or one by one."""
 
     columns: tuple[str, ...]
     statistics: tuple[str, ...]
@@ -445,24 +449,24 @@ class Statistics(_OfColumns):
 
     @property
     def _column_cells(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the fields of each column or statistic, in the order of `Entry` from the bounds on."""
+        """Yield the column, its bounds and further fields of `Entry`, for each column or statistic."""
         none = (None,) * len(self.columns)
         cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
 
     def _as_fields(self, cells: Sequence[Any]) -> tuple[Any, ...]:
-        """Return a list of cells in the shape of the fields."""
+        """Return a list of numbers, one for each statistic, in the shape of the result's fields."""
         return tuple(cells)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the statistics that follow from sums under draws of the noise; others are None."""
+        """Return the statistics under random draws of the noise; None for those not computed from sums."""
         raw = [each.redrawn for each in self._entries]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
         values = [None if one.statistic in ROWS else each for one, each in zip(self._entries, raw, strict=True)]
         return {"raw": self._as_fields(raw), "values": self._as_fields(values)}
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State each statistic; categories have a column of their own."""
+        """State each statistic; most frequent categories stand in a separate column."""
         texts = [each.value if isinstance(each.value, str) else None for each in self._entries]
         named: dict[str, Any] = {
             "name": [each.name for each in self._entries],
@@ -474,11 +478,11 @@ class Statistics(_OfColumns):
             "low": [each.low for each in self._entries],
             "high": [each.high for each in self._entries],
         }
-        covers = [None if each.low is None else covers_of(each.statistic) for each in self._entries]
+        covers = [None if each.low is None else covered_quantity(each.statistic) for each in self._entries]
         return [{**named, "covers": covers}]
 
-    def _limits(self) -> list[str]:
-        """Return notes on how many values of each column were clipped, where that was measured."""
+    def _clipping_notes(self) -> list[str]:
+        """Return notes on the number of clipped values of each column, where it was measured."""
         told: list[str] = []
         for column in dict.fromkeys(self.columns):
             of = [each for each in self._entries if each.column == column and each.released is not None]
@@ -494,7 +498,7 @@ class Statistics(_OfColumns):
         return names, values, lows, highs, what, noise
 
     def _notes(self) -> Sequence[str]:
-        """Return the notes."""
+        """Return all notes of the result."""
         raise NotImplementedError
 
     def _rows(self) -> list[tuple[str, str]]:

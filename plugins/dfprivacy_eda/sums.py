@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "ROWS", "SD", "STATISTICS", "Cell", "Drawn", "Sums", "drawn_noise", "ids_of", "within"]
+__all__ = [
+    "DRAWS",
+    "ROWS",
+    "SD",
+    "STATISTICS",
+    "Cell",
+    "StatisticDraws",
+    "Sums",
+    "clamp_to_range",
+    "draw_noise",
+    "measurement_ids",
+]
 
 DRAWS = 8192
 ROWS = ("count", "missing")  # between none and all
@@ -40,8 +51,8 @@ possible."""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Possible statistics of a table by name, with draws along the last axis.
+class StatisticDraws:
+    """Statistics of a column under random draws of the noise, with the draws along the last axis.
 
     Parameters
     ----------
@@ -65,7 +76,7 @@ class Drawn:
 
     @property
     def mean(self) -> Array:
-        """Mean, within the bounds."""
+        """Mean of the column, within the bounds."""
         return self.mid + self.half * self.y
 
     @property
@@ -93,13 +104,13 @@ class Drawn:
 
 
 def _parameter(name: str) -> Parameter:
-    """Return the function that computes a statistic of `Drawn`, for `~dfprivacy.inference.engine.infer`."""
+    """Return the function that computes a statistic from `StatisticDraws`, as `infer` takes it."""
     return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
 
 @dataclass(frozen=True)
 class Sums:
-    r"""Noisy sums of one column, with y its values scaled from the bounds to [-1, 1].
+    r"""Noisy sums of one column, whose values are scaled from the bounds to y in [-1, 1].
 
     Attributes
     ----------
@@ -132,29 +143,29 @@ class Sums:
     about: float | None = None
     clipped: Clipped | None = None
 
-    def _statistics(self, values: Array) -> Drawn:
+    def _statistics(self, values: Array) -> StatisticDraws:
         count, first, second, missing = self.start[:, None] + self.map @ values
         if self.about is not None:
             second = second + count * (self.about + np.clip(first / np.maximum(count, 1), -1, 1) ** 2)
-        return Drawn(count, first, second, missing, self.column.half, self.column.mid)
+        return StatisticDraws(count, first, second, missing, self.column.half, self.column.mid)
 
     @cached_property
-    def estimate(self) -> Drawn:
-        """The noisy statistics, with a last axis of length 1."""
+    def estimate(self) -> StatisticDraws:
+        """Statistics computed from the noisy sums, with a last axis of length 1."""
         return self._statistics(self.values[:, None])
 
     @cached_property
-    def _noise_free(self) -> Drawn:
-        return self._statistics(self.values[:, None] - drawn_noise(self.laws))
+    def _noise_free(self) -> StatisticDraws:
+        return self._statistics(self.values[:, None] - draw_noise(self.laws))
 
-    def draws(self, draws: int = DRAWS) -> tuple[Drawn, Array]:  # noqa: ARG002 - as many as all take
+    def draws(self, draws: int = DRAWS) -> tuple[StatisticDraws, Array]:  # noqa: ARG002 - as many as all take
         """Draw possible noise-free statistics, with equal weights."""
         noisy = any(law.scale for law in self.laws)
         return (self._noise_free, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
 
     @property
     def released(self) -> dict[str, Any]:
-        """The measurement in JSON values, from which `of_release` rebuilds it."""
+        """The noisy sums as JSON values, from which `from_released` rebuilds them."""
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
@@ -163,8 +174,8 @@ class Sums:
         return {**plain, "start": tuple(self.start.tolist()), **more}
 
     @classmethod
-    def of_release(cls, plain: Mapping[str, Any], column: Column) -> Sums:
-        """Return the sums written by `released`."""
+    def from_released(cls, plain: Mapping[str, Any], column: Column) -> Sums:
+        """Return the noisy sums from the JSON values that `released` returns."""
         laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
@@ -173,7 +184,7 @@ class Sums:
         return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"], clipped)
 
     @classmethod
-    def of_moments(cls, moments: NoisyMoments, column: Column) -> Sums:
+    def from_moments(cls, moments: NoisyMoments, column: Column) -> Sums:
         """Return the sums of one group, as released by tests of means."""
         ((*values,),), counted = moments.values, moments.rows is not None and moments.form != "known"
         maps = {
@@ -188,22 +199,22 @@ class Sums:
         map_ = np.array(maps[moments.form], dtype=np.float64)
         return cls(column, np.array(values), tuple(moments.laws), map_, start, counted, ids, None, moments.clipped)
 
-    def limited(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
-        """Return the sums with a measured number of rows beyond the bounds."""
-        of = self.known("count") if rows is None else rows
+    def with_rows_beyond(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
+        """Return the noisy sums, with a measured number of rows beyond the bounds added."""
+        of = self.noisy_value("count") if rows is None else rows
         return replace(self, clipped=Clipped.measured(noisy, (self.column.low, self.column.high), of))
 
     @property
-    def redrawn(self) -> Drawn:
-        """The statistics under fresh draws of the noise, along the last axis."""
+    def redrawn(self) -> StatisticDraws:
+        """The statistics under fresh random draws of the noise, along the last axis."""
         values = np.repeat(self.values[:, None], REDRAWS, axis=1)
         for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
                 values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]
         return self._statistics(values)
 
-    def known(self, name: str) -> float:
-        """Return a noisy statistic."""
+    def noisy_value(self, name: str) -> float:
+        """Return a statistic computed from the noisy sums."""
         return float(getattr(self.estimate, name)[0])
 
     @property
@@ -213,17 +224,17 @@ class Sums:
         private = any(of_all * [law.scale for law in self.laws])
         return math.inf if private else float(of_all @ self.values + self.start[0] + self.start[3])
 
-    def most(self, name: str) -> tuple[float, float] | None:
-        """Return the largest possible value of a statistic; None where that depends on the rows."""
+    def largest_value(self, name: str) -> tuple[float, float] | None:
+        """Return the largest possible value of a statistic; None where it depends on the private rows."""
         half = self.column.half
         ends = {"var": (0.0, half * half), "std": (0.0, half)}
         return None if name in {*ROWS, "sum"} else ends.get(name, self.column.bounds)
 
-    def wide(self, name: str, low: float, high: float) -> bool:
-        """Return whether an interval spans more than half of the possible range."""
-        rows = self.known("count")
+    def is_wide(self, name: str, low: float, high: float) -> bool:
+        """Return whether the interval of a statistic spans more than half of its possible range."""
+        rows = self.noisy_value("count")
         known = bool(rows or self.map[0].any())
-        ends = self.most(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
+        ends = self.largest_value(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
         return known and high - low > (ends[1] - ends[0]) / 2
 
     def _row_noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
@@ -238,19 +249,19 @@ class Sums:
         return float(infer(self, _parameter(name)).noise_standard_error)
 
     def cell(self, name: str, confidence: float) -> Cell:
-        """Return a statistic, its standard error from noise, and an interval for the table's own value.
+        """Return a statistic, its standard error due to noise, and a confidence interval for its exact value.
 
         The interval is all that is possible where there may be no row with a value.
         """
-        value, noise = self.known(name), self._row_noise(name) if name in ROWS else []
+        value, noise = self.noisy_value(name), self._row_noise(name) if name in ROWS else []
         if name in ROWS and len(noise) <= 1:  # of which the law is known
             reach = sum(times * law.reach(confidence) for times, law in noise)
-            return within(value, self.error(name), value - reach, value + reach, self.size)
+            return clamp_to_range(value, self.error(name), value - reach, value + reach, self.size)
         found = infer(self, _parameter(name))
         low, high = map(float, found.interval(confidence))
         if name in ROWS:
-            return within(value, self.error(name), low, high, self.size)
-        every = self.most(name)
+            return clamp_to_range(value, self.error(name), low, high, self.size)
+        every = self.largest_value(name)
         if every and np.mean(self.draws()[0].count < 1) >= (1 - confidence) / 2:
             low, high = every
         return value, float(found.noise_standard_error), low, high, value
@@ -258,9 +269,9 @@ class Sums:
     @property
     def missing(self) -> tuple[float | None, float | None]:
         """Number of rows without a value, and its standard error; None where unknown."""
-        return (self.known("missing"), self.error("missing")) if self.counted else (None, None)
+        return (self.noisy_value("missing"), self.error("missing")) if self.counted else (None, None)
 
-    def expected(self, rows: float) -> Sums:
+    def typical_sums(self, rows: float) -> Sums:
         """Return the sums of a typical table: mean in the middle of the bounds, sd a sixth of their width."""
         about, second = self.about, rows * SD**2
         if about is not None:  # a guess of the variance is off by its noise
@@ -271,8 +282,8 @@ class Sums:
 
 
 @lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
-def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
-    """Draw noise with a fixed seed, so that conclusions are functions of the measurement.
+def draw_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
+    """Draw noise with a fixed seed, so that results depend on the measurement alone.
 
     Parameters
     ----------
@@ -297,12 +308,12 @@ def drawn_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     return np.array(drawn).reshape(len(laws), draws)
 
 
-def ids_of(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
-    """Return for each sum its measurement and its index there."""
+def measurement_ids(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
+    """Return the measurement of each sum, and the index of the sum in that measurement."""
     return tuple((noisy.id, place) for place in range(noisy.values.size))
 
 
-def within(value: float, error: float, low: float, high: float, most: float) -> Cell:
+def clamp_to_range(value: float, error: float, low: float, high: float, most: float) -> Cell:
     """Clamp a noisy number and its interval to 0 and the largest possible value.
 
     The interval reaches as far below and above the new number as it did of the old one, so it holds all that it

@@ -17,7 +17,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.wording import number, sure, with_unit
-from dfprivacy_eda.results import BAR, SURE, interval_of, left_out, legend, squares
+from dfprivacy_eda.results import BAR, SURE, draw_matrix, interval_label, legend, missing_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ _MIN_ERROR = 10.0  # the least error by which numbers of rows are written: then 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _CellCounts(Release):
-    """Base class of counts of cells."""
+    """Base class of results that are noisy counts of cells."""
 
     covers: str | None = "table"
     raw: NDArray[np.float64]
@@ -49,7 +49,7 @@ class _CellCounts(Release):
     released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the noisy counts under draws of the noise, for tables that are not too large."""
+        """Return the noisy counts under random draws of the noise, for tables that are not too large."""
         if self.released is None or self.raw.size > _MAX_REDRAWN:
             return super()._redrawn()  # which refuses it
         measurement, places = self.released
@@ -58,7 +58,7 @@ class _CellCounts(Release):
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Nonnegative counts with the sum `total`, nearest to the noisy ones."""
+        """Nonnegative counts with the sum `total`, nearest to the noisy counts."""
         return project(self.raw.ravel(), self.total).reshape(self.raw.shape)
 
     @property
@@ -73,12 +73,12 @@ class _CellCounts(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends of intervals for the table's own counts."""
+        """Lower and upper ends of confidence intervals for the exact counts."""
         return np.maximum(self.raw - self.reach, 0), np.maximum(self.raw, 0) + self.reach
 
     @property
     def reach(self) -> float:
-        """Half the width of an interval, in rows."""
+        """Half the width of the confidence interval of a count, in rows."""
         return self._law.reach(self.confidence)
 
     @property
@@ -86,11 +86,11 @@ class _CellCounts(Release):
         return NoiseLaw(self.noise_scale, self.noise_step)
 
     @property
-    def _counted(self) -> tuple[str, ...]:
-        """The columns that are counted."""
+    def _counted_columns(self) -> tuple[str, ...]:
+        """The columns whose values are counted."""
         raise NotImplementedError
 
-    def _keys(self) -> dict[str, list[Any]]:
+    def _label_columns(self) -> dict[str, list[Any]]:
         """Return the labels of the cells, as columns of a table."""
         raise NotImplementedError
 
@@ -98,29 +98,29 @@ class _CellCounts(Release):
         columns = {"count": self.counts, **({"proportion": self.shares} if self.normalize else {}), "raw": self.raw}
         low, high = self.intervals
         numbers = {**columns, "low": low, "high": high}
-        keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._keys().items()}
+        keys = {f"{name}_" if name in numbers else name: cells for name, cells in self._label_columns().items()}
         return [{**keys, **{name: each.ravel().tolist() for name, each in numbers.items()}}]
 
-    def _cells(self) -> list[str]:
+    def _cell_labels(self) -> list[str]:
         """Return the labels of the cells, in printed order."""
         raise NotImplementedError
 
     def _sentence(self) -> str:
-        """Write the cell with the most rows."""
+        """Write a sentence with the cell that has the most rows."""
         if not self.raw.size:
-            return f"No value of {self._noun(*self._counted)} was found."
+            return f"No value of {self._noun(*self._counted_columns)} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
         count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _MIN_ERROR)
         share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
         whose, noise = ("this table", 1.0) if self.noise_scale else ("", None)
         how = sure(low, high, self.confidence, whose=whose, noise=noise)
-        cell = f"{self._noun(*self._counted)} = {self._cell(at)}"
+        cell = f"{self._noun(*self._counted_columns)} = {self._cell_label(at)}"
         return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)} rows{share}{how}."
 
-    def _cell(self, at: int) -> str:
+    def _cell_label(self, at: int) -> str:
         """Return the label of a cell for a sentence."""
-        return self._cells()[at]
+        return self._cell_labels()[at]
 
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
@@ -132,19 +132,19 @@ class _CellCounts(Release):
                 shown[at] if shown else number(float(self.counts.ravel()[at]), error),
                 f"{number(float(low[at]), error)} to {number(float(high[at]), error)}",
             )
-            for at, name in enumerate(self._cells()[:_SHOWN])
+            for at, name in enumerate(self._cell_labels()[:_SHOWN])
         ]
         more = self.raw.size - _SHOWN
         rows += [(f"… {more:,} more", "", "")] if more > 0 else []
         return Grid(
-            (self._counted[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
+            (self._counted_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
             rows,
         )
 
     def _rows(self) -> list[tuple[str, str]]:
         error = self.noise_standard_error
         rows = [("noise_standard_error", f"{error:.4g} rows in each count")] if error else []
-        rows += left_out(self.missing, self.missing_standard_error)
+        rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:
@@ -163,12 +163,12 @@ class _CellCounts(Release):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _ColumnCounts(_CellCounts):
-    """Base class of counts of the rows in parts of one column."""
+    """Base class of results that count rows by the values of one column."""
 
     column: str
 
     @property
-    def _counted(self) -> tuple[str, ...]:
+    def _counted_columns(self) -> tuple[str, ...]:
         return (self.column,)
 
     @property
@@ -176,7 +176,7 @@ class _ColumnCounts(_CellCounts):
         """Divisor of the counts in a picture, and its unit: rows, or shares of all rows."""
         return (max(self.total, 1.0), "share of rows") if self.normalize else (1.0, "rows")
 
-    def _framed(self, **keys: Any) -> Any:
+    def _labelled_frame(self, **keys: Any) -> Any:
         """Return the counts, or shares, with their labels as a frame."""
         name, values = ("proportion", self.shares) if self.normalize else ("count", self.counts)
         return self._table({**keys, name: values.tolist()})
@@ -184,7 +184,7 @@ class _ColumnCounts(_CellCounts):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Counts(_ColumnCounts):
-    """Counts of rows by category.
+    """Noisy counts of the rows in each category of a column.
 
     ``to_frame()`` has a row for each: the category, count, raw, low and high, and proportion where that was asked.
 
@@ -223,19 +223,20 @@ class Counts(_ColumnCounts):
     def __getitem__(self, category: object) -> float:
         if category not in self.categories:
             raise ArgumentError(
-                f"{category!r} is not a category of {self.column!r}.", f"They are {list(self.categories)!r}."
+                f"{category!r} is not a category of {self.column!r}.",
+                f"The categories are {list(self.categories)!r}.",
             )
         return float((self.shares if self.normalize else self.counts)[self.categories.index(category)])
 
     @property
     def frame(self) -> Any:
-        """A row for each category, with its count or share."""
-        return self._framed(**{self.column: list(self.categories)})
+        """Table with a row for each category, and its count or share."""
+        return self._labelled_frame(**{self.column: list(self.categories)})
 
-    def _keys(self) -> dict[str, list[Any]]:
+    def _label_columns(self) -> dict[str, list[Any]]:
         return {self.column: list(self.categories)}
 
-    def _cells(self) -> list[str]:
+    def _cell_labels(self) -> list[str]:
         return [str(category) for category in self.categories]
 
     def plot(self, ax: Any = None) -> Any:
@@ -252,7 +253,7 @@ class Counts(_ColumnCounts):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Histogram(_ColumnCounts):
-    """Counts of rows by interval.
+    """Histogram: noisy counts of the rows in each interval of a column.
 
     ``to_frame()`` has a row for each bin: from, to, and the columns of `Counts`.
 
@@ -276,16 +277,16 @@ class Histogram(_ColumnCounts):
 
     @property
     def frame(self) -> Any:
-        """A row for each bin: its edges, and its count or share."""
-        return self._framed(low=self.edges[:-1].tolist(), high=self.edges[1:].tolist())
+        """Table with a row for each bin: its edges, and its count or share."""
+        return self._labelled_frame(low=self.edges[:-1].tolist(), high=self.edges[1:].tolist())
 
-    def _cell(self, at: int) -> str:
-        return with_unit(super()._cell(at), self._unit(self.column))
+    def _cell_label(self, at: int) -> str:
+        return with_unit(super()._cell_label(at), self._unit(self.column))
 
-    def _keys(self) -> dict[str, list[Any]]:
+    def _label_columns(self) -> dict[str, list[Any]]:
         return {"from": self.edges[:-1].tolist(), "to": self.edges[1:].tolist()}
 
-    def _cells(self) -> list[str]:
+    def _cell_labels(self) -> list[str]:
         ends = [number(float(edge)) for edge in self.edges]
         *bins, last = (f"[{low}, {high})" for low, high in itertools.pairwise(ends))
         return [*bins, f"{last[:-1]}]"]
@@ -300,7 +301,7 @@ class Histogram(_ColumnCounts):
         ax.stairs(self.counts / unit, self.edges, fill=True, color=BAR)
         ax.stairs(self.counts / unit, self.edges, color=ink(ax), lw=0.6)
         middle = (self.edges[1:] + self.edges[:-1]) / 2
-        ax.vlines(middle, low, high, color=SURE, label=interval_of(self.confidence))
+        ax.vlines(middle, low, high, color=SURE, label=interval_label(self.confidence))
         what = self._called(self.column)
         ax.set(xlabel=what, ylabel=rows if even else f"{rows} per unit of {what}")
         ax.set_xlim(self.edges[0], self.edges[-1])
@@ -310,7 +311,7 @@ class Histogram(_ColumnCounts):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Crosstab(_CellCounts):
-    """Counts of rows by the categories of two columns.
+    """Contingency table: noisy counts of rows by the categories of two columns.
 
     ``to_frame()`` has a row for each: both categories, and the columns of `Counts`.
 
@@ -336,7 +337,7 @@ class Crosstab(_CellCounts):
     margins: bool = False
 
     @property
-    def _counted(self) -> tuple[str, ...]:
+    def _counted_columns(self) -> tuple[str, ...]:
         return self.columns
 
     @property
@@ -360,16 +361,16 @@ class Crosstab(_CellCounts):
 
     @property
     def frame(self) -> Any:
-        """A row for each category of the first column, a column for each of the second."""
+        """Table with a row for each category of the first column, and a column for each of the second column."""
         rows, columns = ([*each, *(["All"] if self.margins else [])] for each in self.categories)
         parts = {str(name): values.tolist() for name, values in zip(columns, self.table.T, strict=True)}
         return self._table({self.columns[0]: rows, **parts})
 
-    def _cell(self, at: int) -> str:
+    def _cell_label(self, at: int) -> str:
         first, second = np.unravel_index(at, self.raw.shape)
         return f"{self.categories[0][first]} and {self.categories[1][second]}"
 
-    def _keys(self) -> dict[str, list[Any]]:
+    def _label_columns(self) -> dict[str, list[Any]]:
         pairs = itertools.product(*self.categories)
         return dict(zip(self.columns, map(list, zip(*pairs, strict=True)), strict=True))
 
@@ -411,7 +412,7 @@ class Crosstab(_CellCounts):
         few = self.raw.size <= _MAX_LABELLED
         written = np.vectorize(form.format, otypes=[object])(values) if few else None
         ax = axes(ax, height=max(2.2, _ROW_INCHES * (len(rows) + 4)))
-        squares(ax, np.nan_to_num(values), written, rows, columns)
+        draw_matrix(ax, np.nan_to_num(values), written, rows, columns)
         reach = f"each ± {self.reach:.3g} rows ({100 * self.confidence:.4g}%)"
         ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else 'rows'},\n{reach}")
         ax.set(xlabel=self._called(self.columns[1]), ylabel=self._called(self.columns[0]))

@@ -31,14 +31,14 @@ __all__ = [
     "CountTree",
     "Layout",
     "Tree",
-    "intervals",
-    "layout",
+    "choose_intervals",
+    "choose_layout",
     "least_squares",
     "measured_tree",
-    "most_rows",
     "prefix_error",
     "quantiles",
     "rows_epsilon",
+    "rows_for_intervals",
     "tree_error",
 ]
 
@@ -79,27 +79,27 @@ class Layout:
 
     @property
     def edges(self) -> NDArray[np.float64]:
-        """Edges of the intervals."""
+        """Edges of the intervals that the leaves of the tree count."""
         edges: NDArray[np.float64] = self.low + self.step * np.arange(self.sizes[-1] + 1, dtype=np.float64)
         return edges
 
     @property
     def cuts(self) -> NDArray[np.float64]:
-        """Edges that separate rows: an interval includes its lower edge, so the last edge is above the values."""
+        """Edges of half-open intervals for all values: the last edge is above the upper bound."""
         cuts = self.edges
         if self.ends is not None:
             cuts[1], cuts[-2] = np.nextafter(self.ends[0], np.inf), self.ends[1]
         return cuts
 
     def features(self, column: Column, *, missing: bool, root: bool) -> features.Bins:
-        """Return the counts of all nodes, of the root if rows are private, and of rows without a value."""
+        """Return the features that count the rows in all nodes of the tree, and the rows without a value."""
         sizes, weights = ((1, *self.sizes), (1, *self.weights)) if root else (self.sizes, self.weights)
         widths = tuple(self.sizes[-1] // size for size in sizes)
         return features.Bins(column, self.cuts, widths=widths, weights=weights, missing=missing)
 
 
-def layout(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the tree: up to 20 branches a node, with leaves by the number of values or rows.
+def choose_layout(column: Column, step: float | None, rows: float) -> Layout:
+    """Choose the layout of a tree of counts, with leaves by the number of possible values or of rows.
 
     Without a step the first interval and the last are for the bounds themselves: many rows may lie there, and
     values outside do, and a quantile among them is that value and nothing beside it.
@@ -135,7 +135,7 @@ def layout(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -> Layout:
-    """Return equal intervals between the bounds, with one on each bound if floats allow it."""
+    """Return equal intervals between the bounds, with an interval for each bound itself if floats allow it."""
     width = (column.high - column.low) / (sizes[-1] - 2)
     ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
     if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
@@ -143,15 +143,15 @@ def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, 
     return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
 
 
-def intervals(column: Column, step: float | None, rows: float) -> Layout:
+def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
     """Choose the intervals from which a quantile is selected, by the number of values or rows.
 
     Parameters
     ----------
     column, step
-        As for `layout`.
+        As for `choose_layout`.
     rows : float
-        The number of rows times epsilon, or of `most_rows`.
+        The number of rows times epsilon, or of `rows_for_intervals`.
 
     Returns
     -------
@@ -159,14 +159,14 @@ def intervals(column: Column, step: float | None, rows: float) -> Layout:
         One level of intervals: the more rows, the more, so that their width is no matter, up to 2^20.
     """
     if step is not None:
-        return layout(column, step, math.inf)
+        return choose_layout(column, step, math.inf)
     count = min(_PER_ROW * rows, _MAX_INTERVALS)
     room = (column.high - column.low) / np.spacing(max(abs(column.low), abs(column.high))) / 4  # that floats have
     return _bounded_layout(column, (int(max(min(count, room), _MIN_INTERVALS)),), (1,))
 
 
-def most_rows(curator: Curator) -> float:
-    """Return the number of rows times epsilon, or where private, the one with the finest intervals.
+def rows_for_intervals(curator: Curator) -> float:
+    """Return the number of rows times epsilon; if it is private, the product that gives the finest intervals.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """
@@ -174,7 +174,7 @@ def most_rows(curator: Curator) -> float:
 
 
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Return the number of rows, equal for all groups and assumed where private, times an epsilon."""
+    """Return the number of rows times epsilon; the number is equal for all groups, and assumed if private."""
     rows = curator.typical_size
     return (_ASSUMED_ROWS if rows is None else rows) * curator.epsilon * float(share)
 
@@ -184,7 +184,7 @@ _REVEAL_ERRORS = 3.0  # standard errors of the rows below an edge, within which 
 
 @dataclass(frozen=True)
 class AdaptiveReveal:
-    """Rule for releasing nodes of trees level by level: those near the requested quantiles.
+    """Rule that releases the nodes of count trees level by level, near the requested quantiles.
 
     The first level is shown. Of any other, the children of those nodes are shown that lie, with the noise in the
     counts above, within three standard errors of a quantile. So the ends of an interval of 95 % are found as well.
@@ -208,24 +208,24 @@ class AdaptiveReveal:
         return "shown where quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
-        """Return the nodes released next, for each group."""
+        """Return a mask of the nodes that are released next, for the tree of each group."""
         trees, start = [], 0
         for sizes, missing, shares in zip(self.sizes, self.missing, self.shares, strict=True):
             end = start + sum(sizes)
-            trees.append(_revealed(values[:, start:end], scales[start:end], sizes, np.array(shares)))
+            trees.append(_nodes_to_release(values[:, start:end], scales[start:end], sizes, np.array(shares)))
             if missing:
                 trees.append(np.ones((len(values), 1), dtype=np.bool_))
             start = end + missing
         return np.hstack(trees)
 
 
-def _revealed(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
-    """Return a mask of the released nodes of a tree, given the counts so far."""
+def _nodes_to_release(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
+    """Return a mask of the nodes of a tree to release, given the noisy counts so far."""
     ends = list(itertools.accumulate(sizes))
     counts = values[:, : sizes[0]]
     shown = [np.ones(counts.shape, dtype=np.bool_)]
     if np.isnan(counts).any():
-        return _padded(shown, values.shape)
+        return _padded_masks(shown, values.shape)
     rows, first = counts.sum(axis=1, keepdims=True), 2 * scales[0] ** 2
     edges = np.arange(sizes[0] + 1)
     target = shares[:, None, None] * rows
@@ -248,10 +248,10 @@ def _revealed(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: 
         below = np.concatenate([below[:, :, None], up_to[:, :, :-1]], axis=2).reshape(len(values), -1)
         above = up_to.reshape(len(values), -1)
         variance = np.repeat(variance, b, axis=2) + 2 * scales[end] ** 2 * b / 4
-    return _padded(shown, values.shape)
+    return _padded_masks(shown, values.shape)
 
 
-def _padded(shown: list[Places], shape: tuple[int, ...]) -> Places:
+def _padded_masks(shown: list[Places], shape: tuple[int, ...]) -> Places:
     places = np.zeros(shape, dtype=np.bool_)
     known = np.hstack(shown)
     places[:, : known.shape[1]] = known
@@ -421,12 +421,12 @@ class Tree:
         return np.where(known, np.maximum(variance, 0.0) + share**2 * spreads[0], np.inf)
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
-        """Mask of the edges of nodes whose counts were measured, shape (N + 1,)."""
+    def measured_edges(self) -> NDArray[np.bool_]:
+        """Mask of the edges of nodes with measured counts, shape (N + 1,)."""
         return np.isfinite(self.prefix_variances)
 
-    def below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the rows below some values, linear within intervals, and the standard errors."""
+    def rows_below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the number of rows below some values, linear within intervals, with standard errors."""
         at = np.asarray(x, dtype=np.float64)
         if self.layout.ends is not None:
             at = np.where(
@@ -450,7 +450,7 @@ class Tree:
     def intervals(
         self, q: ArrayLike, z: float, *, population: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of an interval for each quantile, from the unbiased counts.
+        """Return the ends of a confidence interval for each quantile, from the unbiased counts.
 
         Parameters
         ----------
@@ -466,9 +466,9 @@ class Tree:
         low, high : ndarray of shape (m,)
             Edges that are known: those at which the count below is not clearly above, or below, the share.
         """
-        q, edges = np.asarray(q, dtype=np.float64), self.edges[self.known]
-        total, reached = max(self.total, 0.0), np.concatenate([[0.0], np.cumsum(self.leaves)])[self.known]
-        variance = self.prefix_variances[self.known] + (total * q * (1 - q))[:, None] * population
+        q, edges = np.asarray(q, dtype=np.float64), self.edges[self.measured_edges]
+        total, reached = max(self.total, 0.0), np.concatenate([[0.0], np.cumsum(self.leaves)])[self.measured_edges]
+        variance = self.prefix_variances[self.measured_edges] + (total * q * (1 - q))[:, None] * population
         reach = z * np.sqrt(variance)
         possible = reached + reach >= (q * total)[:, None]
         surely = reached - reach >= (q * total)[:, None]
@@ -481,7 +481,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class CountTree:
-    """A measured tree: its layout, the rows without a value, and the noisy counts by level."""
+    """A measured tree of counts: its layout, the rows without a value, and the noisy counts by level."""
 
     layout: Layout
     missing: tuple[float | None, float | None]
@@ -495,7 +495,7 @@ class CountTree:
         return Tree(self.layout, leaves, spreads)
 
     @classmethod
-    def of(
+    def from_measurement(
         cls,
         plan: Layout,
         measured: NoisyValue,
@@ -525,23 +525,25 @@ class CountTree:
 def measured_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
     """Measure a tree of counts of one column."""
     n, gaps = curator.size, curator.gaps([column], nan_policy)
-    plan = layout(column, step, rows_epsilon(curator))
+    plan = choose_layout(column, step, rows_epsilon(curator))
     measured = curator.sum(plan.features(column, missing=bool(gaps), root=n is None))
     all_rows = None if n is None else (float(n), 0.0)
     nothing = not (gaps or column.filled or nan_policy == "fill")
-    return CountTree.of(plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing)
+    return CountTree.from_measurement(
+        plan, measured, missing=bool(gaps), rows=all_rows, root=n is None, none_missing=nothing
+    )
 
 
 @lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Return the mean standard error of the rows below an edge, for these variances of counts."""
+    """Return the mean standard error of the number of rows below an edge, given the variances of the counts."""
     counts = [np.zeros(size) for size in (1, *plan.sizes)]
     leaves, spreads = least_squares(counts, (rows_variance, *variances))
     return float(np.sqrt(Tree(plan, leaves, spreads).prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:
-    """Return the mean standard error of the rows below an edge, if the tree has the whole budget."""
+    """Return the mean standard error of the number of rows below an edge, for a tree with the whole budget."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
     error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))

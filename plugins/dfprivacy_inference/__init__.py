@@ -37,6 +37,6 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the methods."""
+    """Register the rank tests, the analysis of variance, and the methods for shares and survival."""
     for method in (mannwhitneyu, kruskal, wilcoxon, anova, proportions, mcnemar, kaplan_meier, survival_test):
         register(method)

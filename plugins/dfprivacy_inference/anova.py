@@ -20,13 +20,13 @@ from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.plotting import forest
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import noise_share, number, pvalue, sure, with_unit
-from dfprivacy_inference.asking import assumed_rows, check_different
+from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 
 if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
     from dfprivacy.inference.engine import Inference
 
-__all__ = ["Anova", "anova", "check_anova", "steps"]
+__all__ = ["Anova", "anova", "check_anova", "draw_steps"]
 
 _MIN_GROUP_ROWS = 10  # of a group: with fewer the level is not sure
 
@@ -115,10 +115,10 @@ class Anova(Release):
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
     def _sentence(self) -> str:
-        """Write whether the means differ, with the least and the largest."""
+        """Write a sentence on whether the means differ, with the smallest and the largest mean."""
         unit = self._unit(self.column)
 
-        def told(at: int) -> str:
+        def mean_text(at: int) -> str:
             error, part = self.standard_errors[at], self._noise_share(at)
             how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
             return f"{with_unit(number(self.means[at], error), unit)} for {self.groups[at]}{how}"
@@ -128,15 +128,15 @@ class Anova(Release):
         what = (
             f"The mean {self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
         )
-        return f"{what} ({pvalue(self.pvalue)}): from {told(least)} to {told(most)}."
+        return f"{what} ({pvalue(self.pvalue)}): from {mean_text(least)} to {mean_text(most)}."
 
     def _noise_share(self, at: int) -> float | None:
-        """Return the share of an interval's width that is due to noise."""
+        """Return the share of the width of a mean's confidence interval that is due to noise."""
         error, noise = self.standard_errors[at], self.noise_standard_error[at]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect, the means, and the differences of all pairs."""
+        """State the effect, the group means, and the differences of all pairs of means."""
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
@@ -171,7 +171,7 @@ class Anova(Release):
         return self._table(dict(zip(names, map(list, columns), strict=True)))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the means and their intervals: a forest plot."""
+        """Draw the group means and their confidence intervals: a forest plot."""
         labels = [f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)]
         means = [*zip(self.means, self.lows, self.highs, strict=True)]
         parts, what = [*map(self._noise_share, range(len(means)))], f"mean of {self._called(self.column)}"
@@ -260,7 +260,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Anova:
-    """Compute the analysis of variance from the noisy sums."""
+    """Compute the analysis of variance from the noisy sums of the groups."""
     sums = NoisyMoments.measured(*measured, column)
     kept = chosen_groups(by, groups, most=None)
     test, each = omnibus(sums), infer(sums, mean)
@@ -302,7 +302,7 @@ def _(
 
 
 def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
-    """Return notes on the reliability of the numbers."""
+    """Return notes on the reliability of the test and its estimates."""
     notes = []
     if sums.doubtful or each.hidden.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
         notes.append(
@@ -322,36 +322,38 @@ def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple
 
 def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Check the arguments of a test of several groups before anything is charged."""
-    check_different(column, by)
+    check_distinct_columns(column, by)
     chosen_groups(by, groups, most=None)
 
 
 def plan_anova(
     curator: Curator, *, column: Column, by: Column, groups: Sequence[Any] | None, alpha: float, **_: Any
 ) -> Mapping[str, Any]:
-    """Return the expected error of a mean, and the smallest difference found, for groups of equal size."""
+    """Return the expected error of a mean and the smallest difference detected, for groups of equal size."""
     (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
     sums = NoisyMoments.measured(noisy, sizes, column)
     k, sd = len(chosen_groups(by, groups, most=None)), spread_of(column, None)
     n = np.full(k, rows / len(by.categories or ())) if sums.rows is None else sums.rows
 
-    def releases(apart: float) -> NoisyMoments:
-        """Simulate releases of groups of which the first is shifted by this distance."""
-        return sums.simulated(n, column.mid + apart * (np.arange(k) == 0), [sd] * k, FEW)
+    def releases(distance: float) -> NoisyMoments:
+        """Simulate releases of groups with equal means, except that the first group is shifted by `distance`."""
+        return sums.simulated(n, column.mid + distance * (np.arange(k) == 0), [sd] * k, FEW)
 
-    def found(apart: float) -> float:
-        return float((omnibus(releases(apart), FEW).pvalue <= alpha).mean())
+    def rejections(distance: float) -> float:
+        return float((omnibus(releases(distance), FEW).pvalue <= alpha).mean())
 
     noise, error = expected(releases(0.0), mean)
     none = "none; kruskal() compares ranks"
     return {
         f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{given}": error,
-        **smallest("distance of one mean from all others", found, column.half, write="{:.3g}".format, none=none),
+        **smallest(
+            "distance of one mean from all others", rejections, column.half, write="{:.3g}".format, none=none
+        ),
         "expected relative error": noise / sd,
     }
 
 
-def steps(
+def draw_steps(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -366,4 +368,4 @@ def steps(
     return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
 
 
-anova = anova.checks(check_anova).plans(plan_anova).assumes(steps)
+anova = anova.checks(check_anova).plans(plan_anova).assumes(draw_steps)

@@ -20,7 +20,7 @@ _THREE = {"g": ["a", "b", "c"]}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: private and public groups, both relations, with the sizes of groups and without."""
+    """Return example calls of a method for the audit: private and public groups, both neighbour relations."""
     x = {"x": _BOUNDS["x"]}
     two: dict[str, Any] = {"bounds": x, "categories": _TWO}
     three: dict[str, Any] = {"bounds": x, "categories": _THREE}

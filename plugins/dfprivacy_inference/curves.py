@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError
 from dfprivacy.features import RowFeatures
 from dfprivacy.inference.draws import points, quantile
 from dfprivacy.inference.engine import infer
-from dfprivacy_inference.asking import check_different
+from dfprivacy_inference.asking import check_distinct_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Hazards: TypeAlias = tuple[Array, Array, Array]
 
-__all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "edges_of"]
+__all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "interval_edges"]
 
 _INTERVALS_MAX = 1000
 _BINARY = (0, 1)
@@ -36,7 +36,7 @@ _ROOT_TWO = 1.4142135623730951  # rounded up
 
 
 class LifeTable(RowFeatures):
-    """Events by interval of time, and censored times in two parts: the lived share of the interval, and the rest.
+    """Features for a life table: events by interval, and censored times split by the lived share of the interval.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LifeTable(RowFeatures):
         self._code = (event.categories or ()).index(1)  # True is 1
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vectors of the rows in a batch."""
         time, event = self.columns
         times, codes, bins = batch.values(time), batch.codes(event), self.shape[1]
         place = np.clip(np.searchsorted(self.edges, times, side="left") - 1, 0, bins - 1)
@@ -71,23 +71,23 @@ class LifeTable(RowFeatures):
         return vectors.reshape(batch.size, 3 * bins)
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a vector: its parts are nonnegative, with sum 1."""
+        """Largest norm of a feature vector, whose entries are nonnegative with sum 1."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Largest distance of the feature vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         return {1: 2.0, 2: _ROOT_TWO, math.inf: 1.0}[norm]
 
 
 def check_times(time: Column, event: Column) -> None:
-    """Refuse times that can be negative, and events that are not 0 or 1."""
-    check_different(time, event)
+    """Check that times cannot be negative, and that events are 0 or 1."""
+    check_distinct_columns(time, event)
     if time.low < 0:
         raise ArgumentError(
-            f"The bounds of {time.name!r} begin at {time.low:g}: a time cannot be negative.",
-            "Declare bounds from 0 on.",
+            f"The lower bound of {time.name!r} is {time.low:g}, and a time cannot be negative.",
+            "Declare bounds that begin at 0 or above.",
         )
     known = event.categories or ()
     if len(known) != 2 or any(isinstance(each, str) for each in known) or {*known} != {*_BINARY}:  # noqa: PLR2004
@@ -97,18 +97,24 @@ def check_times(time: Column, event: Column) -> None:
         )
 
 
-def edges_of(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
-    """Return the edges of the intervals; an error if they do not cover the bounds."""
+def interval_edges(time: Column, edges: Sequence[float] | int) -> NDArray[np.float64]:
+    """Return the edges of the time intervals; raise an error if they do not cover the column's bounds."""
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
-            raise ArgumentError(f"edges={edges} intervals are too many, or none.", f"From 1 to {_INTERVALS_MAX}.")
+            raise ArgumentError(
+                f"edges={edges} is not a possible number of intervals.", f"Use 1 to {_INTERVALS_MAX}."
+            )
         return np.linspace(time.low, time.high, int(edges) + 1)
     try:
         ends = np.array([float(edge) for edge in islice(edges, _INTERVALS_MAX + 2)])  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise ArgumentError(f"edges={edges!r} are no times.", "Give a list of rising times, or a number.") from None
+        raise ArgumentError(
+            f"edges={edges!r} is not a list of times.", "Give rising times, or a number of intervals."
+        ) from None
     if not 1 < len(ends) <= _INTERVALS_MAX + 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
-        raise ArgumentError("Edges must be finite and rise.", f"Give 2 to {_INTERVALS_MAX + 1} of them, each once.")
+        raise ArgumentError(
+            "The times in edges= must be finite and rise.", f"Give 2 to {_INTERVALS_MAX + 1} rising times."
+        )
     if ends[0] > time.low or ends[-1] < time.high:
         raise ArgumentError(
             f"The edges, {ends[0]:g} to {ends[-1]:g}, do not cover the bounds of {time.name!r}, {time.low:g} to "
@@ -128,7 +134,7 @@ _MIN_AT_RISK, _CLEARLY_AT_RISK = 6.0, 20.0  # scales of the noise that should be
 
 
 def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
-    """Estimate the cumulative hazard, -log S, at the end of each interval.
+    """Estimate the cumulative hazard, -log S(t), at the end of each interval.
 
     Parameters
     ----------
@@ -215,7 +221,7 @@ class Curve:
         return (np.maximum(hazard, _MIN_HAZARD), added, at_risk), np.full(draws, 1 / draws)
 
     def bands(self, confidence: float) -> tuple[Array, Array]:
-        """Compute a confidence interval at each edge but the first; its ends decrease.
+        """Compute a confidence band for the curve at each edge but the first; both its ends decrease.
 
         Parameters
         ----------
@@ -232,7 +238,7 @@ class Curve:
         return np.minimum.accumulate(lower), np.maximum.accumulate(upper[::-1])[::-1]
 
     def median(self, low: Array, high: Array) -> tuple[float, float, float]:
-        """Estimate the median survival time, and the edges between which a band has it.
+        """Estimate the median survival time, with an interval read from the confidence band.
 
         Parameters
         ----------
@@ -258,18 +264,18 @@ class Curve:
     def restricted_mean(self, confidence: float) -> tuple[float, float, float]:
         """Estimate the restricted mean survival time up to the last edge, with its interval."""
 
-        def lived(hazards: Hazards) -> tuple[Array, Array, float]:
+        def area_under_curve(hazards: Hazards) -> tuple[Array, Array, float]:
             areas = _areas(hazards[0], self.edges)
             after = np.cumsum(areas[..., ::-1], axis=-1)[..., ::-1] - areas / 2  # what an event takes away
             variance = np.maximum((after**2 * hazards[1]).sum(axis=-1), _LEAST_VARIANCE)
             return areas.sum(axis=-1), variance, np.inf
 
-        found = infer(self, lived, _DRAWS)
+        found = infer(self, area_under_curve, _DRAWS)
         low, high = np.clip(found.interval(confidence), 0, self.edges[-1] - self.edges[0])
         return float(found.estimate), float(low), float(high)
 
     def events_at_ends(self) -> float:
-        """Compute the restricted mean under the assumption that events are at the ends of intervals."""
+        """Compute the restricted mean survival time as if all events were at the ends of intervals."""
         return float(np.append(1.0, self.survival[:-1]) @ np.diff(self.edges))
 
 
@@ -281,13 +287,13 @@ def _log_hazard(hazards: Hazards) -> tuple[Array, Array, float]:
 
 
 def _median_interval(values: Array) -> int | None:
-    """Return the index of the interval in which a curve falls to 1/2; None if it does not."""
+    """Return the index of the interval in which a survival curve falls to 1/2; None if it stays above."""
     below = np.flatnonzero(values <= 1 / 2)
     return int(below[0]) if below.size else None
 
 
 def _areas(hazard: Array, edges: Array) -> Array:
-    """Compute the area under curves in each interval, by Gauss quadrature of a monotone cubic of -log S."""
+    """Compute the area under survival curves in each interval, by quadrature of a monotone cubic of -log S."""
     widths = np.diff(edges)
     ends = np.concatenate([np.zeros((*hazard.shape[:-1], 1)), hazard], axis=-1)
     rates = np.diff(ends, axis=-1) / widths

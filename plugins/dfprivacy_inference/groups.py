@@ -36,7 +36,7 @@ __all__ = [
     "Shapes",
     "TwoGroups",
     "pvalue_of_t",
-    "shares_towards_equal",
+    "shrunk_shares",
 ]
 
 Shapes = Literal["any", "similar"]
@@ -59,7 +59,7 @@ _CLEAR_SDS = 3.0  # standard deviations of its noise that a size should be
 
 @dataclass(frozen=True)
 class Effect(Inference):
-    """Inference about P(X > Y) + P(X = Y)/2, whose sampling variance depends on its value.
+    """Inference about the effect A = P(X > Y) + P(X = Y)/2, with a sampling variance that depends on A.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Effect(Inference):
     shapes: Shapes
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the confidence distribution at x; at 1/2 it is the p-value of the rank test.
+        """Return the confidence distribution at x; its value at 1/2 is the p-value of the rank test.
 
         An estimate with noise beyond 1 keeps the variance of the point as far on this side of 1, so that it rises.
         """
@@ -88,7 +88,7 @@ class Effect(Inference):
         return np.asarray((ndtr(z) * self.weights).sum(axis=-1))
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
-        """Return the effects that the test does not reject; it contains 1/2 only if the p-value says so."""
+        """Return the interval of effects that the test does not reject, consistent with the p-value at 1/2."""
         low, high = np.clip(super().interval(confidence, alternative), 0.0, 1.0)
         return low, high
 
@@ -100,7 +100,7 @@ class Effect(Inference):
 
 @dataclass(frozen=True)
 class TwoGroups:
-    """A noisy rank sum D of the first of two groups, with the noisy counts and ties released beside it.
+    """Noisy rank sum D of the first of two groups, with noisy numbers of rows and of ties.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class TwoGroups:
 
     @property
     def laws(self) -> list[NoiseLaw]:
-        """Laws of the noise in the coordinates used; unused ones have none."""
+        """Laws of the noise in each coordinate; coordinates that were not measured have none."""
         told = (True, self.sized or self.complete, self.complete, self.spread is not None)
         if self.n is None:
             told = (True, True, True, self.spread is not None)
@@ -137,16 +137,16 @@ class TwoGroups:
 
     @property
     def released(self) -> dict[str, Any]:
-        """Fields from which the object can be rebuilt."""
+        """Fields of the result from which these noisy numbers can be read again."""
         return {**vars(self), "values": tuple(map(float, self.values))}
 
     @property
-    def unsized(self) -> bool:
-        """Whether nothing is known about the sizes of the groups."""
+    def lacks_sizes(self) -> bool:
+        """Whether the sizes of the groups are neither public nor measured."""
         return self.n is not None and self.rows is None and not self.sized
 
-    def factor(self, first: Array, second: Array) -> Array:
-        """Return the factor by which D was multiplied."""
+    def multiplier(self, first: Array, second: Array) -> Array:
+        """Return the factor by which the rank sum D was multiplied, for groups of these sizes."""
         if self.n is None:
             return 1 / (first + second)
         if self.rows is not None:
@@ -155,7 +155,7 @@ class TwoGroups:
         return taper(self.n, most, SIZES * self.sized)
 
     def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
-        """Return the group sizes from the second and third number; equal sizes where nothing is known."""
+        """Return the group sizes from the second and third noisy number; equal sizes if they were not measured."""
         if self.n is None:
             return np.maximum(one, _MIN_ROWS), np.maximum(two, _MIN_ROWS)
         if self.rows is not None:
@@ -169,7 +169,7 @@ class TwoGroups:
         return first, both - first
 
     def _variance(self, first: Array, second: Array) -> Array:
-        """Return the variance of D under the null hypothesis; without measured ties, an upper bound."""
+        """Return the variance of D under the null hypothesis, or an upper bound if ties were not measured."""
         both = first + second
         most = first * second * (both + 1) / 12
         if self.spread is None:
@@ -183,7 +183,7 @@ class TwoGroups:
         return np.clip(left, _SPREAD_SLACK * self.scales[3], most)
 
     def effect(self, shapes: Shapes = "similar", draws: int = DRAWS) -> Effect:
-        """Return the inference about the effect; where sizes are unknown, groups are taken as equal.
+        """Return the inference about the effect; groups of unknown size are taken as equal.
 
         Parameters
         ----------
@@ -201,17 +201,17 @@ class TwoGroups:
         drawn = drawn.reshape(3, *[1] * (self.values.ndim - 1), draws)
         statistic, one, two = np.moveaxis(self.values[..., :3], -1, 0)[..., None] - drawn
         first, second = self._sizes(one, two)
-        factor = self.factor(first, second)
+        factor = self.multiplier(first, second)
         unit = factor * first * second
         if shapes == "similar":
             variance = factor**2 * self._variance(first, second)
         else:  # Birnbaum and Klose; without sizes H(M)² n₁² n₂²/(4 min(n₁, n₂)) is n/8 at most, for H(M) M is 1
             least = np.minimum(first, second)
-            variance = 2 * factor**2 * self._variance(first, second) if self.unsized else unit**2 / (4 * least)
+            variance = 2 * factor**2 * self._variance(first, second) if self.lacks_sizes else unit**2 / (4 * least)
         variance = np.maximum(variance, (weights * variance).sum(axis=-1, keepdims=True))
         sizes = self.sizes
         return Effect(
-            estimate=0.5 + self.values[..., 0] / (self.factor(*sizes) * sizes[0] * sizes[1]),
+            estimate=0.5 + self.values[..., 0] / (self.multiplier(*sizes) * sizes[0] * sizes[1]),
             theta=0.5 + statistic / unit,
             variance=variance / unit**2,
             df=np.array(np.inf),
@@ -222,23 +222,23 @@ class TwoGroups:
 
     @property
     def sizes(self) -> tuple[Array, Array]:
-        """Rows of each group with a value, as released."""
+        """Number of rows with a value in each group, public or noisy."""
         return self._sizes(self.values[..., 1], self.values[..., 2])
 
     @property
     def rank_sum(self) -> Array:
-        """The noisy D."""
-        return np.asarray(self.values[..., 0] / self.factor(*self.sizes))
+        """The noisy rank sum D."""
+        return np.asarray(self.values[..., 0] / self.multiplier(*self.sizes))
 
     @property
-    def doubtful(self) -> bool:
+    def has_uncertain_sizes(self) -> bool:
         """Whether a noisy group size is not clearly above its noise."""
         least = _CLEAR_SDS * self.laws[1].standard_deviation
-        return self.rows is None and not self.unsized and bool(np.min(self.sizes) < least)
+        return self.rows is None and not self.lacks_sizes and bool(np.min(self.sizes) < least)
 
     @property
     def missing(self) -> tuple[float, float] | None:
-        """Noisy number of rows left out, and its standard error; None if it was not measured."""
+        """Noisy number of rows without a value, and its standard error; None if it was not measured."""
         if self.n is None or not self.complete:
             return None
         counted = slice(1, 3) if self.rows is not None else slice(2, 3)
@@ -247,15 +247,17 @@ class TwoGroups:
         return float(self.n - self.values[counted].sum()), error
 
     @property
-    def coarse(self) -> NDArray[np.bool_]:
-        """Whether nearly all values are equal, and the smaller group has few others.
+    def is_mostly_ties(self) -> NDArray[np.bool_]:
+        """Whether nearly all values are equal, and few rows of the smaller group have other values.
 
         The noisy share τ that ties leave of the variance is about three times that of values that are not the usual
         one, if that is small. The normal law may be too light in its tails then.
         """
         tau, smaller = self.values[..., 3], np.minimum(*self.sizes)
         few = (tau < _MOSTLY_EQUAL) & (smaller * tau < 3 * _FEW_VALUES) & (self.spread == "ties")
-        sd = self.factor(*self.sizes) * np.sqrt(self._variance(*(each[..., None] for each in self.sizes))[..., 0])
+        sd = self.multiplier(*self.sizes) * np.sqrt(
+            self._variance(*(each[..., None] for each in self.sizes))[..., 0]
+        )
         return np.asarray(few & (self.scales[0] < sd))
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
@@ -283,7 +285,7 @@ class TwoGroups:
         if self.spread == "variance":
             spread = variance / (n**2 if self.n is None else n * (n**2 - 1) / 12)
         third = second if self.n is None or self.rows is not None else first + second
-        exact = np.stack([self.factor(first, second) * rank_sum, first, third, spread], axis=-1)
+        exact = np.stack([self.multiplier(first, second) * rank_sum, first, third, spread], axis=-1)
         added = [quantile(law, at) for law, at in zip(self.laws, u[1:], strict=True)]
         released = replace(self, values=exact + np.transpose(added))
         return float((released.effect(draws=_FEW_DRAWS).pvalue(0.5, alternative) <= alpha).mean())
@@ -298,14 +300,14 @@ _SHARE_MIN = 1e-6
 _MIN_TOTAL_ROWS = 4.0
 
 
-def _rank_sums(shares: Array, count: int) -> Array:
-    """Draw D of equal groups in units of the root of n²(n + 1)τ/12: normal with covariance diag(p) - pp'."""
+def _draw_null_rank_sums(shares: Array, count: int) -> Array:
+    """Draw standardized rank sums under the null: normal with covariance diag(p) - pp', p the group shares."""
     e = np.random.default_rng(9).normal(size=(count, len(shares))) * np.sqrt(shares)  # always the same ones
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
 
 
 def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T) -> Array:
-    """Return the p-value of T, noise included.
+    """Return the p-value of the largest rank sum T, noise included.
 
     Parameters
     ----------
@@ -327,7 +329,7 @@ def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float,
     ndarray
         The mean, over draws of T, of the probability that the noise makes up for the rest.
     """
-    alone = np.abs(_rank_sums(shares, draws)).sum(axis=1) / 2 * np.sqrt(n**2 * (n + 1) * tau / 12)
+    alone = np.abs(_draw_null_rank_sums(shares, draws)).sum(axis=1) / 2 * np.sqrt(n**2 * (n + 1) * tau / 12)
     apart = np.asarray(t, dtype=np.float64)[..., None] - alone
     tail = np.exp(-np.abs(apart) / max(scale, 1e-300)) / 2
     return np.asarray(np.where(apart > 0, tail, 1 - tail).mean(axis=-1))
@@ -335,7 +337,7 @@ def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float,
 
 @dataclass(frozen=True)
 class SeveralGroups:
-    """A noisy T, with the noisy counts and ties released beside it.
+    """Noisy largest rank sum T of several groups, with noisy numbers of rows and of ties.
 
     Attributes
     ----------
@@ -359,11 +361,11 @@ class SeveralGroups:
 
     @property
     def counts(self) -> Array | None:
-        """Noisy rows of each group with a value; None if they were not measured."""
+        """Noisy number of rows with a value in each group; None if it was not measured."""
         return np.array(self.values[1:-1]) if self.sized else None
 
     def _null_parameters(self) -> tuple[float, Array, float]:
-        """Return likely upper values of the rows with a value, the shares of the groups, and τ."""
+        """Return upper limits of the number of complete rows and of τ, and the shares of the groups."""
         k = len(self.values) - 2
         known = np.full(k, (self.n or 0) / k) if self.rows is None else np.array(self.rows, dtype=np.float64)
         of_all, shares, counts = float(self.n or 0), known / max(known.sum(), 1), self.counts
@@ -372,11 +374,11 @@ class SeveralGroups:
             most = float(counts.sum() + SLACK * scale * np.sqrt(2 * k))
             of_all = max(most if self.n is None else min(most, self.n), _MIN_TOTAL_ROWS)
             counts = counts if self.rows is None else np.clip(counts, 0, known)
-            shares = shares_towards_equal(counts, max(float(counts.sum()), 1.0), scale)
-        return of_all, shares, self._ties_among(of_all, SLACK)
+            shares = shrunk_shares(counts, max(float(counts.sum()), 1.0), scale)
+        return of_all, shares, self._upper_tie_factor(of_all, SLACK)
 
-    def _ties_among(self, rows: float, scales: float) -> float:
-        """Return τ of the rows with a value, raised by some scales of its noise."""
+    def _upper_tie_factor(self, rows: float, scales: float) -> float:
+        """Return the tie factor τ of the rows with a value, raised by some scales of its noise."""
         tau = self.values[-1] + scales * self.scales[-1] if self.ties else 1.0
         part = 1.0 if self.n is None else (self.n**3 - self.n) / (rows**3 - rows)
         return float(np.clip(tau * part, _TIES_MIN, 1.0))
@@ -394,21 +396,21 @@ class SeveralGroups:
         n = float(sizes.sum())
         t, scale = (each[0] * (n if self.n is None else 1.0) for each in (self.values, self.scales))
         square = max(t * abs(t) - 2 * scale**2, 0.0)
-        return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * self._ties_among(max(n, 2.0), 0.0)))
+        return float(12 * square * (1 / sizes).sum() / (n * (n + 1) * self._upper_tie_factor(max(n, 2.0), 0.0)))
 
     def pvalue(self) -> float:
-        """Return the p-value of T under the hypothesis that all groups follow one law."""
+        """Return the p-value of T under the null hypothesis that all groups have the same distribution."""
         law = self._null_parameters()
         unit = law[0] if self.n is None else 1.0
         return float(pvalue_of_t(self.values[0] * unit, self.scales[0] * unit, *law))
 
     @property
     def largest_rank_sum(self) -> float:
-        """Noisy T."""
+        """Noisy largest rank sum T."""
         return self.values[0] * (self._null_parameters()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
-        """Return the power to find one group that exceeds all others, for groups of equal size.
+        """Return the power to detect that one group exceeds all other groups, for groups of equal size.
 
         Parameters
         ----------
@@ -428,14 +430,14 @@ class SeveralGroups:
         shares = np.full(k, 1 / k) if self.rows is None else np.array(self.rows) / n
         scale = self.scales[0] * (n if self.n is None else 1.0)
         apart = np.where(np.arange(k) == 0, 1.0, -shares / (1 - shares[0]))  # of the D_j, if D_1 has the mean 1
-        sums = _rank_sums(shares, 2 * TABLES)[TABLES:] * np.sqrt(n**2 * (n + 1) / 12)
+        sums = _draw_null_rank_sums(shares, 2 * TABLES)[TABLES:] * np.sqrt(n**2 * (n + 1) / 12)
         t = np.abs(sums + apart * (effect - 0.5) * n**2 * shares[0] * (1 - shares[0])).sum(axis=1) / 2
         t = t + quantile(NoiseLaw(scale), points(1, TABLES)[0])
         return float((pvalue_of_t(t, scale, n, shares, 1.0, _FEW_DRAWS_OF_T) <= alpha).mean())
 
 
-def shares_towards_equal(sizes: Array, n: float, scale: float) -> Array:
-    """Return the shares of noisy sizes, moved towards equal sizes as far as the noise makes likely.
+def shrunk_shares(sizes: Array, n: float, scale: float) -> Array:
+    """Return shares of the groups from noisy sizes, shrunk towards equal shares within the noise.
 
     Parameters
     ----------

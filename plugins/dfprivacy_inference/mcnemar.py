@@ -25,7 +25,7 @@ from dfprivacy.inference.planning import FEW, power, smallest
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
 from dfprivacy.wording import number, sure
-from dfprivacy_inference.asking import assumed_rows, check_different
+from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ _ROOT_HALF = 0.7071067811865477  # rounded up
 
 
 class Discordant(RowFeatures):
-    """Half of the indicator of the first column minus that of the second, and its absolute value.
+    """Half the difference of the outcome's indicators in two columns, and half its absolute value.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Discordant(RowFeatures):
         self.columns, self.codes = (column, other), codes
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vectors of the rows in a batch."""
         there = np.ones(batch.size, dtype=np.bool_)
         hits = []
         for column, code in zip(self.columns, self.codes, strict=True):
@@ -72,11 +72,11 @@ class Discordant(RowFeatures):
         return np.column_stack([apart, np.abs(apart)])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Largest norm of a feature vector."""
         return 1.0 if norm == 1 else 0.5 if norm == math.inf else _ROOT_HALF
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two vectors."""
+        """Largest distance of the feature vectors of two rows."""
         return 0.0 if all(column.name in public for column in self.columns) else 1.0
 
 
@@ -134,7 +134,7 @@ class McNemar(Release):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "discordant", "odds_ratio", "low", "high", "notes")
 
     def _sentence(self) -> str:
-        """Write in which column the outcome is more frequent, and the result of the test."""
+        """Write a sentence on which column has the outcome more often, and the result of the test."""
         first, second = self._noun(self.column), self._noun(self.other)
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         error = (self.high - self.low) / 4 if finite else None
@@ -154,7 +154,7 @@ class McNemar(Release):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the odds ratio with its interval, and the part of the interval from sampling, on a log scale."""
+        """Draw the odds ratio with its interval, and with an interval for sampling alone, on a log scale."""
         ax = axes(ax)
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"
@@ -175,7 +175,7 @@ class McNemar(Release):
         return ax
 
     def confidence_interval(self) -> ConfidenceInterval:
-        """Interval for the odds ratio.
+        """Return the confidence interval for the odds ratio.
 
         Returns
         -------
@@ -264,7 +264,7 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> McNemar:
-    """Compute the test from the two noisy halves."""
+    """Compute the test from the noisy numbers of the two kinds of discordant rows."""
     found = infer(measured, discordant_share)
     p = float(found.pvalue(EVEN, alternative))
     low, high = map(share_of, found.interval(confidence))
@@ -295,7 +295,7 @@ def _(
 
 def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> None:
     """Check the arguments of `mcnemar` before anything is charged."""
-    check_different(column, other)
+    check_distinct_columns(column, other)
     column.code(success)
     other.code(success)
 
@@ -311,16 +311,16 @@ def _odds(part: Any) -> float:
 
 
 def plan_mcnemar(curator: Curator, *, alternative: Alternative, alpha: float, **_: Any) -> dict[str, Any]:
-    """Return the smallest difference of two shares found, if a quarter of the rows are discordant."""
+    """Return the smallest detectable difference of two shares, if a quarter of the rows are discordant."""
     sums, (n, given) = replace(curator.planned, rows=None), assumed_rows(curator)
     sign = -1 if alternative == "less" else 1
 
-    def found(apart: float) -> float:
-        releases = sums.simulated([n * _DISCORDANT], [(1 + sign * apart / _DISCORDANT) / 2], FEW)
+    def power_at(distance: float) -> float:
+        releases = sums.simulated([n * _DISCORDANT], [(1 + sign * distance / _DISCORDANT) / 2], FEW)
         return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
 
     given = f", if they differ in a quarter of the rows{given}"
-    return smallest("difference of the two shares", found, _DISCORDANT, given=given)
+    return smallest("difference of the two shares", power_at, _DISCORDANT, given=given)
 
 
 def draw_pairs(
@@ -333,25 +333,26 @@ def draw_pairs(
     effect: float = 0.1,
     discordant: Probability = 0.25,
 ) -> dict[str, Any]:
-    """Draw pairs of outcomes, some discordant; the first column has more of them, by the effect."""
+    """Draw pairs of outcomes, some discordant; the outcome's share is larger in the first column by `effect`."""
     if not abs(effect) <= discordant:
         raise ArgumentError(
-            f"Shares that are {abs(effect):g} apart need more than {discordant:g} discordant rows.", "Assume more."
+            f"effect={effect:g} needs discordant={abs(effect):g} or more, and it is {discordant:g}.",
+            "Increase discordant=, or choose a smaller effect.",
         )
     u = rng.random(n)
     one = u < (discordant + effect) / 2
     two = (u >= (discordant + effect) / 2) & (u < discordant)
     both = rng.random(n) < 0.5  # noqa: PLR2004 - of the others
 
-    def values(column: Column, happened: NDArray[np.bool_]) -> NDArray[Any]:
+    def categories_of(column: Column, happened: NDArray[np.bool_]) -> NDArray[Any]:
         known = column.categories or ()
         hit = known[column.code(success)]
         miss = next((each for each in known if each != hit), hit)
         return np.asarray(np.array([miss, hit], dtype=object)[happened.astype(int)])
 
     return {
-        column.name: values(column, one | (both & ~two)),
-        other.name: values(other, two | (both & ~one)),
+        column.name: categories_of(column, one | (both & ~two)),
+        other.name: categories_of(other, two | (both & ~one)),
     }
 
 

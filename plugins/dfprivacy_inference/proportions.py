@@ -29,7 +29,7 @@ from dfprivacy.made_up import shares_of
 from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, noise_share, number, sure
-from dfprivacy_inference.asking import assumed_rows, check_different, public_sizes
+from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +47,15 @@ _ROOT_HALF = 0.7071067811865477  # rounded up
 _DRAWS = 512  # of comparisons, which of 30 groups are 1,305; with twice as many they cover the same
 
 
-def _halved(norm: Norm) -> float:
-    """Return the norm of (1/2, 1/2)."""
+def _half_norm(norm: Norm) -> float:
+    """Return the norm of the vector (1/2, 1/2)."""
     if norm == 1:
         return 1.0
     return 0.5 if norm == math.inf else _ROOT_HALF
 
 
 class Outcome(RowFeatures):
-    """Indicators that a row is in one category, and that it is in any.
+    """Indicators that a row is in the category `success`, and that it is in any category.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Outcome(RowFeatures):
         self.shape = (1,) if form == "hits" else (2,)
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vectors of the rows in a batch."""
         (column,) = self.columns
         codes = batch.codes(column)
         hit = (codes == self.code).astype(np.float64)
@@ -88,17 +88,17 @@ class Outcome(RowFeatures):
         return np.column_stack([hit, there - hit] if self.form == "counts" else [hit - there / 2, there / 2])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Largest norm of a feature vector."""
         if self.form != "halves":
             return 1.0
-        return _halved(norm)
+        return _half_norm(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Largest distance of the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         if self.form == "counts":
-            return 2 * _halved(norm)
+            return 2 * _half_norm(norm)
         return 1.0
 
 
@@ -160,21 +160,21 @@ class Proportions(Release):
 
     @property
     def difference(self) -> tuple[float, ConfidenceInterval]:
-        """Share of the first group less that of the second, with its interval."""
+        """Share of the first group minus the share of the second group, with its interval."""
         return self._comparison(2)
 
     @property
     def risk_ratio(self) -> tuple[float, ConfidenceInterval]:
-        """Share of the first group over that of the second, with its interval."""
+        """Share of the first group divided by the share of the second group, with its interval."""
         return self._comparison(5)
 
     @property
     def odds_ratio(self) -> tuple[float, ConfidenceInterval]:
-        """Odds in the first group over those in the second, with their interval."""
+        """Odds in the first group divided by the odds in the second group, with an interval."""
         return self._comparison(8)
 
     def _sentence(self) -> str:
-        """Write the shares of the groups; of many groups, the least and the largest."""
+        """Write a sentence with the share of each group, or of many groups the smallest and the largest."""
         of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
         shown = sorted(range(len(of)) if len(of) <= _MAX_LISTED else {order[0], order[-1]})
@@ -188,7 +188,7 @@ class Proportions(Release):
         return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
 
     def _noise_share(self, at: int) -> float | None:
-        """Return the share of an interval's width that is due to noise, from errors near the estimate."""
+        """Return the part of the width of a share's interval that is due to noise, near the estimate."""
         size, share = self.sizes[at], self.shares[at]
         if size < 1:
             return None
@@ -196,7 +196,7 @@ class Proportions(Release):
         return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the shares, and the comparisons of all pairs."""
+        """State the share of each group, and the comparisons of all pairs of groups."""
         names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
         compared = [
             {"term": f"{what}: {a} {sign} {b}", "estimate": value, "low": low, "high": high}
@@ -209,7 +209,9 @@ class Proportions(Release):
 
     def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
         if not self.comparisons:
-            raise ArgumentError("There is only one share, so there is no comparison.", "Ask with by=.")
+            raise ArgumentError(
+                "There is only one share, so there is no comparison.", "Name the column of groups, by=."
+            )
         value, low, high = self.comparisons[0][at : at + 3]
         return value, ConfidenceInterval(low, high)
 
@@ -337,7 +339,7 @@ def _(
     nan_policy: NanPolicy,
     confidence: Probability = 0.95,
 ) -> Proportions:
-    """Compute the shares and comparisons from the noisy counts."""
+    """Compute the shares of groups, and their comparisons, from the noisy counts."""
     kept = chosen_groups(by, groups, least=1, most=None)
     plain = measured.estimate
     lows, highs = map(share_of, infer(measured, share).interval(confidence))
@@ -378,12 +380,12 @@ def _comparisons(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float
     shares = np.clip(counts.estimate.share[:, 0], _MIN_SHARE, 1 - _MIN_SHARE)
     p, q = shares[first], shares[second]
 
-    def ends(of: Callable[[Counts, Counts], Any]) -> tuple[Any, Any]:
-        return infer(counts, lambda exact: of(exact[first], exact[second]), _DRAWS).interval(confidence)
+    def interval_of(parameter: Callable[[Counts, Counts], Any]) -> tuple[Any, Any]:
+        return infer(counts, lambda exact: parameter(exact[first], exact[second]), _DRAWS).interval(confidence)
 
-    differences = (p - q, *ends(difference))
-    ratios = (p / q, *map(np.exp, ends(ratio)))
-    odds = (p / (1 - p) * (1 - q) / q, *map(np.exp, ends(odds_ratio)))
+    differences = (p - q, *interval_of(difference))
+    ratios = (p / q, *map(np.exp, interval_of(ratio)))
+    odds = (p / (1 - p) * (1 - q) / q, *map(np.exp, interval_of(odds_ratio)))
     rows = np.transpose([*differences, *ratios, *odds]).tolist()
     return tuple((groups[a], groups[b], *row) for (a, b), row in zip(pairs, rows, strict=True))
 
@@ -393,33 +395,35 @@ def check_proportions(
 ) -> None:
     """Check the arguments of `proportions` before anything is charged."""
     column.code(success)
-    check_different(column, by)
+    check_distinct_columns(column, by)
     chosen_groups(by, groups, least=1, most=None)
 
 
 def plan_proportions(curator: Curator, *, by: Column | None, confidence: float, **_: Any) -> dict[str, Any]:
-    """Return the expected intervals of shares near one half, where intervals are the widest."""
+    """Return the expected confidence intervals of shares near 1/2, where intervals are widest."""
     sums, (n, given) = curator.planned, assumed_rows(curator)
     each = n / (1 if by is None else len(by.categories or ())) if sums.rows is None else float(sums.rows.min())
 
-    def releases(apart: float) -> NoisyCounts:
-        """Simulate releases of two groups whose shares differ by this distance."""
-        counts: NoisyCounts = sums.simulated([each, each], [0.5 + apart / 2, 0.5 - apart / 2], FEW)
+    def releases(distance: float) -> NoisyCounts:
+        """Simulate releases of two groups whose shares differ by `distance`."""
+        counts: NoisyCounts = sums.simulated([each, each], [0.5 + distance / 2, 0.5 - distance / 2], FEW)
         return counts
 
-    def of_two(exact: Counts) -> tuple[Any, Any, float]:
+    def difference_of_two(exact: Counts) -> tuple[Any, Any, float]:
         return difference(exact[0], exact[1])
 
-    def ends(of: Callable[[Counts], Any]) -> tuple[Any, Any]:
-        return infer(releases(0.0), of, FEW).interval(confidence)
+    def interval_of(parameter: Callable[[Counts], Any]) -> tuple[Any, Any]:
+        return infer(releases(0.0), parameter, FEW).interval(confidence)
 
-    low, high = (np.median(share_of(end)) for end in ends(share))
+    low, high = (np.median(share_of(end)) for end in interval_of(share))
     noise, _error = expected(releases(0.0), share)  # of the angle, which near .5 moves as the share does
     findings: dict[str, Any] = {f"interval of a share of .5{given}": f"{low:.3f} to {high:.3f}"}
     if len(sums.values) > 1:
-        low, high = ends(of_two)
+        low, high = interval_of(difference_of_two)
         findings["interval of a difference of shares near .5"] = f"± {float(np.median(high - low)) / 2:.3f}"
-        smallest = effect_for(FOUND, lambda apart: power(releases(apart), of_two, alpha=1 - confidence), 1.0)
+        smallest = effect_for(
+            FOUND, lambda distance: power(releases(distance), difference_of_two, alpha=1 - confidence), 1.0
+        )
         excludes = f"smallest difference whose interval excludes 0 with probability {FOUND}"
         findings[excludes] = f"{smallest:.3f}" if smallest < 1 else "none"
     return {**findings, "expected relative error": 2 * noise}
@@ -437,15 +441,15 @@ def draw_outcomes(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw outcomes with a share in all groups but the first, whose share is larger by the effect."""
+    """Draw outcomes with probability `share`, but larger by `effect` in the first group."""
     hit = (column.categories or ())[column.code(success)]
     return shares_of(rng, n, column, hit, by, groups, effect, share, first)
 
 
-def differ(release: Proportions) -> bool:
-    """Return whether the interval of the difference of the first two shares excludes 0."""
+def shares_differ(release: Proportions) -> bool:
+    """Return whether the confidence interval of the difference of the first two shares excludes 0."""
     _, (low, high) = release.difference
     return low > 0 or high < 0
 
 
-proportions = proportions.checks(check_proportions).plans(plan_proportions).assumes(draw_outcomes, differ)
+proportions = proportions.checks(check_proportions).plans(plan_proportions).assumes(draw_outcomes, shares_differ)

@@ -17,8 +17,14 @@ from dfprivacy.inference.planning import smallest
 from dfprivacy.plotting import axes, below, ink, wrapped
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import number, pvalue, sure
-from dfprivacy_inference.anova import check_anova, steps
-from dfprivacy_inference.asking import all_categories, assumed_rows, check_different, checked_rows, public_sizes
+from dfprivacy_inference.anova import check_anova, draw_steps
+from dfprivacy_inference.asking import (
+    are_all_categories,
+    assumed_rows,
+    check_distinct_columns,
+    checked_rows,
+    public_sizes,
+)
 from dfprivacy_inference.curves import check_times
 from dfprivacy_inference.groups import COMPLETE, ENOUGH, SHARE, SIZES, TIES, SeveralGroups, Shapes, TwoGroups
 from dfprivacy_inference.statistics import GehanScores, GroupRankSums, MidRanks, RankSum
@@ -36,10 +42,10 @@ __all__ = [
     "MannWhitney",
     "SurvivalTest",
     "TestWithoutInterval",
+    "float_tuple",
     "kruskal",
     "mannwhitneyu",
-    "plain",
-    "planner",
+    "rank_planner",
     "survival_test",
 ]
 
@@ -88,7 +94,7 @@ class RankTest(Estimate):
 
     @property
     def effect(self) -> float | None:
-        """The estimate; None where the sizes of the groups were not measured."""
+        """Estimated effect; None where the sizes of the groups were not measured."""
         return None if math.isnan(self.estimate) else self.estimate
 
     @property
@@ -102,15 +108,15 @@ class RankTest(Estimate):
         return (*known, "pvalue", "alpha", "rejected", "groups", "sizes", *LAST)
 
     @property
-    def _what(self) -> str:
-        """Words for the compared variable."""
+    def _variable_words(self) -> str:
+        """Printed words for the compared variable."""
         return self._noun(self.column)
 
     def _sentence(self) -> str:
-        """Write how often a value of the first group is larger, and the result of the test."""
+        """Write a sentence on how often a value of the first group is larger, and the result of the test."""
         first, second = self.groups
         found = f"{'' if self.rejected else 'not '}shown to be {SIDES[self.alternative]} 50%"
-        one = f"the {self._what} for {self._noun(self.by)} = {first} is larger than that for {second}"
+        one = f"the {self._variable_words} for {self._noun(self.by)} = {first} is larger than that for {second}"
         if self.effect is None:
             return f"The share of pairs in which {one} is {found}{sure(p=self.pvalue)}."
         low, high, share, error = (100 * x for x in (self.low, self.high, self.effect, self.standard_error))
@@ -143,12 +149,12 @@ class RankTest(Estimate):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MannWhitney(RankTest):
-    """Result of a private Mann-Whitney U test, as ``RankTest``."""
+    """Result of a private Mann-Whitney U test, with the attributes of ``RankTest``."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SurvivalTest(RankTest):
-    """Result of a private Gehan-Wilcoxon test of two survival curves, as ``RankTest`` of times.
+    """Result of a private Gehan-Wilcoxon test of two survival curves, with the attributes of ``RankTest``.
 
     Attributes
     ----------
@@ -162,7 +168,7 @@ class SurvivalTest(RankTest):
     event: str
 
     @property
-    def _what(self) -> str:
+    def _variable_words(self) -> str:
         return f"{self._noun(self.column)} until {self._noun(self.event)}"
 
 
@@ -182,13 +188,13 @@ class TestWithoutInterval(Release):
     noise_standard_error: tuple[float, ...]
 
     @property
-    def _drawn(self) -> tuple[float, float, str]:
-        """Number drawn in the picture, its noise, and its name."""
+    def _plotted_statistic(self) -> tuple[float, float, str]:
+        """Statistic that the plot shows, the standard error of its noise, and its name."""
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic and its noise; there is no interval."""
-        ax, (value, noise, what) = axes(ax), self._drawn
+        ax, (value, noise, what) = axes(ax), self._plotted_statistic
         ends = [value - 2 * noise, value + 2 * noise]
         ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
         ax.plot(value, 0, "o", color=ink(ax), label="released")
@@ -238,25 +244,25 @@ class KruskalWallis(TestWithoutInterval):
     _shown = ("statistic", "largest_rank_sum", "pvalue", "alpha", "rejected", "groups", "sizes", *LAST)
 
     @property
-    def _drawn(self) -> tuple[float, float, str]:
+    def _plotted_statistic(self) -> tuple[float, float, str]:
         what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
-        """Write whether the groups differ; there is no estimate of the difference."""
+        """Write a sentence on whether the groups differ; their difference is not estimated."""
         found = "differs" if self.rejected else "is not shown to differ"
         what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
         return f"{what} ({pvalue(self.pvalue)}); the size of the difference is not estimated."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the test; there is no estimate."""
+        """State the test statistic and its p-value; there is no estimate of an effect."""
         n = None if self.sizes is None else sum(self.sizes)
         term = f"{self.column} by {self.by}"
         return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
 
 
-def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
-    """Measure the noisy rank sum of the first of two groups, with counts and ties.
+def measure_rank_sum(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
+    """Measure the noisy rank sum of the first of two groups, and the numbers of rows and of ties.
 
     Parameters
     ----------
@@ -278,7 +284,7 @@ def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, .
     rows = public_sizes(curator, by, pair)
     n = checked_rows(curator.size if rows is None else sum(rows))
     on = n is not None and n * curator.epsilon >= ENOUGH
-    complete = bool(scores.gaps) or (rows is None and not (by.other and all_categories(by, pair)))
+    complete = bool(scores.gaps) or (rows is None and not (by.other and are_all_categories(by, pair)))
     if n is None:  # what ties leave is not measured there
         on, complete = False, False
         parts = {"ties": TIES * (scores.spread == "variance")}
@@ -292,7 +298,7 @@ def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, .
     noisy = curator.measure(RankSum(scores, by, codes, n, known, **parts))
     return TwoGroups(
         noisy.values,
-        plain(noisy.scales),
+        float_tuple(noisy.scales),
         n,
         known,
         sized=on and rows is None,
@@ -301,7 +307,7 @@ def measure_two(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, .
     )
 
 
-def conclude_two(
+def rank_test_fields(
     two: TwoGroups,
     by: Column,
     pair: tuple[Any, ...],
@@ -313,17 +319,19 @@ def conclude_two(
     """Return the fields that all rank tests of two groups share."""
     found = two.effect(shapes)
     times = float(found.noise_standard_error / found.sampling_standard_error)
-    low, high = (0.0, 1.0) if two.unsized else found.interval(confidence)  # of both sides, whatever is suspected
+    low, high = (
+        (0.0, 1.0) if two.lacks_sizes else found.interval(confidence)
+    )  # of both sides, whatever is suspected
     told = tested(found, 0.5, alternative, alpha, confidence) | {"low": float(low), "high": float(high)}
     told["estimate"] = min(max(told["estimate"], 0.0), 1.0)
-    if two.unsized:
+    if two.lacks_sizes:
         told |= dict.fromkeys(("estimate", "standard_error", "noise_standard_error"), math.nan)
-    missing, error = (two.missing if all_categories(by, pair) else None) or (None, None)
+    missing, error = (two.missing if are_all_categories(by, pair) else None) or (None, None)
     return {
         **told,
         "term": f"P({pair[0]} > {pair[1]})",
         "n": float(sum(two.sizes)),
-        "sizes": None if two.unsized else plain(two.sizes),
+        "sizes": None if two.lacks_sizes else float_tuple(two.sizes),
         "by": by.name,
         "groups": pair,
         "missing": missing,
@@ -337,14 +345,14 @@ def conclude_two(
 def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
     """Return notes on a rank test of two groups."""
     notes = []
-    if two.unsized:
+    if two.lacks_sizes:
         notes.append(
             "There is no effect size: the sizes of the groups are private, and are measured only from "
             f"{ENOUGH / (two.n or 1):.2g} of epsilon on. The p-value is conservative unless they are equal."
         )
-    elif two.doubtful:
+    elif two.has_uncertain_sizes:
         notes.append(f"A group size is not clearly above its noise: the effect is unreliable. {UNDECLARED}")
-    if two.coarse:
+    if two.is_mostly_ties:
         notes.append(
             "Most values are equal, and few others are in the smaller group: the normal law is not accurate for "
             "small p-values. Use proportions() or chi2() instead."
@@ -366,7 +374,7 @@ def mannwhitneyu(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> TwoGroups:
-    """Test whether values of one group tend to be larger than those of another.
+    """Test whether the values of one group tend to be larger than the values of another group.
 
     Parameters
     ----------
@@ -439,7 +447,7 @@ def mannwhitneyu(
     """
     pair = chosen_groups(by, groups)
     scores = MidRanks(column, curator.gaps([column], nan_policy))
-    return measure_two(curator, scores, by, pair)
+    return measure_rank_sum(curator, scores, by, pair)
 
 
 @mannwhitneyu.concludes
@@ -456,12 +464,12 @@ def _(
     shapes: Shapes = "similar",
 ) -> MannWhitney:
     """Compute the test from the noisy rank sum."""
-    told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
+    told = rank_test_fields(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
     first, second = measured.sizes
     return MannWhitney(
         column=column.name,
         bounds=(column.low, column.high),
-        statistic=None if measured.unsized else float(measured.rank_sum + first * second / 2),
+        statistic=None if measured.lacks_sizes else float(measured.rank_sum + first * second / 2),
         nan_policy=nan_policy,
         **told,
     )
@@ -469,7 +477,7 @@ def _(
 
 def check_two_groups(column: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Check the arguments of a rank test before anything is charged."""
-    check_different(column, by)
+    check_distinct_columns(column, by)
     chosen_groups(by, groups)
 
 
@@ -482,7 +490,7 @@ def kruskal(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> SeveralGroups:
-    """Test whether values of some of several groups tend to be larger than those of others.
+    """Test whether the values of some groups tend to be larger than the values of other groups.
 
     Parameters
     ----------
@@ -545,7 +553,7 @@ def kruskal(
     sizes = (SHARE if on else 0.0) if rows is None else (1.0 if scores.gaps else 0.0)
     statistic = GroupRankSums(scores, by, codes, n, known=rows, sizes=sizes, ties=SHARE if on else 0.0)
     noisy = curator.measure(statistic)
-    return SeveralGroups(plain(noisy.values), plain(noisy.scales), n, rows, n is None or sizes > 0, on)
+    return SeveralGroups(float_tuple(noisy.values), float_tuple(noisy.scales), n, rows, n is None or sizes > 0, on)
 
 
 @kruskal.concludes
@@ -558,10 +566,10 @@ def _(
     nan_policy: NanPolicy,
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
-    """Compute the test from the noisy T."""
+    """Compute the test from the noisy largest rank sum T."""
     kept, counts, p = chosen_groups(by, groups, most=None), measured.counts, measured.pvalue()
     missing = error = None
-    if measured.n is not None and counts is not None and all_categories(by, kept):
+    if measured.n is not None and counts is not None and are_all_categories(by, kept):
         missing, error = float(measured.n - counts.sum()), measured.scales[1] * (2 * len(kept)) ** 0.5
     sizes = measured.rows if counts is None else counts
     small = counts is not None and counts.min() < 3 * 2**0.5 * measured.scales[1]
@@ -571,7 +579,7 @@ def _(
         pvalue=p,
         alpha=alpha,
         rejected=p <= alpha,
-        sizes=None if sizes is None else plain(sizes),
+        sizes=None if sizes is None else float_tuple(sizes),
         missing=missing,
         missing_standard_error=error,
         column=column.name,
@@ -581,8 +589,8 @@ def _(
         notes=(f"Uninformative: the size of a group may be mostly noise: the p-value says little. {UNDECLARED}",)
         if small
         else (),
-        released=plain(measured.values),
-        noise_standard_error=plain(np.sqrt(2) * np.array(measured.scales)),
+        released=float_tuple(measured.values),
+        noise_standard_error=float_tuple(np.sqrt(2) * np.array(measured.scales)),
     )
 
 
@@ -596,7 +604,7 @@ def survival_test(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> TwoGroups:
-    """Test whether one of two groups tends to live longer (Gehan-Wilcoxon).
+    """Test whether the rows of one group tend to survive longer than the other group's (Gehan-Wilcoxon).
 
     Parameters
     ----------
@@ -661,7 +669,7 @@ def survival_test(
     True
     """
     scores = GehanScores(time, event, curator.gaps([time], nan_policy))
-    return measure_two(curator, scores, by, chosen_groups(by, groups))
+    return measure_rank_sum(curator, scores, by, chosen_groups(by, groups))
 
 
 @survival_test.concludes
@@ -677,13 +685,13 @@ def _(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
-    """Compute the test from the noisy statistic."""
-    told = conclude_two(measured, by, chosen_groups(by, groups), alternative, alpha, confidence)
+    """Compute the test from the noisy sum of Gehan's scores."""
+    told = rank_test_fields(measured, by, chosen_groups(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
         column=time.name,
         bounds=(time.low, time.high),
         event=event.name,
-        statistic=None if measured.unsized else 2 * float(measured.rank_sum),
+        statistic=None if measured.lacks_sizes else 2 * float(measured.rank_sum),
         nan_policy=nan_policy,
         **told,
     )
@@ -692,12 +700,14 @@ def _(
 def check_survival(time: Column, event: Column, by: Column, *, groups: Sequence[Any] | None, **_: Any) -> None:
     """Check the arguments of `survival_test` before anything is charged."""
     check_times(time, event)
-    check_different(time, event, by)
+    check_distinct_columns(time, event, by)
     chosen_groups(by, groups)
 
 
-def planner(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -> Callable[..., Mapping[str, Any]]:
-    """Return a planner of a rank test, which predicts the smallest effect that is found.
+def rank_planner(
+    effect: str, also: Callable[[Any, float], str] = lambda _, __: ""
+) -> Callable[..., Mapping[str, Any]]:
+    """Return a function that plans a rank test: it predicts the smallest detectable effect.
 
     Parameters
     ----------
@@ -729,21 +739,29 @@ def planner(effect: str, also: Callable[[Any, float], str] = lambda _, __: "") -
     return find
 
 
-def as_distance(_: object, effect: float) -> str:
-    """Describe an effect by the distance of normal groups."""
+def distance_text(_: object, effect: float) -> str:
+    """Describe an effect by the distance of two normal groups that have it."""
     return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
 
 
-def as_hazard_ratio(_: object, effect: float) -> str:
-    """Describe an effect by a hazard ratio."""
+def hazard_ratio_text(_: object, effect: float) -> str:
+    """Describe an effect by the hazard ratio of two exponential groups that have it."""
     return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
 
 
-def plain(values: Any) -> tuple[float, ...]:
-    """Return the values as a tuple of floats."""
+def float_tuple(values: Any) -> tuple[float, ...]:
+    """Return an array as a tuple of floats."""
     return tuple(float(each) for each in np.ravel(values))
 
 
-mannwhitneyu = mannwhitneyu.checks(check_two_groups).plans(planner("effect P(X > Y)", as_distance)).assumes(steps)
-kruskal = kruskal.checks(check_anova).plans(planner("effect P(X > Y) of one group over all others")).assumes(steps)
-survival_test = survival_test.checks(check_survival).plans(planner("effect", as_hazard_ratio)).assumes(draw_times)
+mannwhitneyu = (
+    mannwhitneyu.checks(check_two_groups).plans(rank_planner("effect P(X > Y)", distance_text)).assumes(draw_steps)
+)
+kruskal = (
+    kruskal.checks(check_anova)
+    .plans(rank_planner("effect P(X > Y) of one group over all others"))
+    .assumes(draw_steps)
+)
+survival_test = (
+    survival_test.checks(check_survival).plans(rank_planner("effect", hazard_ratio_text)).assumes(draw_times)
+)

@@ -16,9 +16,9 @@ from dfprivacy.inference.planning import TABLES, power
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import spread_of
 from dfprivacy.wording import number, sure, with_unit
-from dfprivacy_inference.asking import check_different, checked_rows
+from dfprivacy_inference.asking import check_distinct_columns, checked_rows
 from dfprivacy_inference.mcnemar import discordant_share
-from dfprivacy_inference.ranks import LAST, SIDES, TestWithoutInterval, plain, planner
+from dfprivacy_inference.ranks import LAST, SIDES, TestWithoutInterval, float_tuple, rank_planner
 from dfprivacy_inference.statistics import SignedSum
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _FEW_DRAWS = 256
 
 @dataclass(frozen=True)
 class Differences:
-    """A noisy sum of signed ranks W, or of signs, with the noisy number of rows.
+    """Noisy sum W of signed ranks, or noisy sum of signs, with the noisy number of rows.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Differences:
 
     @property
     def signs(self) -> NoisyCounts:
-        """Noisy number of positive signs, and of all signs."""
+        """Noisy number of positive signs, and noisy number of all signs."""
         values, laws, n = self.values[..., None, :], self.laws, self.n
         if n is None:
             return NoisyCounts(values, laws)
@@ -80,7 +80,7 @@ class Differences:
         return NoisyCounts((values[..., :1] + n) / 2, laws[:1], np.array([float(n)]), "hits")
 
     def _rows(self, values: Array) -> Array:
-        """Return the number of rows with a value."""
+        """Return the number of rows with a value, computed from the noisy values."""
         if not self.ranks:
             return np.asarray(self.signs.size[..., 0])
         if self.n is not None and not self.gaps:
@@ -94,17 +94,17 @@ class Differences:
 
     @property
     def statistic(self) -> float:
-        """Noisy W, or the noisy sum of signs."""
+        """Noisy sum W of signed ranks, or the noisy sum of signs."""
         if not self.ranks and self.n is None:
             return float(self.values[0] - self.values[1])
         return float(self.values[0] * self._divisor(np.array(self.rows)))
 
     def _divisor(self, rows: Array) -> Array:
-        """Return the divisor of the sum."""
+        """Return the number by which the measured sum was divided: 1, or n + 1 for signed ranks if n is private."""
         return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
 
     def effect(self, draws: int = DRAWS) -> Inference:
-        """Return the inference about P(d + d' > 0), half of ties; signed ranks have their largest variance.
+        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, at the largest variance of signed ranks.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Differences:
         return Inference(estimate[..., 0], 0.5 + left[0] / reach, variance / reach**2, np.array(np.inf), weights)
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
-        """Return the power to find an effect, for differences without ties.
+        """Return the power to detect an effect, for differences without ties.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Wilcoxon(TestWithoutInterval):
     _shown = ("statistic", "pvalue", "alpha", "rejected", "effect", "method", "rows", *LAST)
 
     def _sentence(self) -> str:
-        """Write how often differences exceed the null value, and the result of the test."""
+        """Write a sentence on how often differences exceed the null value, and the result of the test."""
         apart = "" if self.other is None else f" less {self._noun(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
@@ -219,13 +219,13 @@ class Wilcoxon(TestWithoutInterval):
         return [{"term": f"P({what}{against})", "estimate": self.effect, **tested}]
 
     @property
-    def _drawn(self) -> tuple[float, float, str]:
+    def _plotted_statistic(self) -> tuple[float, float, str]:
         apart = f" minus {self._called(self.other)}" if self.other is not None else ""
         two = "the mean of two of " if self.method == "rank" else ""
         return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
-        """Raise an error: this effect has no interval.
+        """Raise an error: no confidence interval for the effect of signed ranks is known.
 
         Raises
         ------
@@ -249,7 +249,7 @@ def wilcoxon(
     method: Literal["auto", "rank", "sign"] = "auto",
     nan_policy: NanPolicy = "omit",
 ) -> Differences:
-    """Test whether differences lie symmetrically about 0: of two columns, or of one and a number.
+    """Test whether differences of two columns, or of a column and a number, are symmetric about 0.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def wilcoxon(
     n = checked_rows(curator.size)
     ranks = (n or _ASSUMED_ROWS) * curator.epsilon**2 >= _RANKS_FROM if method == "auto" else method == "rank"
     noisy = curator.measure(SignedSum(column, other, popmean, gaps, n, ranks=ranks))
-    return Differences(noisy.values, plain(noisy.scales), ranks, n, bool(gaps))
+    return Differences(noisy.values, float_tuple(noisy.scales), ranks, n, bool(gaps))
 
 
 @wilcoxon.concludes
@@ -330,7 +330,7 @@ def _(
     alternative: Alternative = "two-sided",
     alpha: Probability = 0.05,
 ) -> Wilcoxon:
-    """Compute the test from the noisy sum."""
+    """Compute the test from the noisy sum of signed ranks or of signs."""
     if measured.ranks:
         found = measured.effect()
         p, effect = float(found.pvalue(0.5, alternative)), float(found.estimate)
@@ -353,8 +353,8 @@ def _(
         alternative=alternative,
         nan_policy=nan_policy,
         notes=(),
-        released=plain(measured.values),
-        noise_standard_error=plain(np.sqrt(2) * np.array(measured.scales)),
+        released=float_tuple(measured.values),
+        noise_standard_error=float_tuple(np.sqrt(2) * np.array(measured.scales)),
     )
 
 
@@ -362,7 +362,7 @@ def check_wilcoxon(column: Column, other: Column | None, *, popmean: float, **_:
     """Check the arguments of `wilcoxon` before anything is charged."""
     low, high = column.low, column.high
     if other is not None:
-        check_different(column, other)
+        check_distinct_columns(column, other)
         low, high = low - other.high, high - other.low
     if not low <= popmean <= high:
         raise ArgumentError(
@@ -408,7 +408,7 @@ def draw_differences(
     effect: float = 0.5,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
-    """Draw normal differences with a mean of the effect, in standard deviations."""
+    """Draw normal differences whose mean is `effect` standard deviations."""
     d = popmean + spread_of(column, spread) * (effect + rng.normal(size=n))
     if other is None:
         return {column.name: d}
@@ -416,4 +416,6 @@ def draw_differences(
     return {column.name: base + d, other.name: base}
 
 
-wilcoxon = wilcoxon.checks(check_wilcoxon).plans(planner("P(d + d' > 0)", name_statistic)).assumes(draw_differences)
+wilcoxon = (
+    wilcoxon.checks(check_wilcoxon).plans(rank_planner("P(d + d' > 0)", name_statistic)).assumes(draw_differences)
+)

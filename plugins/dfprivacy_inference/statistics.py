@@ -30,15 +30,15 @@ __all__ = [
     "Scores",
     "SignedSum",
     "Spread",
-    "products",
+    "dot_product",
     "signed_ranks",
-    "switch",
     "taper",
+    "taper_switch",
 ]
 
 
-def switch(n: int, c: float) -> int:
-    """Return the smallest M from which the taper H(M) is 1/M.
+def taper_switch(n: int, c: float) -> int:
+    """Return the smallest group size M from which the taper H(M) equals 1/M.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def switch(n: int, c: float) -> int:
 
 
 def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
-    """Return the factor H(M) on a rank sum that bounds its sensitivity where groups are private.
+    """Return the factor H(M) that bounds the sensitivity of a rank sum if groups are private.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
     >>> taper(10, [5, 7, 10]) * 10
     array([1.86666667, 1.42857143, 1.        ])
     """
-    last, larger = switch(n, c), np.asarray(larger, dtype=np.float64)
+    last, larger = taper_switch(n, c), np.asarray(larger, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = (n - last) / last + 2 * (1 - c) * ((last - 1) / (larger - 1) - 1)
         below = (larger - 1) / (n - larger) * rest / max(last - 1, 1)
@@ -98,7 +98,7 @@ Spread = Literal["ties", "variance"]
 
 
 class Scores(ABC):
-    """Scores that compare two rows: antisymmetric, from -1 to 1.
+    """Base class of scores that compare two rows: antisymmetric numbers from -1 to 1.
 
     The score of a row is half of how many others it surely exceeds, less those that surely exceed it. Scores are
     given twice over, so that they are whole numbers.
@@ -122,7 +122,7 @@ class Scores(ABC):
     spread: Spread
     moves: float
 
-    def there(self, rows: Any) -> NDArray[np.bool_]:
+    def compared_rows(self, rows: Any) -> NDArray[np.bool_]:
         """Return a mask of the rows that are compared."""
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.gaps:
@@ -130,7 +130,7 @@ class Scores(ABC):
         return ~gone
 
     @abstractmethod
-    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+    def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
         """Return twice the sum of the scores in each group, and the spread times n(n² - 1).
 
         Parameters
@@ -150,7 +150,7 @@ class Scores(ABC):
 
 
 class MidRanks(Scores):
-    """Midranks, centred at 0: ranks less (n + 1)/2.
+    """Midranks minus their mean (n + 1)/2, as scores of rows.
 
     Parameters
     ----------
@@ -166,14 +166,14 @@ class MidRanks(Scores):
     def __init__(self, column: Column, gaps: tuple[Column, ...] = ()) -> None:
         self.columns, self.gaps, self.column = (column,), gaps, column
 
-    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+    def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
         """Return twice the sum of the scores in each group, and τ times n(n² - 1)."""
         there = place < groups
-        doubled, place = self.doubled(rows, there), place[there]
-        return [int(doubled[place == group].sum()) for group in range(groups)], 3 * products(doubled, doubled)
+        doubled, place = self.twice_ranks(rows, there), place[there]
+        return [int(doubled[place == group].sum()) for group in range(groups)], 3 * dot_product(doubled, doubled)
 
-    def doubled(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return twice the scores of some rows among themselves."""
+    def twice_ranks(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return twice the centred midranks of the chosen rows, as whole numbers."""
         from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
 
         values = rows.values(self.column)[there]
@@ -181,7 +181,7 @@ class MidRanks(Scores):
 
 
 class GehanScores(Scores):
-    """Gehan's scores of times in two groups, some of which are censored.
+    """Gehan's scores of the survival times of two groups; some times are censored.
 
     Parameters
     ----------
@@ -198,13 +198,13 @@ class GehanScores(Scores):
         self.columns, self.gaps, self.time, self.event = (time, event), gaps, time, event
         self._code = (event.categories or ()).index(1)  # True is 1
 
-    def there(self, rows: Any) -> NDArray[np.bool_]:
+    def compared_rows(self, rows: Any) -> NDArray[np.bool_]:
         """Return a mask of the rows with a time and a known event status."""
         known: NDArray[np.bool_] = rows.codes(self.event) < len(self.event.categories or ())
-        return super().there(rows) & known
+        return super().compared_rows(rows) & known
 
-    def summed(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Return twice the sum of the scores in both groups, and κ times n(n² - 1): three times Σ r₁r₂ of events.
+    def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
+        """Return twice the sum of the scores in both groups, and κ n(n² - 1): three times Σ r₁r₂ over the events.
 
         An event adds the number at risk in the other group to the score of its own group, with a minus. Equal times
         are together for the scores; for κ they are one event after the other, those of the first group first, and
@@ -218,14 +218,14 @@ class GehanScores(Scores):
         at = np.arange(len(times))
         together = np.maximum.accumulate(np.where(np.append(True, times[1:] > times[:-1])[: len(at)], at, 0))
 
-        def at_risk(since: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        def n_at_risk(since: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             of_second = before[-1] - before[since]
             return len(at) - since - of_second, of_second
 
-        first_then, second_then = at_risk(together)
+        first_then, second_then = n_at_risk(together)
         one = int(first_then[happened & second].sum()) - int(second_then[happened & ~second].sum())
-        first_left, second_left = at_risk(at)
-        return [one, -one], 3 * products(first_left[happened], second_left[happened])
+        first_left, second_left = n_at_risk(at)
+        return [one, -one], 3 * dot_product(first_left[happened], second_left[happened])
 
 
 def signed_ranks(differences: NDArray[np.float64]) -> int:
@@ -247,8 +247,8 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
     return int((np.sign(differences).astype(np.int64) * ranks).sum()) // 2
 
 
-def products(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    """Return the exact sum of products of whole numbers."""
+def dot_product(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
+    """Return the exact sum of the products of two arrays of whole numbers."""
     most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
     steps = range(0, len(first), max(1, 2**62 // most))
     return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)
@@ -266,16 +266,16 @@ It is the same for all tables, as the sensitivity is: so groups of a call cost o
 """
 
 
-def places(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
-    """Return the index of each row's group; the number of groups for rows without a group or a value."""
+def group_indices(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
+    """Return the index of each row's group; for rows without a group or a value, the number of groups."""
     known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
     known[list(codes)] = np.arange(len(codes))
-    places: NDArray[np.intp] = np.where(scores.there(rows), known[rows.codes(by)], len(codes))
+    places: NDArray[np.intp] = np.where(scores.compared_rows(rows), known[rows.codes(by)], len(codes))
     return places
 
 
 class _GroupStatistic(OfRows):
-    """Base class of the statistics of the rank sums of groups."""
+    """Base class of statistics computed from the rank sums of groups."""
 
     error = ERROR
 
@@ -294,18 +294,18 @@ class _GroupStatistic(OfRows):
         self.scores, self.by, self.codes, self.n, self.known = scores, by, codes, n, known
         self.sizes, self.complete, self.ties = sizes, complete, ties
         self.columns = (*scores.columns, by)
-        self._factors = np.array(self._shares())
+        self._factors = np.array(self._coordinate_factors())
         self.weights: NDArray[np.float64] = np.where(self._factors > 0, self._factors, 1.0)  # 1 where not measured
         self.shape = self.weights.shape
 
     @abstractmethod
-    def _shares(self) -> Any:
-        """Return the factor of each coordinate, 0 for those not measured."""
+    def _coordinate_factors(self) -> Any:
+        """Return the factor of each coordinate; 0 for coordinates that are not measured."""
 
-    def counted(self, rows: Any) -> tuple[list[int], list[int], int]:
+    def rank_sums(self, rows: Any) -> tuple[list[int], list[int], int]:
         """Return twice the rank sums, the group sizes, and the spread of the scores times n(n² - 1)."""
-        place = places(rows, self.by, self.codes, self.scores)
-        sums, spread = self.scores.summed(rows, place, len(self.codes))
+        place = group_indices(rows, self.by, self.codes, self.scores)
+        sums, spread = self.scores.group_sums(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
         return sums, sizes, spread
 
@@ -325,7 +325,7 @@ class _GroupStatistic(OfRows):
 
 
 class RankSum(_GroupStatistic):
-    """The rank sum D of the first of two groups times a factor, the group sizes, and the spread of the scores.
+    """Rank sum D of the first of two groups times a factor, with the group sizes and the spread of the scores.
 
     Its coordinates are, with private groups, H(M) D, the number of rows in the first group and that in both; with
     public ones D/m, m rows in the larger, and how many of each have a value; where the number of rows is private
@@ -353,7 +353,7 @@ class RankSum(_GroupStatistic):
         What the spread takes beside 1; 0: it is not told.
     """
 
-    def _shares(self) -> Any:
+    def _coordinate_factors(self) -> Any:
         n, known = self.n, self.known
         if n is None:
             return [1.0, COUNTED, COUNTED, 4 * self.ties]
@@ -361,8 +361,8 @@ class RankSum(_GroupStatistic):
         return np.array([*told, self.ties * (n + 1) / self.scores.moves]) / (1 + self.ties)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, weights included."""
-        sums, (first, second), spread = self.counted(rows)
+        """Compute the coordinates of the statistic, each times its weight."""
+        sums, (first, second), spread = self.rank_sums(rows)
         rank_sum, n = sums[0] / 2, self.n
         if n is None:
             there = max(first + second, 1)
@@ -375,7 +375,7 @@ class RankSum(_GroupStatistic):
 
 
 class GroupRankSums(_GroupStatistic):
-    """T = ½ Σ_j |D_j|, the largest rank sum of any union of groups, the size of each group, and τ.
+    """T = ½ Σ_j |D_j|, the largest rank sum of any union of groups, with the group sizes and the tie factor τ.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ class GroupRankSums(_GroupStatistic):
         What τ takes beside 1; 0: it is not told.
     """
 
-    def _shares(self) -> Any:
+    def _coordinate_factors(self) -> Any:
         n, known, groups = self.n, self.known, len(self.codes)
         if n is None:
             return [1.0, *[COUNTED] * groups, 0.0]
@@ -402,8 +402,8 @@ class GroupRankSums(_GroupStatistic):
         return np.array(parts) / (1 + self.ties + (self.sizes if known is None else 0.0))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, weights included."""
-        sums, sizes, spread = self.counted(rows)
+        """Compute the coordinates of the statistic, each times its weight."""
+        sums, sizes, spread = self.rank_sums(rows)
         largest = sum(map(abs, sums)) / 4
         if self.n is None:
             return self._factors * [largest / max(sum(sizes), 1), *sizes, 0.0]
@@ -411,7 +411,7 @@ class GroupRankSums(_GroupStatistic):
 
 
 class SignedSum(OfRows):
-    """The sum W of signed ranks over 2n, or half the sum of signs, and half the number of rows.
+    """Sum W of signed ranks divided by 2n, or half the sum of signs, with half the number of rows.
 
     Where the number of rows is private: W/(n + 1) and some part of their number, or how many signs are above 0, and
     how many below.
@@ -451,7 +451,7 @@ class SignedSum(OfRows):
         self.weights: NDArray[np.float64] = np.array(private if n is None else [0.5 / n if ranks else 0.5, 0.5])
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, weights included."""
+        """Compute the coordinates of the statistic, each times its weight."""
         there = np.ones(rows.size, dtype=np.bool_)
         for gap in self.gaps:
             there &= ~rows.missing(gap)
@@ -466,7 +466,7 @@ class SignedSum(OfRows):
         return self.weights * ([above, below] if self.n is None else [above - below, len(differences)])
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the sensitivity: W moves by 2n at most, as a row is in n of the pairs i <= j; by n if it leaves.
+        """Return the sensitivity: one row changes W by 2n at most, since it is in n of the pairs i <= j.
 
         Two signs are 2 apart, and a sign and none 1, which is counted then.
         """

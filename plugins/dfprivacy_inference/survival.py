@@ -16,8 +16,8 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import listed, number, with_unit
-from dfprivacy_inference.asking import assumed_rows, check_different, public_sizes
-from dfprivacy_inference.curves import Curve, LifeTable, check_times, edges_of
+from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
+from dfprivacy_inference.curves import Curve, LifeTable, check_times, interval_edges
 
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
@@ -92,12 +92,12 @@ class SurvivalCurves(Release):
     )
 
     def _sentence(self) -> str:
-        """Write the median survival time of each group."""
+        """Write a sentence with the median survival time of each group."""
         unit, names = self._unit(self.time), self.groups or ("all rows",)
         told = []
         for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True):
             error = (high - low) / 4 if math.isfinite(high) else (value - low) / 2
-            median, *ends = (self._reached(each, error) for each in (value, low, high))
+            median, *ends = (self._median_text(each, error) for each in (value, low, high))
             interval = " to ".join(dict.fromkeys(ends))
             told.append(
                 with_unit(median, unit)
@@ -106,12 +106,12 @@ class SurvivalCurves(Release):
         by = "" if self.by is None else f" by {self._noun(self.by)}"
         return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
 
-    def _reached(self, time: float, error: float) -> str:
-        """Write the time at which a curve falls to 1/2, if that was observed."""
+    def _median_text(self, time: float, error: float) -> str:
+        """Write the median survival time, or that it lies beyond the last edge."""
         return number(time, error) if math.isfinite(time) else f"beyond {self.edges[-1]:g}"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the median and the restricted mean of each group, and its curve."""
+        """State the median, the restricted mean and the survival curve of each group."""
         groups = [*map(str, self.groups)] or ["all"]
         long: list[dict[str, Any]] = [
             {
@@ -131,8 +131,8 @@ class SurvivalCurves(Release):
         return long
 
     def _grid(self) -> Grid:
-        """Return the printed table of the curves: some evenly chosen times of each group."""
-        shown = range(-1, -len(self.edges), -self._step)[::-1]
+        """Return the printed table of the curves, at some evenly spaced times for each group."""
+        shown = range(-1, -len(self.edges), -self._print_step)[::-1]
         rows = []
         for at, name in enumerate(self.groups or ("",)):
             for each in shown:
@@ -144,15 +144,15 @@ class SurvivalCurves(Release):
         return Grid((self._called(self.time), "survival", f"{level} low", f"{level} high", "at risk before"), rows)
 
     @property
-    def _step(self) -> int:
-        """Number of intervals between printed times."""
+    def _print_step(self) -> int:
+        """Number of intervals between two printed times."""
         return -(-(len(self.edges) - 1) // _MAX_TIMES)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves with their bands, the bands of sampling alone, and the numbers at risk below."""
+        """Draw the curves with their bands, the bands for sampling alone, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
-        shown = range(0, len(self.edges) - 1, self._step)
+        shown = range(0, len(self.edges) - 1, self._print_step)
         below: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "annotation_clip": False}
         ax.annotate("at risk", (0, 0), (-8, -44), xycoords="axes fraction", ha="right", **below)
         for at, name in enumerate(names):
@@ -258,7 +258,7 @@ def kaplan_meier(
     >>> 15 < curve.median[0] < 35
     True
     """
-    ends = edges_of(time, edges)
+    ends = interval_edges(time, edges)
     cells: features.RowFeatures = LifeTable(time, event, ends)
     if by is not None:
         kept = chosen_groups(by, groups, least=1, most=None)
@@ -282,7 +282,7 @@ def _(
     confidence: Probability = 0.95,
 ) -> SurvivalCurves:
     """Compute the curves from the noisy counts."""
-    ends = edges_of(time, edges)
+    ends = interval_edges(time, edges)
     law = NoiseLaw(float(np.ravel(measured.scales)[0]))
     tables = measured.values.reshape(-1, 3, len(ends) - 1)
     curves = [Curve(each, law, ends) for each in tables]
@@ -300,23 +300,23 @@ def _(
         restricted_mean_low=mean_low,
         restricted_mean_high=mean_high,
         edges=tuple(float(edge) for edge in ends),
-        survival=_rows([np.clip(curve.survival, *band) for curve, band in zip(curves, bands, strict=True)]),
-        lows=_rows([low for low, _ in bands]),
-        highs=_rows([high for _, high in bands]),
-        at_risk=_rows([curve.at_risk for curve in curves]),
+        survival=_nested_tuple([np.clip(curve.survival, *band) for curve, band in zip(curves, bands, strict=True)]),
+        lows=_nested_tuple([low for low, _ in bands]),
+        highs=_nested_tuple([high for _, high in bands]),
+        at_risk=_nested_tuple([curve.at_risk for curve in curves]),
         confidence=confidence,
         time=time.name,
         event=event.name,
         by=None if by is None else by.name,
         nan_policy=nan_policy,
         notes=_notes(curves, means),
-        released=tuple(_rows(each) for each in tables),
+        released=tuple(_nested_tuple(each) for each in tables),
         noise_standard_error=law.standard_deviation,
     )
 
 
 def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
-    """Return notes on the reliability of the numbers."""
+    """Return notes on the reliability of the curves and means."""
     notes, scale, intervals = [], curves[0].law.scale, len(curves[0].edges) - 1
     rows = min(float(curve.table.sum()) for curve in curves)
     if scale and intervals * EACH * scale / 2 > max(rows, 0.0):
@@ -332,7 +332,7 @@ def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]])
     return tuple(notes)
 
 
-def _rows(values: Any) -> tuple[tuple[float, ...], ...]:
+def _nested_tuple(values: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(value) for value in each) for each in values)
 
 
@@ -347,8 +347,8 @@ def check_kaplan_meier(
 ) -> None:
     """Check the arguments of `kaplan_meier` before anything is charged."""
     check_times(time, event)
-    edges_of(time, edges)
-    check_different(time, event, by)
+    interval_edges(time, edges)
+    check_distinct_columns(time, event, by)
     chosen_groups(by, groups, least=1, most=None)
 
 
@@ -362,8 +362,8 @@ def plan_kaplan_meier(
     confidence: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected width of the band in the middle of an evenly falling curve, without censoring."""
-    ends, (n, given) = edges_of(time, edges), assumed_rows(curator)
+    """Return the expected width of the band where a linear curve is 1/2, without censoring."""
+    ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     rows = float(n)
     if by is not None:
         known = curator.sizes(by, chosen_groups(by, groups, least=1, most=None))
@@ -391,7 +391,7 @@ def draw_times(
     censored: Probability | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw exponential times: a third of the first group exceed the bounds; others have hazards times the ratio."""
+    """Draw exponential survival times with a hazard ratio; a third of the first group exceed the upper bound."""
     known = sorted(event.categories or ())
     of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
     lived = rng.exponential(size=n) * time.high / np.log(3) / np.where(of == 0, 1.0, ratio)

@@ -16,6 +16,6 @@ __all__ = ["OLS", "Logit", "Regression"]
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the regressions."""
+    """Register linear and logistic regression."""
     register(ols)
     register(logit)

@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: numbers and categories, private and public, rows that change and rows that come and go."""
+    """Return example calls of a regression for the audit: numbers and categories, both neighbour relations."""
     known: dict[str, Any] = {
         "bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)},
         "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},

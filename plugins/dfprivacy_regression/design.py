@@ -26,7 +26,7 @@ __all__ = ["Design"]
 
 @dataclass(frozen=True)
 class Design:
-    """The design of a regression: an outcome, and regressors that are numbers or categories.
+    """Design of a regression: an outcome, and numeric and categorical regressors.
 
     A row is z = (1, x, y): the numbers and y are mapped from their bounds to [-1, 1], and a factor has a 0 or 1 for
     each of its categories but the first. M is the sum of z zᵀ over the rows.
@@ -45,28 +45,28 @@ class Design:
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
-    def limited(self) -> tuple[Column, ...]:
-        """The columns of numbers, whose values are limited to their bounds."""
+    def clipped_columns(self) -> tuple[Column, ...]:
+        """The numeric columns, whose values are clipped to their bounds."""
         return self.numbers if self._is_binary else (*self.numbers, self.outcome)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the coefficients, as in the formulas of R and statsmodels."""
-        dummies = (f"C({factor.name})[T.{each}]" for factor in self.factors for each in _levels(factor))
+        """Names of the coefficients, as R and statsmodels name them."""
+        dummies = (f"C({factor.name})[T.{each}]" for factor in self.factors for each in _contrast_levels(factor))
         return ("Intercept", *(number.name for number in self.numbers), *dummies)
 
     @property
     def width(self) -> int:
         """Number q of coefficients."""
-        return 1 + len(self.numbers) + sum(len(_levels(factor)) for factor in self.factors)
+        return 1 + len(self.numbers) + sum(len(_contrast_levels(factor)) for factor in self.factors)
 
     @property
     def _is_binary(self) -> bool:
         return self.success is not None
 
     @property
-    def covers(self) -> str:
-        """Population that intervals cover; numbers are limited to their bounds."""
+    def covered_population(self) -> str:
+        """Population that the intervals cover: numbers are clipped to their bounds."""
         return "population" if self._is_binary and not self.numbers else "limited population"
 
     @property
@@ -75,12 +75,12 @@ class Design:
         return range(1 + len(self.numbers), self.width)
 
     def same_factor(self, i: int, j: int) -> bool:
-        """Whether two regressors are dummies of one factor."""
-        groups = self._groups()
+        """Whether regressors i and j are dummies of the same factor."""
+        groups = self._dummy_groups()
         return any(i in group and j in group for group in groups)
 
-    def _groups(self) -> list[range]:
-        starts = np.cumsum([1 + len(self.numbers), *(len(_levels(factor)) for factor in self.factors)])
+    def _dummy_groups(self) -> list[range]:
+        starts = np.cumsum([1 + len(self.numbers), *(len(_contrast_levels(factor)) for factor in self.factors)])
         return [range(start, end) for start, end in pairwise(starts.tolist())]
 
     def formula(self) -> str:
@@ -89,13 +89,13 @@ class Design:
         outcome = self.outcome.name if not self._is_binary else f"({self.outcome.name} == {self.success!r})"
         return f"{outcome} ~ {' + '.join(terms)}"
 
-    def moments(self, *, count: bool | float) -> features.RowFeatures:
-        """Return the features whose sums are the second moments; each coordinate is in [-1, 1].
+    def moment_features(self, *, count: bool | float) -> features.RowFeatures:
+        """Return the features whose sums are the second moments, with coordinates in [-1, 1].
 
         Products that are known are left out: those of two categories of one factor are 0.
         """
-        numbers = self.limited
-        groups = [(factor, _levels(factor)) for factor in self.factors]
+        numbers = self.clipped_columns
+        groups = [(factor, _contrast_levels(factor)) for factor in self.factors]
         if self.success is not None:
             groups.append((self.outcome, (self.success,)))
         parts: list[features.RowFeatures] = [features.Count()] if count and not numbers else []
@@ -109,21 +109,21 @@ class Design:
         return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
     def _scaled_indices(self) -> list[int]:
-        """Return the indices of the numbers scaled to [-1, 1]."""
+        """Return the indices of the numeric regressors, which are scaled to [-1, 1]."""
         return [*range(1, 1 + len(self.numbers)), *([] if self._is_binary else [self.width])]
 
-    def index(self) -> NDArray[np.intp]:
-        """Return the index in the vector of moments of each entry of M: 0 for the rows, the last for a known 0.
+    def moment_index(self) -> NDArray[np.intp]:
+        """Return the index of each entry of the moment matrix M in the vector of moments.
 
         Returns
         -------
         ndarray of int of shape (q + 1, q + 1)
             Places in a vector of moments; nobody writes to it.
         """
-        return _index(self)
+        return _moment_index(self)
 
-    def read(self, exact: int | None) -> tuple[Numbers, Numbers]:
-        """Return the affine map from measured sums to moments: moments = start + map @ measured.
+    def moments_map(self, exact: int | None) -> tuple[Numbers, Numbers]:
+        """Return the affine map from measured sums to moments: moments = start + map @ measured sums.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Design:
         start : ndarray of shape (m,)
         map : ndarray of shape (m, coordinates)
         """
-        entries, first = _entries(self), int(exact is None)
+        entries, first = _moment_entries(self), int(exact is None)
         m = len(entries) + 2
         start, taken = np.zeros(m), np.zeros((m, first + len(entries)))
         if exact is None:
@@ -158,7 +158,7 @@ class Design:
         at = len(self.numbers)
         for factor in self.factors:
             codes = batch.codes(factor)
-            for each in _levels(factor):
+            for each in _contrast_levels(factor):
                 rows[at] = codes == factor.code(each)
                 at += 1
         if self._is_binary:
@@ -167,8 +167,8 @@ class Design:
             rows[at] = batch.standardized(self.outcome)
         return rows
 
-    def natural(self) -> tuple[Numbers, Numbers]:
-        """Return the affine map to coefficients in the columns' units: start + map @ b.
+    def units_map(self) -> tuple[Numbers, Numbers]:
+        """Return the affine map from scaled coefficients b to the columns' units: start + map @ b.
 
         Returns
         -------
@@ -186,9 +186,9 @@ class Design:
 
 
 @lru_cache(maxsize=64)  # a call asks many times; no attribute, for what is measured is described by all that it has
-def _entries(design: Design) -> Sequence[tuple[int, int]]:
-    """Entries (i, j) of M, i ≤ j, in the order of the features, without the number of rows."""
-    numbers, groups = design._scaled_indices(), design._groups()  # noqa: SLF001 - our own
+def _moment_entries(design: Design) -> Sequence[tuple[int, int]]:
+    """Return the entries (i, j), i ≤ j, of the moment matrix M that the features measure, in their order."""
+    numbers, groups = design._scaled_indices(), design._dummy_groups()  # noqa: SLF001 - our own
     if design.success is not None:
         groups.append(range(design.width, design.width + 1))  # the outcome is the last of all
     places = [0, *numbers]
@@ -202,9 +202,9 @@ def _entries(design: Design) -> Sequence[tuple[int, int]]:
 
 
 @lru_cache(maxsize=64)
-def _index(design: Design) -> NDArray[np.intp]:
-    """Compute `Design.index`."""
-    entries = _entries(design)
+def _moment_index(design: Design) -> NDArray[np.intp]:
+    """Compute `Design.moment_index`."""
+    entries = _moment_entries(design)
     index = np.full((design.width + 1,) * 2, len(entries) + 1)
     index[0, 0] = 0
     for at, (i, j) in enumerate(entries, start=1):
@@ -216,6 +216,6 @@ def _index(design: Design) -> NDArray[np.intp]:
     return index
 
 
-def _levels(factor: Column) -> tuple[Category, ...]:
-    """Return the categories with a coefficient of their own: all but the first."""
+def _contrast_levels(factor: Column) -> tuple[Category, ...]:
+    """Return the categories of a factor that have a coefficient: all but the first."""
     return (factor.categories or ())[1:]

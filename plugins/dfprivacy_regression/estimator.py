@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["ReleasedClassifier", "ReleasedRegressor"]
 
 
-class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Base class of the two estimators.
+class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """Base class of scikit-learn estimators with released coefficients.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return len(self.feature_names_in_)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
-        """Do nothing: the private rows are not here, so the released coefficients stay.
+        """Do nothing: the coefficients are released, and cannot be fitted again without the private rows.
 
         So ``cross_val_score`` scores the released coefficients on each part of public rows.
 
@@ -57,7 +57,7 @@ class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return self
 
     def _linear(self, X: Any) -> NDArray[np.float64]:
-        """Return the linear predictor of the rows of a frame, or of an array."""
+        """Return the linear predictor for the rows of a frame or an array."""
         names = self.release.names_of_regressors
         if not (hasattr(X, "columns") or hasattr(X, "keys")):
             rows = np.asarray(X)
@@ -77,7 +77,7 @@ class _Released(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         return f"{type(self).__name__}({self.release.formula!r})"
 
 
-class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]
+class ReleasedRegressor(RegressorMixin, _ReleasedEstimator):  # type: ignore[misc]
     """The released coefficients of `ols`, as a regressor of scikit-learn."""
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -96,16 +96,16 @@ class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]
         return self._linear(X)
 
 
-class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
-    """The released coefficients of `logit`, as a classifier of scikit-learn for whether the event happens."""
+class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[misc]
+    """The released coefficients of `logit`, as a binary classifier of scikit-learn for the event."""
 
     @property
     def classes_(self) -> NDArray[np.bool_]:
-        """The classes False and True: whether the event happens."""
+        """The two classes: False (no event) and True (the event)."""
         return np.array([False, True])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict the probabilities of both classes.
+        """Predict the probabilities of both classes, no event and the event.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]
         return np.column_stack([1 - happens, happens])
 
     def predict(self, X: Any) -> NDArray[np.bool_]:
-        """Predict whether the event is more likely than not.
+        """Predict whether the event has a probability above 1/2.
 
         Parameters
         ----------

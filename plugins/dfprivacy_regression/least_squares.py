@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Estimate", "Moments", "Sums", "score_of"]
+__all__ = ["DesignMoments", "LeastSquares", "NoisySums", "score_map"]
 
 _MIN_VARIANCE = 1e-4  # of the squared half-width of the outcome's bounds: residuals are not taken to vary less
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Some coordinates of a sum with cube noise: values, noise scales, and dimension of the whole sum."""
+class NoisySums:
+    """Coordinates of a noisy sum: values, scales of their cube noise, and dimension of the whole sum."""
 
     values: Numbers
     scales: Numbers
     dimension: int
 
     @classmethod
-    def of(cls, measured: NoisyValue) -> Sums:
-        """Return the sums of a measurement."""
+    def from_measurement(cls, measured: NoisyValue) -> NoisySums:
+        """Return the noisy sums of a measurement."""
         return cls(measured.values.ravel(), measured.scales.ravel(), measured.values.size)
 
     @property
@@ -48,8 +48,8 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Moments:
-    """The noisy moments of a design.
+class DesignMoments:
+    """Noisy second moments of the outcome and the regressors of a design.
 
     Attributes
     ----------
@@ -68,14 +68,14 @@ class Moments:
     design: Design
     moments: Numbers
     mixing: Numbers
-    sums: tuple[Sums, ...]
+    sums: tuple[NoisySums, ...]
     beyond: tuple[NoisyValue, ...] = ()
 
     @classmethod
-    def of(
-        cls, design: Design, n: int | None, *measured: Sums, rows: int = 0, beyond: tuple[NoisyValue, ...] = ()
-    ) -> Moments:
-        """Return the moments from measurements of the same sums, weighted by their inverse variances.
+    def from_sums(
+        cls, design: Design, n: int | None, *measured: NoisySums, rows: int = 0, beyond: tuple[NoisyValue, ...] = ()
+    ) -> DesignMoments:
+        """Return the moments from several measurements of the same sums, weighted by inverse variances.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class Moments:
         Known
             The moments.
         """
-        start, taken = design.read(n)
+        start, taken = design.moments_map(n)
         precisions = [1 / each.variances if len(measured) > 1 else np.ones(len(each.values)) for each in measured]
         weights = [precision / sum(precisions) for precision in precisions]
         values = sum(weight * each.values for weight, each in zip(weights, measured, strict=True))
@@ -104,9 +104,9 @@ class Moments:
         return cls(design, moments, np.hstack([taken * weight for weight in weights]), measured, beyond)
 
     @cached_property
-    def limits(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
-        """Shares of the rows beyond the bounds of each column, and notes on them."""
-        columns = self.design.limited
+    def beyond_bounds(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
+        """Shares of the rows beyond the bounds of each column, and notes on these shares."""
+        columns = self.design.clipped_columns
         clipped, notes = limits(self.beyond, columns, self.moments[0], moved="coefficient")
         return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
 
@@ -118,12 +118,12 @@ class Moments:
         return covariance
 
     def matrix(self, moments: Numbers) -> Numbers:
-        """Return the moments as matrices M, shape (..., q + 1, q + 1)."""
-        matrix: Numbers = moments[..., self.design.index()]
+        """Return vectors of moments as moment matrices M, shape (..., q + 1, q + 1)."""
+        matrix: Numbers = moments[..., self.design.moment_index()]
         return matrix
 
-    def updated(self, sums: Sums, means: Numbers, units: Numbers, shift: Numbers) -> Moments:
-        """Combine with sums that are linear in the moments: units * sums + shift = means @ moments + noise.
+    def combined_with(self, sums: NoisySums, means: Numbers, units: Numbers, shift: Numbers) -> DesignMoments:
+        """Return moments combined with further sums: units * sums + shift = means @ moments + noise.
 
         Parameters
         ----------
@@ -148,15 +148,15 @@ class Moments:
             sums=(*self.sums, sums),
         )
 
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> LeastSquares | None:
         """Return the least-squares estimate; None if the matrix of the regressors is not positive definite."""
         M = self.matrix(self.moments)
-        return Estimate(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
+        return LeastSquares(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
 
-    def clarity(self) -> float:
-        """Return the smallest eigenvalue of the regressors' scatter, in standard errors of its noise."""
+    def eigenvalue_ratio(self) -> float:
+        """Return the smallest eigenvalue of the regressors' scatter matrix, in standard errors of its noise."""
         M = self.matrix(self.moments)
-        n, at = M[0, 0], self.design.index()[1:-1, 1:-1]
+        n, at = M[0, 0], self.design.moment_index()[1:-1, 1:-1]
         if n <= 0:
             return -math.inf
         least = float(np.linalg.eigvalsh(M[1:-1, 1:-1] - np.outer(M[1:-1, 0], M[0, 1:-1]) / n)[0])
@@ -164,7 +164,7 @@ class Moments:
         return least / noise if noise else math.copysign(math.inf, least)
 
     def draws(self) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-        """Draw possible noise-free matrices M.
+        """Draw possible noise-free moment matrices M.
 
         Returns
         -------
@@ -183,8 +183,8 @@ class Moments:
 
 
 def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
-    """Return m moments assumed by a plan: sds of a sixth of the range, and categories of equal size."""
-    index = design.index()
+    """Return the m moments that a plan assumes: sds of a sixth of the range, equally frequent categories."""
+    index = design.moment_index()
     moments = np.zeros(m)
     moments[index.diagonal()] = n / 9
     moments[index.diagonal()[design.dummies]] = n / (1 + design.width)
@@ -196,7 +196,7 @@ def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
 
 @lru_cache(maxsize=16)
 def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
-    """Draw the first k coordinates of unit cube noise in d dimensions, for each (d, k), with weights.
+    """Draw the first k of d coordinates of unit cube noise, for each pair (d, k), with importance weights.
 
     Every other draw is of wider cubes, for far tails.
     """
@@ -213,7 +213,7 @@ def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LeastSquares:
     """A least-squares estimate from noisy moments.
 
     Attributes
@@ -224,17 +224,17 @@ class Estimate:
         The same as a matrix.
     """
 
-    known: Moments
+    known: DesignMoments
     M: Numbers
 
     @cached_property
     def inverse(self) -> Numbers:
-        """Inverse of A, the matrix of the regressors."""
+        """Inverse of A = X'X, the moment matrix of the regressors."""
         return np.asarray(np.linalg.inv(self.M[:-1, :-1]), dtype=np.float64)
 
     @cached_property
     def b(self) -> Numbers:
-        """The coefficients."""
+        """Estimated coefficients, for scaled columns."""
         b: Numbers = self.inverse @ self.M[:-1, -1]
         return b
 
@@ -245,11 +245,11 @@ class Estimate:
 
     @cached_property
     def _score_map(self) -> Numbers:
-        """Coefficients of the score, and of the sum of squared residuals, as linear functions of the moments."""
-        return score_of(self.known, self.b, 0.0)[0]
+        """Linear map from the moments to the score and to the sum of squared residuals."""
+        return score_map(self.known, self.b, 0.0)[0]
 
     @cached_property
-    def squares(self) -> tuple[float, float]:
+    def residual_squares(self) -> tuple[float, float]:
         """Sum of the squared residuals, possibly negative, and the standard error of its noise."""
         weights = self._score_map[-1]
         variance = float(weights @ self.known.covariance @ weights)
@@ -258,17 +258,17 @@ class Estimate:
     @property
     def variance(self) -> float:
         """Variance s² of the residuals, at least the standard error of its own noise."""
-        return max(self.squares) / self.degrees
+        return max(self.residual_squares) / self.degrees
 
     @cached_property
     def noise(self) -> Numbers:
-        """Covariance of the coefficients due to noise, by the delta method."""
+        """Covariance of the coefficients due to privacy noise, by the delta method."""
         root = self.inverse @ self._score_map[:-1]
         covariance: Numbers = root @ self.known.covariance @ root.T
         return covariance
 
-    def clip(self, noise: float) -> float:
-        """Choose the bound at which residuals are clipped in the second stage, from public numbers.
+    def residual_bound(self, noise: float) -> float:
+        """Return the bound at which the second stage clips residuals, computed from released numbers.
 
         Three standard deviations, as far as they are known. Farther where that costs little: up to where the noise
         of the score is a third of its sampling error, and no farther than residuals go.
@@ -279,7 +279,7 @@ class Estimate:
             Noise standard error of the sums of the second stage.
         """
         n = max(float(self.M[0, 0]), 1.0)
-        at = self.known.design.index()[-1, -1]
+        at = self.known.design.moment_index()[-1, -1]
         unsure = math.sqrt(max(float(self.known.covariance[at, at]), 0.0)) / n
         wrong = min(math.sqrt(max(float(np.trace(self.noise)), 0.0)), 1.0)
         needed = 3 * math.sqrt(min(max(self.variance, _MIN_VARIANCE) + unsure, 1.0)) + wrong
@@ -287,8 +287,8 @@ class Estimate:
         return float(min(max(needed, cheap), 1 + np.abs(self.b).sum()))
 
 
-def score_of(known: Moments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
-    """Return the linear map from the moments to the score at b, if no residual is clipped.
+def score_map(known: DesignMoments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
+    """Return the linear map from the moments to the score at coefficients b, if no residual is clipped.
 
     Returns
     -------
@@ -297,7 +297,7 @@ def score_of(known: Moments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
     units : ndarray of shape (q + 1,)
         What each of the measured sums is multiplied by.
     """
-    index, q = known.design.index(), len(b)
+    index, q = known.design.moment_index(), len(b)
     means = np.zeros((q + 1, len(known.moments)))
     v = np.append(b, -1.0)
     for j in range(q):

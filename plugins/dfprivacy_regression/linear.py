@@ -32,9 +32,9 @@ from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import spread_of
 from dfprivacy_regression import formula
-from dfprivacy_regression.least_squares import Moments, Sums, score_of
+from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
-from dfprivacy_regression.scores import Score, coordinates
+from dfprivacy_regression.scores import Score, n_score_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,13 +42,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
-    from dfprivacy_regression.least_squares import Estimate
+    from dfprivacy_regression.least_squares import LeastSquares
     from dfprivacy_regression.result import Regression
 
     Numbers = NDArray[np.float64]
     Stages = Literal["exact", "one", "again", "two"]
 
-__all__ = ["Measured", "draw_regressors", "first_found", "known_columns", "moments_of", "ols", "planner", "snr"]
+__all__ = [
+    "OLSMeasurement",
+    "draw_regressors",
+    "first_is_significant",
+    "known_columns",
+    "moment_features",
+    "ols",
+    "regression_planner",
+    "signal_to_noise",
+]
 
 _RELATIVE_ERROR = "expected relative error"
 _DETECTABLE_ERRORS = 2.8  # standard errors that a coefficient must have for a power of .8 at the level .05
@@ -62,8 +71,8 @@ _MIN_CLARITY = 1.0  # noise standard errors of the smallest eigenvalue, below wh
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The measurement for a regression.
+class OLSMeasurement:
+    """Noisy moments and noisy score of a linear regression.
 
     Attributes
     ----------
@@ -81,7 +90,7 @@ class Measured:
         Where residuals were clipped, in units of half the bounds, if some were beyond.
     """
 
-    known: Moments
+    known: DesignMoments
     stages: Stages
     squares: Numbers | None = None
     spread: float = 0.0
@@ -102,8 +111,8 @@ def ols(
     *,
     robust: bool = True,
     nan_policy: NanPolicy = "omit",
-) -> Measured:
-    """Regress a column on others by least squares.
+) -> OLSMeasurement:
+    """Regress a column on other columns by least squares.
 
     Parameters
     ----------
@@ -171,38 +180,40 @@ def ols(
     >>> round(fit.params["area"], 1), fit.rejected["area"]
     (2.0, True)
     """
-    design = formula.read(y, x, known_columns(curator.columns))
+    design = formula.linear_design(y, x, known_columns(curator.columns))
     (rows, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
-    of, exact = moments_of(design, n, gaps)
-    beyond = measure_beyond(curator, design.limited, gaps)
-    known_of = partial(Moments.of, design, exact, rows=rows, beyond=beyond)
-    signal = snr(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
+    of, exact = moment_features(design, n, gaps)
+    beyond = measure_beyond(curator, design.clipped_columns, gaps)
+    known_of = partial(DesignMoments.from_sums, design, exact, rows=rows, beyond=beyond)
+    signal = signal_to_noise(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
-        sums = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(known_of(sums), "one" if sums.scales.any() else "exact")
-    sums = Sums.of(curator.sum(of, noise="cube", share=(1 - SHARE) * share))
+        sums = NoisySums.from_measurement(curator.sum(of, noise="cube"))
+        return OLSMeasurement(known_of(sums), "one" if sums.scales.any() else "exact")
+    sums = NoisySums.from_measurement(curator.sum(of, noise="cube", share=(1 - SHARE) * share))
     if not sums.scales.any():
-        return Measured(known_of(sums), "exact")
+        return OLSMeasurement(known_of(sums), "exact")
     known = known_of(sums)
     first = known.estimate()
-    first = None if first is None or known.clarity() < _MIN_CLARITY else first
+    first = None if first is None or known.eigenvalue_ratio() < _MIN_CLARITY else first
     if first is None:
-        again = Sums.of(curator.sum(of, noise="cube"))
-        return Measured(known_of(sums, again), "again")
-    directions = design.natural()[1] @ first.inverse
+        again = NoisySums.from_measurement(curator.sum(of, noise="cube"))
+        return OLSMeasurement(known_of(sums, again), "again")
+    directions = design.units_map()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
-    c = first.clip(_sum_noise(curator, coordinates(q, robust=robust), (1 - SHARE) * (1 - share)))
+    c = first.residual_bound(_sum_noise(curator, n_score_sums(q, robust=robust), (1 - SHARE) * (1 - share)))
     score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
-    scored = Sums.of(curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube"))
+    scored = NoisySums.from_measurement(
+        curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube")
+    )
     if not scored.values.any():  # of a plan
         scored = replace(scored, values=score.expected(first.M))
-    return _combined(known, score, scored, sizes if robust else None)
+    return _combine_stages(known, score, scored, sizes if robust else None)
 
 
-def _combined(known: Moments, score: Score, scored: Sums, sizes: Numbers | None) -> Measured:
-    """Combine both stages; the errors cover the clipped part of the residuals.
+def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes: Numbers | None) -> OLSMeasurement:
+    """Combine moments and score; the errors cover the clipped part of the residuals.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
     mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
@@ -214,20 +225,22 @@ def _combined(known: Moments, score: Score, scored: Sums, sizes: Numbers | None)
     most = beyond + _ONE_SIDED * error * score.top
     lengths = np.sqrt(np.clip(np.diag(known.matrix(known.moments))[:q] / n, 0.01, 1))
     cut = most * np.append(lengths, c + score.top / 2)
-    means, units = score_of(known, score.b, c)
+    means, units = score_map(known, score.b, c)
     scales = scored.scales[: q + 1] * np.hypot(1, cut / units / np.sqrt(scored.variances[: q + 1]))
     shift = np.append(np.zeros(q), 2 * c * beyond)
-    known = known.updated(Sums(scored.values[: q + 1], scales, scored.dimension), means, units, shift)
+    known = known.combined_with(NoisySums(scored.values[: q + 1], scales, scored.dimension), means, units, shift)
     outlying = c if beyond > _NOTED * error * score.top + _NOTED_PART * n * c else None
     fit = known.estimate()
     if sizes is None or fit is None:
-        return Measured(known, "two", outlying=outlying)
+        return OLSMeasurement(known, "two", outlying=outlying)
     inflated = max(1.0, fit.variance * fit.degrees / (c**2 * max(float(shares[0]), error)))
-    return Measured(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
+    return OLSMeasurement(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
 
 
-def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple[features.RowFeatures, int | None]:
-    """Return the features of the moments, and the number of rows where it is not measured.
+def moment_features(
+    design: Design, n: int | None, gaps: tuple[Column, ...]
+) -> tuple[features.RowFeatures, int | None]:
+    """Return the features of the moments, and the number of rows unless it is measured with them.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
     of complete rows may have twice the weight. Fewer rows than coefficients are refused.
@@ -237,12 +250,12 @@ def moments_of(design: Design, n: int | None, gaps: tuple[Column, ...]) -> tuple
             f"{n} rows are too few for {design.width} coefficients.",
             "Name fewer regressors, or ask a view with more rows.",
         )
-    of = design.moments(count=1.0 if n is None else 2.0 if gaps else False)
+    of = design.moment_features(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
-def snr(curator: Curator, dimension: int, q: int) -> float:
-    """Return the signal-to-noise ratio of the first stage, from public numbers that are equal for all groups.
+def signal_to_noise(curator: Curator, dimension: int, q: int) -> float:
+    """Return the signal-to-noise ratio of the moments, from public numbers that are equal for all groups.
 
     The signal is the regressors' scatter, if that is 1/9 a row.
     """
@@ -258,7 +271,7 @@ def _sum_noise(curator: Curator, dimension: int, share: Fraction) -> float:
 
 
 @ols.concludes
-def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
+def _(measured: OLSMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
     """Compute the coefficients, their errors and R² from the measured moments.
 
     Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
@@ -273,9 +286,9 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     rsquared: tuple[float | None, float, float] = (None, 0.0, 1.0)
     informative = fit is not None and found is not None and possible > confidence
     if fit is not None and found is not None and informative:
-        start, change = design.natural()
+        start, change = design.units_map()
         params, noise = start + change @ fit.b, change @ fit.noise @ change.T
-        covariance = _sampling(measured, fit, change) + noise
+        covariance = _sampling_covariance(measured, fit, change) + noise
         lost = (1 - possible) / 2  # at either end
         outside = (1 - confidence) / 2
         low, high = found.quantile((np.array([[outside], [1 - outside]]) - lost) / possible)
@@ -300,14 +313,14 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
     )
 
 
-def _inference(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
-    """Return the inference about coefficients and R² over possible draws, and the probability of these."""
-    start, change = measured.known.design.natural()
+def _inference(measured: OLSMeasurement, fit: LeastSquares) -> tuple[Inference, float]:
+    """Return the inference about coefficients and R² over draws of the noise, and the share of valid draws."""
+    start, change = measured.known.design.units_map()
     M, weights, possible = measured.known.draws()
     u = points(len(change) + 1, DRAWS, seed=1)
     inverse, products = np.linalg.inv(M[:, :-1, :-1]), M[:, :-1, -1]
     b = np.einsum("rij,rj->ri", inverse, products)
-    squares, error = fit.squares
+    squares, error = fit.residual_squares
     zero, law = np.zeros(1), NoiseLaw(error, kind="Gaussian")
     rest = np.maximum(sums_above(law, np.array([squares]), zero, u[-1]), _MIN_VARIANCE)
     if measured.squares is None or measured.sizes is None:
@@ -328,8 +341,8 @@ def _inference(measured: Measured, fit: Estimate) -> tuple[Inference, float]:
     ), sure
 
 
-def _rsquared_margin(known: Moments, fit: Estimate, outside: float) -> float:
-    """Return an upper confidence bound for the amount by which noise and sampling raise the root of R².
+def _rsquared_margin(known: DesignMoments, fit: LeastSquares, outside: float) -> float:
+    """Return an upper confidence bound of the bias of the root of R² due to noise and sampling.
 
     Noise only adds to R² where it is small, and drawn again it adds once more. But the root of R² is a length, so
     it is off by no more than the length of the coefficients' error.
@@ -356,8 +369,8 @@ def _rsquared(M: Numbers, b: Numbers) -> Numbers:
     return explained
 
 
-def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
-    """Return the sampling covariance of the coefficients, robust where that was measured."""
+def _sampling_covariance(measured: OLSMeasurement, fit: LeastSquares, change: Numbers) -> Numbers:
+    """Return the sampling covariance of the coefficients, the robust one if it was measured."""
     sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
     if measured.squares is None or measured.sizes is None:
         return sampling
@@ -367,12 +380,12 @@ def _sampling(measured: Measured, fit: Estimate, change: Numbers) -> Numbers:
     return sampling
 
 
-def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tuple[str, ...]:
+def _notes(measured: OLSMeasurement, fit: LeastSquares | None, *, informative: bool) -> tuple[str, ...]:
     notes, known = [], measured.known
     if not informative:
         _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
         notes.append(f"Uninformative: {collinear_note(known.design.names[1:], vectors[:, 0])}")
-    elif fit is not None and fit.squares[0] <= 0:
+    elif fit is not None and fit.residual_squares[0] <= 0:
         notes.append("The residuals' variance is not clearly above its noise: errors are upper bounds.")
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying
@@ -382,17 +395,17 @@ def _notes(measured: Measured, fit: Estimate | None, *, informative: bool) -> tu
         )
     if measured.stages in {"one", "again"} and informative:
         notes.append("Errors are classical: they assume that residuals have the same variance in all rows.")
-    return (*notes, *known.limits[1])
+    return (*notes, *known.beyond_bounds[1])
 
 
-def planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
-    """Return a planner of a regression: a function that predicts the errors of its coefficients.
+def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
+    """Return a function that plans a regression: it predicts the errors of the coefficients.
 
     The fit is that of the method's second half, whose stages no function of one release describes.
     """
 
     def find(curator: Curator, **_: Any) -> Mapping[str, Any]:
-        known: Moments = curator.planned.known
+        known: DesignMoments = curator.planned.known
         design, M = known.design, known.matrix(known.moments)
         binary, conclude = design.success is not None, regression.conclusion or regression.function
         fit: Regression = conclude(curator.planned, confidence=_INFORMATIVE_LEVEL)
@@ -402,7 +415,7 @@ def planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
         assumed = ["standard deviations are a sixth of the range", *filter(None, [curator.supposed_size[1]])]
         assumed += [f"half of the rows are {design.success!r}"] if binary else []
         names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
-        spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.natural()[1])[1:]
+        spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.units_map()[1])[1:]
         relative = [fit.noise_standard_errors[name] for name in names] * spreads
         found = f"found with probability {FOUND}"
         return {
@@ -426,22 +439,22 @@ def draw_outcomes(
     effect: float = 0.2,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
-    """Draw an outcome that depends on the first regressor by the effect, in standard deviations of both."""
-    design = formula.read(y, x, known_columns(schema.columns.values()))
+    """Draw an outcome that depends linearly on the first regressor, with the standardized slope `effect`."""
+    design = formula.linear_design(y, x, known_columns(schema.columns.values()))
     rows, score = draw_regressors(rng, n, design)
     out = design.outcome
     rows[out.name] = out.mid + spread_of(out, spread) * (effect * score + rng.normal(size=n))
     return rows
 
 
-def first_found(release: Regression) -> bool:
+def first_is_significant(release: Regression) -> bool:
     """Return whether the first coefficient after the intercept differs significantly from 0."""
     _, first, *_ = release.rejected.values()
     return first
 
 
 def draw_regressors(rng: np.random.Generator, n: int, design: Design) -> tuple[dict[str, Any], Any]:
-    """Draw independent regressors with an sd of a sixth of the range; return also the score of the first."""
+    """Draw independent regressors with an sd of a sixth of the range; also return the first as z-scores."""
     rows: dict[str, Any] = {}
     scores = []
     for column in design.numbers:
@@ -453,8 +466,8 @@ def draw_regressors(rng: np.random.Generator, n: int, design: Design) -> tuple[d
         rows[factor.name] = categories[drawn]
         scores.append(1.0 * (drawn == 1))
     if not scores:
-        raise ArgumentError("There is no regressor.", "Name one.")
+        raise ArgumentError("No regressor is named.", "Name a column as x=.")
     return rows, scores[0]
 
 
-ols = ols.plans(planner(ols)).assumes(draw_outcomes, first_found)
+ols = ols.plans(regression_planner(ols)).assumes(draw_outcomes, first_is_significant)

@@ -15,17 +15,24 @@ from dfprivacy import Curator, NanPolicy, Probability, Schema, features, mechani
 from dfprivacy.estimates import measure_beyond
 from dfprivacy.inference.clipped import SHARE
 from dfprivacy_regression import formula
-from dfprivacy_regression.least_squares import Moments, Sums
-from dfprivacy_regression.linear import draw_regressors, first_found, known_columns, moments_of, planner, snr
+from dfprivacy_regression.least_squares import DesignMoments, NoisySums
+from dfprivacy_regression.linear import (
+    draw_regressors,
+    first_is_significant,
+    known_columns,
+    moment_features,
+    regression_planner,
+    signal_to_noise,
+)
 from dfprivacy_regression.result import Logit, collinear_note, common_fields
-from dfprivacy_regression.scores import LONG, Information, LogisticScore, discriminant, length
+from dfprivacy_regression.scores import LONG, Information, LogisticScore, discriminant_start, l1_norm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Measured", "logit"]
+__all__ = ["LogitMeasurement", "logit"]
 
 _SHARES: tuple[tuple[float, tuple[Fraction, Fraction | None, Fraction]], ...] = (
     (20.0, (Fraction(3, 20), Fraction(3, 20), Fraction(11, 20))),
@@ -50,8 +57,8 @@ _RARE_NOTE = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The measurement for a logistic regression.
+class LogitMeasurement:
+    """Noisy moments, scores and information of a logistic regression.
 
     Attributes
     ----------
@@ -67,7 +74,7 @@ class Measured:
         How many sums.
     """
 
-    known: Moments
+    known: DesignMoments
     information: Information
     step: Numbers
     variance: float
@@ -82,8 +89,8 @@ def logit(
     *,
     success: str | float | bool | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Measured:
-    """Regress a category on other columns: logistic regression.
+) -> LogitMeasurement:
+    """Regress a binary outcome on other columns by logistic regression.
 
     Parameters
     ----------
@@ -148,50 +155,50 @@ def logit(
     >>> round(fit.params["age"], 1), fit.rejected["age"]
     (0.1, True)
     """
-    design = formula.read_binary(y, x, success, known_columns(curator.columns))
+    design = formula.logistic_design(y, x, success, known_columns(curator.columns))
     (supposed, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
-    of, exact = moments_of(design, n, gaps)
-    signal = snr(curator, of.dimension, q)
+    of, exact = moment_features(design, n, gaps)
+    signal = signal_to_noise(curator, of.dimension, q)
     first, second, third = next(shares for least, shares in _SHARES if signal >= least)
-    beyond, rest = measure_beyond(curator, design.limited, gaps), 1 - SHARE
-    moments = Sums.of(curator.sum(of, noise="cube", share=rest * first))
-    known = Moments.of(design, exact, moments, rows=supposed, beyond=beyond)
+    beyond, rest = measure_beyond(curator, design.clipped_columns, gaps), 1 - SHARE
+    moments = NoisySums.from_measurement(curator.sum(of, noise="cube", share=rest * first))
+    known = DesignMoments.from_sums(design, exact, moments, rows=supposed, beyond=beyond)
 
     def sums_at(b: Numbers, share: Fraction | None, *, information: bool = False) -> tuple[Numbers, float, float]:
         score = LogisticScore(design, b, information=information)
         of = features.Given(*gaps, of=score) if gaps else score
-        sums = Sums.of(curator.sum(of, noise="cube", share=share))
+        sums = NoisySums.from_measurement(curator.sum(of, noise="cube", share=share))
         return score.top * sums.values, score.top**2 * float(sums.variances[0]), score.top
 
-    b, before = discriminant(known), float(known.covariance[-2, -2])
+    b, before = discriminant_start(known), float(known.covariance[-2, -2])
     if second:
         score, before, _ = sums_at(b, rest * second)
         b = b + Information.expected(known, b).step(score)
     score, variance, _ = sums_at(b, rest * third)
     sums, unsure, top = sums_at(b, None, information=True)
     rows = (top * float(known.moments[0]), top**2 * float(known.covariance[0, 0]))
-    information = Information.of(design, b, sums, unsure, rows)
+    information = Information.from_sums(design, b, sums, unsure, rows)
     model = Information.expected(known, b)
     if not sums.any():  # of a plan: no slopes are to be expected, and a step that undoes noise
         b = 0 * b
         model = Information.expected(known, b)
         information = replace(information, b=b, H=model.H)
         score = np.full(q, math.sqrt(before + variance))
-    information = information.pooled(model)
-    return Measured(known, information, information.step(score), variance, "4" if second else "3")
+    information = information.pooled_with(model)
+    return LogitMeasurement(known, information, information.step(score), variance, "4" if second else "3")
 
 
-def _events(known: Moments) -> tuple[float, float]:
-    """Return the noisy number of rows with the rarer outcome, and the standard error of its noise."""
-    index = known.design.index()
+def _rarer_outcome(known: DesignMoments) -> tuple[float, float]:
+    """Return the noisy number of rows with the rarer outcome, and its standard error."""
+    index = known.design.moment_index()
     n, ones = known.moments[[0, index[0, -1]]]
     variances = np.diag(known.covariance)[[0, index[0, -1]]]
     return float(min(ones, n - ones)), math.sqrt(max(float(variances.sum()), 0.0))
 
 
-def _curvature(known: Moments, way: Numbers) -> float:
-    """Bound the relative change of the information of a typical row along a step.
+def _information_change(known: DesignMoments, way: Numbers) -> float:
+    """Bound the relative change of a typical row's Fisher information along a Newton step.
 
     The logarithm of σ(t)(1 - σ(t)) changes by less than t does, and that by the root mean square of xᵀway.
     """
@@ -200,29 +207,29 @@ def _curvature(known: Moments, way: Numbers) -> float:
 
 
 @logit.concludes
-def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
-    """Compute coefficients and errors, which cover sampling, noise and what the steps leave open."""
+def _(measured: LogitMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
+    """Compute coefficients with errors that cover sampling, noise and unfinished Newton steps."""
     known, design, information = measured.known, measured.known.design, measured.information
-    start, change = design.natural()
+    start, change = design.units_map()
     last = measured.step
     params = start + change @ (information.b + last)
     sampling = inverse = information.inverse
     noise = inverse @ np.diag(measured.variance + information.noise @ last**2) @ inverse
-    bent = _curvature(known, last / 2)
-    left = max(1 - _curvature(known, last), 1e-9)  # of the information, at least, in a typical row
+    bent = _information_change(known, last / 2)
+    left = max(1 - _information_change(known, last), 1e-9)  # of the information, at least, in a typical row
     settled = bent * np.abs(last) <= _LAST_STEP * np.sqrt(np.diag(sampling + noise))
-    converged = length(last) < LONG * (1 - 1e-9) and bool(settled.all())
-    events, unsure = _events(known)
+    converged = l1_norm(last) < LONG * (1 - 1e-9) and bool(settled.all())
+    events, unsure = _rarer_outcome(known)
     enough = events - _EVENT_ERRORS * unsure >= _MIN_EVENTS * design.width
     values, vectors = np.linalg.eigh(information.H)
     faults = {
         _NOT_CONVERGED: not converged,
         _RARE_NOTE.format(max(events, 0), unsure, design.width, _MIN_EVENTS * design.width): not enough,
-        collinear_note(design.names, vectors[:, 0]): values[0] < _CLEAR_ERRORS * information.spread,
+        collinear_note(design.names, vectors[:, 0]): values[0] < _CLEAR_ERRORS * information.eigenvalue_error,
     }
     noise = change @ (noise / left + np.outer(bent * last, bent * last)) @ change.T
     covariance = noise + change @ (sampling / left) @ change.T
-    unseen = np.abs(change @ vectors[:, values < _MIN_ERRORS * information.spread])
+    unseen = np.abs(change @ vectors[:, values < _MIN_ERRORS * information.eigenvalue_error])
     lost = (unseen > _MAX_PART * np.linalg.norm(change, axis=1)[:, None]).any(axis=1) | (not (converged and enough))
     covariance, noise = (np.where(lost[:, None] | lost, math.inf, each) for each in (covariance, noise))
     errors = np.sqrt(np.diag(covariance))
@@ -237,7 +244,7 @@ def _(measured: Measured, *, alpha: Probability = 0.05, confidence: Probability 
         stages=measured.stages,
         informative=not any(faults.values()),
         converged=converged,
-        notes=(*(f"Uninformative: {fault}" for fault, there in faults.items() if there), *known.limits[1]),
+        notes=(*(f"Uninformative: {fault}" for fault, there in faults.items() if there), *known.beyond_bounds[1]),
     )
 
 
@@ -252,8 +259,8 @@ def draw_events(
     effect: float = 0.5,
     intercept: float = 0.0,
 ) -> dict[str, Any]:
-    """Draw an outcome whose log-odds change by the effect for each standard deviation of the first regressor."""
-    design = formula.read_binary(y, x, success, known_columns(schema.columns.values()))
+    """Draw an outcome whose log-odds change by `effect` per standard deviation of the first regressor."""
+    design = formula.logistic_design(y, x, success, known_columns(schema.columns.values()))
     rows, score = draw_regressors(rng, n, design)
     others = [each for each in design.outcome.categories or () if each != design.success]
     values = np.array([*others[:1], design.success], dtype=object)
@@ -262,4 +269,4 @@ def draw_events(
     return rows
 
 
-logit = logit.plans(planner(logit)).assumes(draw_events, first_found)
+logit = logit.plans(regression_planner(logit)).assumes(draw_events, first_is_significant)

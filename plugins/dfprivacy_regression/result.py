@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.inference.clipped import Sides
     from dfprivacy_regression.estimator import ReleasedClassifier, ReleasedRegressor
-    from dfprivacy_regression.least_squares import Moments
+    from dfprivacy_regression.least_squares import DesignMoments
 
     Numbers = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ STAGES = {
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Regression(Release):
-    """Coefficients with their errors, with the names of statsmodels.
+    """Base class of regression results: coefficients with errors, named as in statsmodels.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Regression(Release):
         How it was measured.
     clipped : dict of str to tuple
         Of each column of numbers the shares of the rows below and above its bounds, as of
-        `dfprivacy.estimates.Estimate`.
+        `dfprivacy.estimates.LeastSquares`.
     informative : bool
         Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
     covers : {"limited population", "population"}
@@ -111,7 +111,7 @@ class Regression(Release):
     notes: tuple[str, ...] = ()
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the coefficients under draws of the noise, by the normal law of its covariance."""
+        """Return the coefficients under normal draws of the noise with its covariance."""
         known = [each for each in self.params.values() if each is not None]
         if len(known) < len(self.params) or not np.isfinite(self.noise_covariance).all():
             return super()._redrawn()  # which refuses it
@@ -137,11 +137,11 @@ class Regression(Release):
 
     @property
     def names_of_regressors(self) -> list[str]:
-        """Names of the regressors: numbers, then factors."""
+        """Names of the regressors: numeric columns, then factors."""
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
     def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the linear predictor of rows of known regressors.
+        """Return the linear predictor for rows with known regressors.
 
         Parameters
         ----------
@@ -153,61 +153,67 @@ class Regression(Release):
         ndarray of shape (rows,)
             The mean outcome of `OLS`, the log-odds of `Logit`.
         """
-        return self._design(at) @ self._estimates()
+        return self._design_matrix(at) @ self._coefficient_vector()
 
-    def _design(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the regressors of some rows, the constant first."""
+    def _design_matrix(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Return the design matrix of rows with known regressors, the constant first."""
         names = self.names_of_regressors
         gone = [name for name in names if name not in at]
         if gone:
-            raise ArgumentError(f"at= has no value for {', '.join(map(repr, gone))}.", f"Give {', '.join(names)}.")
+            raise ArgumentError(
+                f"at= has no value for {', '.join(map(repr, gone))}.", f"at= needs {', '.join(names)}."
+            )
         given = {name: np.atleast_1d(np.asarray(at[name])) for name in names}
         rows = max(map(len, given.values()), default=1)
         columns = [np.ones(rows)]
         for name, low, high in self.regressors:
             numbers = given[name].astype(np.float64)
             if np.isnan(numbers).any():
-                raise ArgumentError(f"A value of {name!r} is missing.", "Give a number for each row.")
+                raise ArgumentError(f"at= has missing values of {name!r}.", "Give a number for each row.")
             columns.append(np.broadcast_to(np.clip(numbers, low, high), rows))
         for name, categories in self.factors:
             if not np.isin(given[name], np.array(categories)).all():
-                raise ArgumentError(f"A value of {name!r} is not a category.", f"They are {categories!r}.")
+                raise ArgumentError(
+                    f"at= has a value of {name!r} that is not a category.", f"The categories are {categories!r}."
+                )
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
 
     def _sentence(self) -> str:
-        """Write the most significant coefficient, the intercept left out."""
+        """Write a sentence with the most significant coefficient other than the intercept."""
         names = [name for name in self.params if name != "Intercept"] or [*self.params]
         known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
-        of, unit = self._outcome()
+        of, unit = self._outcome_words()
         if not known:
             return f"No coefficient of {of} is known."
         name = min(known, key=lambda each: self.pvalues[each])
         error = self.bse[name]
-        how = sure(self.low[name], self.high[name], self.confidence, noise=self._part(name), p=self.pvalues[name])
+        how = sure(
+            self.low[name], self.high[name], self.confidence, noise=self._noise_share(name), p=self.pvalues[name]
+        )
         per = f" per {self._unit(name)}" if self._unit(name) else ""
         what = self._term_words(name) if name.startswith("C(") else self._noun(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
 
-    def _part(self, name: str) -> float | None:
-        """Return the share of an interval's width that is due to noise."""
+    def _noise_share(self, name: str) -> float | None:
+        """Return the share of the width of a coefficient's interval that is due to noise."""
         error, noise = self.bse[name], self.noise_standard_errors[name]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
 
-    def _outcome(self) -> tuple[str, str]:
-        """Return the words for the outcome, and the unit of its coefficients."""
-        outcome, event = self._event()
+    def _outcome_words(self) -> tuple[str, str]:
+        """Return the printed words for the outcome, and the unit of the coefficients."""
+        outcome, event = self._event_words()
         return self._noun(outcome) + event, "" if event else self._unit(outcome)
 
-    def _event(self) -> tuple[str, str]:
-        """Return the words for the outcome's column, and for the category that counts as 1."""
+    def _event_words(self) -> tuple[str, str]:
+        """Return the printed words for the outcome's column, and for the category that counts as 1."""
         outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
         return outcome, f" = {event.strip(chr(39))}" if event else ""
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State each coefficient."""
+        """State each coefficient with its test."""
         fields: dict[str, dict[str, Any]] = {
             "estimate": self.params,
             "standard_error": self.bse,
@@ -259,7 +265,7 @@ class Regression(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def _term_words(self, term: str) -> str:
-        """Return the words for a coefficient: the column, and the category with the baseline category."""
+        """Return the printed words for a coefficient: the column, and its category against the baseline."""
         for name, categories in self.factors:
             for each in categories[1:]:
                 if name in self.column_words and term == f"C({name})[T.{each}]":
@@ -267,7 +273,7 @@ class Regression(Release):
         return self._called(term)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients with their intervals, the intercept left out."""
+        """Draw the coefficients with their intervals, without the intercept."""
         names = [name for name in self.params if name != "Intercept"]
         known = [math.isfinite(self.low[name]) for name in names]
         ends = [(self.params[name] or 0.0, self.low[name], self.high[name]) for name in names]
@@ -275,9 +281,9 @@ class Regression(Release):
         labels = [
             self._term_words(name) + ": not known" * (not there) for name, there in zip(names, known, strict=True)
         ]
-        outcome, event = self._event()
+        outcome, event = self._event_words()
         what = f"{self._coefficient} for {self._called(outcome)}{event}"
-        ax = forest(labels, drawn, what, ax, noise=[*map(self._part, names)], confidence=self.confidence)
+        ax = forest(labels, drawn, what, ax, noise=[*map(self._noise_share, names)], confidence=self.confidence)
         ax.axvline(0, color="grey", lw=1, ls=":")
         return ax
 
@@ -288,23 +294,23 @@ class Regression(Release):
         """Describe the goodness of fit."""
         raise NotImplementedError
 
-    def _variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of predictions; infinite where a coefficient is unknown."""
+    def _prediction_variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variance of predictions for design rows x; infinite where a coefficient is unknown."""
         known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         lost = np.isinf(np.diag(self.covariance))
         variance: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
         return np.where((x[:, lost] != 0).any(axis=1), np.inf, variance)
 
-    def _estimates(self) -> NDArray[np.float64]:
+    def _coefficient_vector(self) -> NDArray[np.float64]:
         """Return the coefficients as one vector."""
         if any(value is None for value in self.params.values()):
-            raise ArgumentError("This regression has no estimate.", self.notes[0])
+            raise ArgumentError("This regression has no estimated coefficients.", self.notes[0])
         return np.array([*self.params.values()], dtype=np.float64)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class OLS(Regression):
-    """A linear regression.
+    """Result of a private linear regression.
 
     `released` are the noisy sums of products of (1, x, y), numbers mapped from their bounds to [-1, 1].
 
@@ -331,7 +337,7 @@ class OLS(Regression):
         return f"R-squared: {_formatted(self.rsquared, '.3f')} {ends}; {errors} errors"
 
     def estimator(self) -> ReleasedRegressor:
-        """Return these coefficients as a regressor of scikit-learn, for pipelines and scores on public rows.
+        """Return a scikit-learn regressor with these coefficients, for pipelines and scores on public rows.
 
         Returns
         -------
@@ -343,7 +349,7 @@ class OLS(Regression):
         return ReleasedRegressor(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
-        """Predict the outcome for rows of known regressors.
+        """Predict the outcome for rows with known regressors.
 
         Parameters
         ----------
@@ -363,8 +369,8 @@ class OLS(Regression):
         ArgumentError
             If a regressor is missing, or a category is unknown.
         """
-        x = self._design(at)
-        mean, variance = x @ self._estimates(), self._variance(x)
+        x = self._design_matrix(at)
+        mean, variance = x @ self._coefficient_vector(), self._prediction_variance(x)
         z = float(stdtrit(max(self.nobs - x.shape[1], 1), (1 + self.confidence) / 2))
         error, of_new_rows = np.sqrt(variance), np.sqrt(variance + (self.scale or 0.0))
         columns = {
@@ -379,7 +385,7 @@ class OLS(Regression):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Logit(Regression):
-    """A logistic regression.
+    """Result of a private logistic regression.
 
     `released` is the noisy information, numbers mapped from their bounds to [-1, 1].
 
@@ -396,13 +402,13 @@ class Logit(Regression):
     def _sentence(self) -> str:
         if self.converged:
             return super()._sentence()
-        return f"The logistic regression of {self._outcome()[0]} did not converge."
+        return f"The logistic regression of {self._outcome_words()[0]} did not converge."
 
     def _quality(self) -> str:
         return "log-odds"
 
     def odds_ratios(self) -> dict[str, ConfidenceInterval]:
-        """Return the confidence interval of each odds ratio, the exponential of a coefficient.
+        """Return a confidence interval for each odds ratio, the exponential of a coefficient.
 
         Returns
         -------
@@ -417,7 +423,7 @@ class Logit(Regression):
             }
 
     def estimator(self) -> ReleasedClassifier:
-        """Return these coefficients as a classifier of scikit-learn, for pipelines and scores on public rows.
+        """Return a scikit-learn classifier with these coefficients, for pipelines and scores on public rows.
 
         Returns
         -------
@@ -429,7 +435,7 @@ class Logit(Regression):
         return ReleasedClassifier(self)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
-        """Predict the probability for rows of known regressors.
+        """Predict the probability of the event for rows with known regressors.
 
         Parameters
         ----------
@@ -447,27 +453,27 @@ class Logit(Regression):
         ArgumentError
             If a regressor is missing, or a category is unknown.
         """
-        x = self._design(at)
-        logits = x @ self._estimates()
-        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(self._variance(x))
+        x = self._design_matrix(at)
+        logits = x @ self._coefficient_vector()
+        reach = float(ndtri((1 + self.confidence) / 2)) * np.sqrt(self._prediction_variance(x))
         ends = {"probability": logits, "low": logits - reach, "high": logits + reach}
         return self._table({name: expit(values).tolist() for name, values in ends.items()})
 
 
 def _formatted(number: float | None, how: str = ".4g") -> str:
-    """Format a number, or write "none"."""
+    """Return a formatted number, or "none" if there is no number."""
     return "none" if number is None else format(number, how)
 
 
 def common_fields(
-    known: Moments,
+    known: DesignMoments,
     params: Numbers | None,
     covariance: Numbers,
     noise: Numbers,
     interval: tuple[Numbers, Numbers],
     pvalues: Numbers,
 ) -> dict[str, Any]:
-    """Return the fields that all regressions have, from numbers in the order of the coefficients."""
+    """Return the fields that results of all regressions have, from arrays in the order of the coefficients."""
     design = known.design
     errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
 
@@ -490,13 +496,13 @@ def common_fields(
         "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
         "nobs": float(known.moments[0]),
         "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
-        "covers": design.covers,
-        "clipped": known.limits[0],
+        "covers": design.covered_population,
+        "clipped": known.beyond_bounds[0],
     }
 
 
 def collinear_note(names: Sequence[str], direction: Numbers) -> str:
-    """Return a note on the regressors that noise makes collinear: those of the least eigenvector."""
+    """Return a note on regressors that are collinear up to noise, from the least eigenvector."""
     far = np.abs(direction) > np.abs(direction).max() / 2
     blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
     return (

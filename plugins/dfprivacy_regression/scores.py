@@ -14,11 +14,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy_regression.design import Design
-    from dfprivacy_regression.least_squares import Moments
+    from dfprivacy_regression.least_squares import DesignMoments
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["LONG", "Information", "LogisticScore", "Score", "coordinates", "discriminant", "length", "sigmoid"]
+__all__ = [
+    "LONG",
+    "Information",
+    "LogisticScore",
+    "Score",
+    "discriminant_start",
+    "l1_norm",
+    "n_score_sums",
+    "sigmoid",
+]
 
 _GRID_STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
 _MAX_START = 8.0  # L1 length of a start, in units of the bounds
@@ -28,8 +37,8 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(24)
 _MIN_EIGENVALUE = 0.7  # noise standard errors below which no eigenvalue of the scatter is taken to be
 
 
-def coordinates(q: int, *, robust: bool) -> int:
-    """Return the number of sums in a `Score` of q coefficients."""
+def n_score_sums(q: int, *, robust: bool) -> int:
+    """Return the number of sums that a `Score` of q coefficients has."""
     return 2 * q + 2 if robust else q + 2
 
 
@@ -40,7 +49,7 @@ def sigmoid(t: Numbers) -> Numbers:
 
 
 class _UnitFeatures(features.RowFeatures):
-    """Features with every coordinate in [-1, 1]."""
+    """Base class of features with every coordinate in [-1, 1]."""
 
     def radius(self, norm: float) -> float:
         """Return the largest norm of a vector with coordinates in [-1, 1]."""
@@ -50,7 +59,7 @@ class _UnitFeatures(features.RowFeatures):
 
 @final
 class Score(_UnitFeatures):
-    """Score of clipped residuals: x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1, and for robust errors 2 u_j² ψ²/c² - 1.
+    """Score of residuals clipped at c (ψ): x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1; if robust 2 u_j² ψ²/c² - 1.
 
     With e = y - xᵀb, ψ is e clipped to ±c, w = (|e| - c)₊ is the part beyond, at most top = 1 + |b|₁ - c, and
     u_j = a_jᵀx. Every coordinate is in [-1, 1].
@@ -75,10 +84,10 @@ class Score(_UnitFeatures):
         self.b, self.c = b, c
         self.top = max(1 + float(np.abs(b).sum()) - c, 1e-9)
         self.tilt = None if tilt is None else np.trunc(tilt * _GRID_STEPS)
-        self.shape = (coordinates(design.width, robust=tilt is not None),)
+        self.shape = (n_score_sums(design.width, robust=tilt is not None),)
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch; each is independent of the other rows, to the last bit."""
+        """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
         q, z = self.design.width, self.design.rows(batch)
         x, e = z[:-1], z[-1] - self.b[0]
         for b, xj in zip(self.b[1:], x, strict=True):
@@ -139,14 +148,14 @@ class LogisticScore(_UnitFeatures):
         self.design = design
         self.columns = design.columns
         self.b = b
-        self.pairs = pairs(design) if information else []
+        self.pairs = information_entries(design) if information else []
         self.shape = (len(self.pairs) or design.width,)
         reach = float(np.abs(b[1:]).sum()) or 1.0
         low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach]))
         self.top = float(nearest * (1 - nearest) if information else max(high, 1 - low))
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return the vectors of a batch; each is independent of the other rows, to the last bit."""
+        """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
         z = self.design.rows(batch)
         x = np.vstack([np.ones(batch.size), z[:-1]])
         t = np.full(batch.size, self.b[0])
@@ -163,8 +172,8 @@ class LogisticScore(_UnitFeatures):
         return np.clip(rows, -1, 1, out=rows).T  # a rounding may be beyond
 
 
-def pairs(design: Design) -> list[tuple[int, int, bool]]:
-    """Return the free entries (i, j) of the information, and whether each can be negative."""
+def information_entries(design: Design) -> list[tuple[int, int, bool]]:
+    """Return the entries (i, j) of the information matrix to measure, and whether each can be negative."""
     q, dummies = design.width, {0, *design.dummies}
     return [
         (i, j, i != j and not {i, j} <= dummies)
@@ -174,8 +183,8 @@ def pairs(design: Design) -> list[tuple[int, int, bool]]:
     ]
 
 
-def discriminant(known: Moments) -> Numbers:
-    """Return starting coefficients by linear discriminant analysis, from the means and the scatter.
+def discriminant_start(known: DesignMoments) -> Numbers:
+    """Return starting coefficients by linear discriminant analysis, from the noisy moments.
 
     Newton's steps from 0 go wrong where the outcome is rare or depends strongly on the regressors.
     """
@@ -186,34 +195,34 @@ def discriminant(known: Moments) -> Numbers:
     scatter = M[1:-1, 1:-1] - sum(
         rows * np.outer(mean, mean) for rows, mean in zip((ones, n - ones), means, strict=True)
     )
-    index = known.design.index()[1:-1, 1:-1]
+    index = known.design.moment_index()[1:-1, 1:-1]
     noise = math.sqrt(max(float(known.covariance[index, index].max()), 0.0) * len(scatter))
     inverse = _floored_inverse(scatter / n, _MIN_EIGENVALUE * noise / n)
     slopes: Numbers = inverse @ (means[0] - means[1])
     start = math.log(ones / (n - ones)) - float((means[0] + means[1]) @ slopes) / 2
-    return _limited(np.append(start, slopes), _MAX_START)
+    return _shortened(np.append(start, slopes), _MAX_START)
 
 
 def _floored_inverse(matrix: Numbers, least: float) -> Numbers:
-    """Invert a symmetric matrix whose eigenvalues are raised to a least value."""
+    """Return the inverse of a symmetric matrix after its eigenvalues are raised to at least `least`."""
     values, vectors = np.linalg.eigh(matrix)
     floored: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
     return floored
 
 
-def length(vector: Numbers) -> float:
+def l1_norm(vector: Numbers) -> float:
     """Return the L1 norm of a vector."""
     return float(np.abs(vector).sum())
 
 
-def _limited(vector: Numbers, longest: float) -> Numbers:
-    shortened: Numbers = vector * min(1.0, longest / max(length(vector), 1e-12))
+def _shortened(vector: Numbers, longest: float) -> Numbers:
+    shortened: Numbers = vector * min(1.0, longest / max(l1_norm(vector), 1e-12))
     return shortened
 
 
 @dataclass(frozen=True)
 class Information:
-    """The information matrix at some coefficients, with the noise variance of each entry.
+    """Noisy Fisher information matrix at some coefficients, with the noise variance of each entry.
 
     Attributes
     ----------
@@ -226,9 +235,9 @@ class Information:
     noise: Numbers
 
     @classmethod
-    def expected(cls, known: Moments, b: Numbers) -> Information:
-        """Return the information at b that the first stage implies for normal regressors."""
-        index = known.design.index()[:-1, :-1]
+    def expected(cls, known: DesignMoments, b: Numbers) -> Information:
+        """Return the information at coefficients b that the moments imply for normal regressors."""
+        index = known.design.moment_index()[:-1, :-1]
         M = known.moments[index]
         n = max(float(M[0, 0]), 2.0)
         mean = M[0] / n
@@ -242,24 +251,24 @@ class Information:
         return cls(b, H, (w / n) ** 2 * known.covariance[index, index])
 
     @classmethod
-    def of(
+    def from_sums(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
-        """Return the information matrix from noisy sums.
+        """Return the information matrix at coefficients b from its noisy entries.
 
         The noise of each has the given variance; `rows` is the number of rows in their unit, and its variance.
         """
         q = design.width
         H, noise = np.zeros((q, q)), np.zeros((q, q))
-        for value, (i, j, signed) in zip(sums, pairs(design), strict=True):
+        for value, (i, j, signed) in zip(sums, information_entries(design), strict=True):
             H[i, j] = H[j, i] = value if signed else (value + rows[0]) / 2
             noise[i, j] = noise[j, i] = variance if signed else (variance + rows[1]) / 4
         for k in design.dummies:  # a 0 or 1 is its own square
             H[k, k], noise[k, k] = H[0, k], noise[0, k]
         return cls(b, H, noise)
 
-    def pooled(self, other: Information) -> Information:
-        """Return the mean with the information of normal regressors, weighted by inverse variances.
+    def pooled_with(self, other: Information) -> Information:
+        """Return the mean of this and another information matrix, weighted by inverse variances.
 
         That may be off by some percent, so where noise is small it counts for nothing.
         """
@@ -268,17 +277,17 @@ class Information:
         return replace(self, H=self.H + weight * (other.H - self.H), noise=(1 - weight) * self.noise)
 
     @property
-    def spread(self) -> float:
-        """Approximate standard error of the noise in its smallest eigenvalue."""
+    def eigenvalue_error(self) -> float:
+        """Approximate standard error of the smallest eigenvalue due to noise."""
         return math.sqrt(float(self.noise.max()) * len(self.H))
 
     @property
     def inverse(self) -> Numbers:
-        """Inverse of the matrix, with eigenvalues of at least half their noise."""
-        return _floored_inverse(self.H, self.spread / 2)
+        """Inverse of the information matrix, after its eigenvalues are raised to half their noise."""
+        return _floored_inverse(self.H, self.eigenvalue_error / 2)
 
     def step(self, score: Numbers) -> Numbers:
-        """Return a Newton step that allows for the change of the information along it.
+        """Return a Newton step, corrected for the change of the information along the step.
 
         The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments
         that they have under these weights, up to the middle of the step.
@@ -293,7 +302,7 @@ class Information:
         ndarray of shape (q,)
             The step, of an L1 norm of at most `LONG`.
         """
-        straight = _limited(self.inverse @ score, LONG)
+        straight = _shortened(self.inverse @ score, LONG)
         total = max(float(self.H[0, 0]), 1e-9)
         mean = float(np.clip(self.H[0] @ self.b / total, -_MAX_START, _MAX_START))
         slope = math.tanh(mean / 2)
@@ -302,4 +311,4 @@ class Information:
             moved = float(self.H[0] @ step) / total
             joint = float(self.b @ self.H @ step) / total - mean * moved
             step = straight * math.exp(np.clip(slope * moved + joint * (1 - slope**2) / 2, -2, 2) / 2)
-        return _limited(step, LONG)
+        return _shortened(step, LONG)

@@ -26,6 +26,6 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the t-test and the z-test."""
+    """Register the t-test and the z-test."""
     register(ttest.checks(check_ttest).plans(plan_test).assumes(draw_values))
     register(ztest.checks(check_ztest).plans(plan_test).assumes(draw_values))

@@ -19,7 +19,7 @@ _GROUPS = {"g": ["a", "b", "c"]}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: one sample and two, private and public groups, all rows, some, and by group."""
+    """Return example calls of a test for the audit: one sample and two, private and public groups."""
     if mechanism.name == "ztest":
         asked = {"column": "x", "popmean": 0.0, "sigma": 1.0}
         return [

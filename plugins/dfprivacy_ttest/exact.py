@@ -67,7 +67,7 @@ def exact_size(
     n2: int | None = None,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Type I error of the standard test when its statistics carry Laplace noise.
+    """Compute the type I error of the standard test when its statistics carry Laplace noise.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def exact_power(
     n2: int | None = None,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Power of the standard test when its statistics carry Laplace noise: one minus the type II error.
+    """Compute the power of the standard test when its statistics carry Laplace noise.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def exact_power(
 
 
 def over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
-    r"""Return the expectation of a function of a noisy standard deviation, given that the variance is positive.
+    r"""Return the expectation of a function of a noisy standard deviation, given a positive noisy variance.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple
 
 
 def _laplace_excess(w: Array, tau: Array) -> Array:
-    """Return the distribution function of N(0,1) + Laplace(scale 1/tau), minus that of N(0,1)."""
+    """Return the distribution function of N(0,1) + Laplace(scale 1/tau), minus the one of N(0,1)."""
     return (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 
@@ -324,12 +324,14 @@ def _check_design(test: str, n: int, n2: int | None, alternative: str) -> None:
     if alternative not in {"two-sided", "less", "greater"}:
         raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if (test == "pooled-t") != (n2 is not None):
-        raise ArgumentError(f"n2={n2} does not go with {test!r}.", "Give n2 to 'pooled-t', and only to it.")
+        raise ArgumentError(
+            f"n2={n2} does not go with test={test!r}.", "'pooled-t' needs n2=; other tests have no n2=."
+        )
     smallest = 1 if test == "one-sample-z" else 2
     if n < smallest or (n2 is not None and n2 < smallest):
         raise ArgumentError(
-            f"n={n} is too small." if n < smallest else f"n2={n2} is too small.",
-            f"Give sizes of {smallest} or more.",
+            f"n={n} is too small for a test." if n < smallest else f"n2={n2} is too small for a test.",
+            f"Use sample sizes of {smallest} or more.",
         )
 
 
@@ -337,7 +339,9 @@ def _check_numbers(epsilon: float, shift: float, sigma: float, alpha: float) -> 
     if not (0 < epsilon < math.inf and 0 < sigma < math.inf):
         raise ArgumentError(
             f"epsilon={epsilon} and sigma={sigma} must be positive and finite.",
-            "Give sigma in units of the length of the data's range.",
+            "sigma= is in units of the range of the data.",
         )
     if not (0 < alpha < 1 and math.isfinite(shift)):
-        raise ArgumentError(f"alpha={alpha} or shift={shift} is out of range.", "Use 0 < alpha < 1.")
+        raise ArgumentError(
+            f"alpha={alpha} or shift={shift} is out of range.", "Use 0 < alpha < 1 and a finite shift."
+        )

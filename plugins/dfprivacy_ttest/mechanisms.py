@@ -20,7 +20,7 @@ from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import NoisyValue
 from dfprivacy.schema import chosen_groups
 from dfprivacy.wording import limited, number, sure, with_unit
-from dfprivacy_ttest.parameters import Method, Queries, parameter, textbook
+from dfprivacy_ttest.parameters import Method, Queries, classical_inference, mean_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,10 +170,10 @@ def check_ttest(
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
-                "popmean= and by= exclude each other.", "With by=, equality of the means is tested."
+                "popmean= and by= exclude each other.", "With by=, the two means are compared: leave popmean= out."
             )
         if by.name == column.name:
-            raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
+            raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
     else:
         _check_popmean(column, popmean)
     chosen_groups(by, groups)
@@ -264,8 +264,8 @@ def check_ztest(column: Column, *, popmean: float, sigma: float, **_: Any) -> No
     _check_popmean(column, popmean)
     if sigma > column.half:
         raise ArgumentError(
-            f"sigma={sigma:g} is more than half the width of the bounds, {column.half:g}: values between them "
-            "cannot vary more.",
+            f"sigma={sigma:g} is more than half the width of the bounds, {column.half:g}: values within the bounds "
+            "have no larger standard deviation.",
             "Give the known standard deviation, or wider bounds.",
         )
 
@@ -274,7 +274,7 @@ def _check_popmean(column: Column, popmean: float) -> None:
     if not column.low <= popmean <= column.high:
         raise ArgumentError(
             f"popmean={popmean:g} lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "The mean of clipped values lies between them; choose another null hypothesis, or wider bounds.",
+            "The mean of clipped values lies within the bounds; choose another popmean=, or wider bounds.",
         )
 
 
@@ -286,7 +286,7 @@ def _measure_sums(
     pair: tuple[Any, ...] | None = None,
     queries: Queries = "jointly",
 ) -> Measured:
-    """Measure noisy sums of y and y² over all rows or each group, and row counts where these are private.
+    """Measure noisy sums of y and y² over all rows or each group, and numbers of rows where they are private.
 
     One by one, each with an equal part of epsilon, if the queries are to be separate: as the reference asks.
     """
@@ -308,7 +308,7 @@ def _measure_sums(
 
 
 class Power(RowFeatures):
-    """A column scaled from its bounds to y in [-1, 1], or the square of y.
+    """Feature of a row: a column scaled from its bounds to y in [-1, 1], or y squared.
 
     Two values of y are 2 apart at most, two squares 1.
 
@@ -346,7 +346,7 @@ def noisy_moments(measured: Measured, column: Column, queries: Queries = "jointl
 
 
 def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Method = "conv", **asked: Any) -> TTest:
-    """Compute the test, and its result, from noisy sums.
+    """Compute the test, and the fields of its result, from noisy sums.
 
     Parameters
     ----------
@@ -390,8 +390,8 @@ def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Meth
 
 
 def _infer(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: Method) -> Inference:
-    tested = parameter(sums.values.shape[-2], sigma=sigma, equal_var=equal_var)
-    return textbook(sums, tested) if method == "naive" else infer(sums, tested)
+    tested = mean_parameter(sums.values.shape[-2], sigma=sigma, equal_var=equal_var)
+    return classical_inference(sums, tested) if method == "naive" else infer(sums, tested)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -436,7 +436,7 @@ class TTest(Estimate):
     _row_counts = ("n", "sizes")
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return the label of each of the two groups, with a result that holds the sums of this group only."""
+        """Return the label of each of the two groups, with a result that has only the sums of this group."""
         if self.groups is None or self.queries == "separately":
             return super()._parts()
         sums = NoisyMoments.of_release(self.released, self.bounds)
@@ -448,7 +448,7 @@ class TTest(Estimate):
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the estimate and the means under draws of the noise."""
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
-        tested = parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
+        tested = mean_parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
         return {"estimate": tested(sums.estimate)[0][..., 0], "means": tuple(sums.estimate.mean[..., 0].T)}
 
     _shown = (
@@ -468,7 +468,7 @@ class TTest(Estimate):
         return list(rows.items())
 
     def _sentence(self) -> str:
-        """Write the mean, or how far two means are apart, and what the test finds."""
+        """Write a sentence with the mean, or the difference of two means, and the result of the test."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
         how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
         what = f"mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
@@ -486,7 +486,7 @@ class TTest(Estimate):
         return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the mean, or the difference of means, and its test."""
+        """State the mean, or the difference of two means, with its test."""
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
@@ -498,7 +498,7 @@ class TTest(Estimate):
 
     @property
     def _axis(self) -> str:
-        """Label of the axis: the column, or the difference of the two groups."""
+        """Label of the plot's axis: the column, or the difference of the two groups."""
         what = self._called(self.column)
         if self.groups is None or self.by is None:
             return what

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Method", "Queries", "parameter", "textbook"]
+__all__ = ["Method", "Queries", "classical_inference", "mean_parameter"]
 
 Method = Literal["conv", "naive"]
 Queries = Literal["jointly", "separately"]
 
 
-def parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
-    """Return the function that computes a test's parameter from moments: a mean, or a difference of means.
+def mean_parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
+    """Return the function that computes the tested parameter from moments: a mean, or a difference of means.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class _UnconstrainedMoments(Moments):
         return self.half**2 * np.where(raw > 0, raw, np.nan)
 
 
-def textbook(sums: NoisyMoments, parameter: Parameter) -> Inference:
-    """Compute the classical inference, which takes noisy sums for exact ones.
+def classical_inference(sums: NoisyMoments, parameter: Parameter) -> Inference:
+    """Compute the classical inference, which treats the noisy sums as exact sums.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import groups_in_steps, spread_of
 from dfprivacy.schema import as_probability
 from dfprivacy_ttest.mechanisms import noisy_moments
-from dfprivacy_ttest.parameters import Queries, parameter
+from dfprivacy_ttest.parameters import Queries, mean_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ _RANKS_NOISE_RATIO = 1.0  # from this many on ranks find more
 _N_TABLES = 256
 
 
-def _power_of(
+def _power_function(
     sums: NoisyMoments,
     sd: float,
     mean: float | None,
@@ -49,7 +49,7 @@ def _power_of(
     sigma: float | None = None,
     tables: int = 1024,
 ) -> PowerOf:
-    """Return a function that computes the power of a future test from its group sizes and effect.
+    """Return a function that computes the power of a planned test from its group sizes and effect.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def _power_of(
     def power_at(sizes: Sequence[int], effect: float) -> float:
         if not abs(effect) <= 2 * sums.half:
             raise ArgumentError(
-                f"effect={effect} does not fit between the bounds.",
+                f"effect={effect} puts a mean outside of the bounds.",
                 "Give effect and sd in the units of bounds=; the default bounds are (-1, 1).",
             )
         means = [at + effect / 2, at - effect / 2] if two else [at + effect]
         releases, tested = (
             sums.simulated(sizes, means, [sd] * len(means), tables),
-            parameter(len(means), sigma=sigma),
+            mean_parameter(len(means), sigma=sigma),
         )
         return planning.power(releases, tested, null=0.0 if two else at, alternative=alternative, alpha=alpha)
 
@@ -81,7 +81,7 @@ def _power_of(
 
 
 def _min_effect(power_at: PowerOf, sizes: Sequence[int], power: float, side: Alternative, half: float) -> float:
-    """Return the smallest absolute effect that the test finds with the given power."""
+    """Return the smallest absolute effect that the test detects with the given power."""
     return planning.effect_for(power, lambda shift: power_at(sizes, -shift if side == "less" else shift), 2 * half)
 
 
@@ -100,7 +100,7 @@ def power(
     fixed_groups: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> float:
-    """Return the probability that the private t-test finds an effect.
+    """Return the probability that the private t-test detects an effect.
 
     Parameters
     ----------
@@ -148,9 +148,11 @@ def power(
     >>> round(power(400, 0.5, effect=6, sd=30, bounds=(0, 120)), 2)
     0.93
     """
-    sizes = _sizes(n, n2)
-    sums = _template(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
-    return _power_of(sums, sd, mean, alternative, alpha)(sizes, effect)
+    sizes = _checked_sizes(n, n2)
+    sums = _planned_moments(
+        epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy
+    )
+    return _power_function(sums, sd, mean, alternative, alpha)(sizes, effect)
 
 
 def sample_size(
@@ -168,7 +170,7 @@ def sample_size(
     fixed_groups: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> int:
-    """Return the rows that the private t-test needs to find an effect.
+    """Return the number of rows that the private t-test needs to detect an effect.
 
     Parameters
     ----------
@@ -201,17 +203,19 @@ def sample_size(
     True
     """
     groups = 1 if ratio is None else 2
-    sums = _template(epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sums = _planned_moments(
+        epsilon, groups, sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy
+    )
     _check_power(power, alpha)
     if effect == 0 or (alternative == "greater" and effect < 0) or (alternative == "less" and effect > 0):
         raise ArgumentError(
-            f"No sample is large enough to find effect={effect} with alternative={alternative!r}.",
-            "Give an effect that is not zero and lies on the alternative's side.",
+            f"No sample is large enough to detect effect={effect} with alternative={alternative!r}.",
+            "Use an effect that is not 0 and has the sign of the alternative.",
         )
     if ratio is not None and not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
-    power_at = _power_of(sums, sd, mean, alternative, alpha)
+    power_at = _power_function(sums, sd, mean, alternative, alpha)
     return planning.rows_for(
         power, lambda n: power_at([n] if ratio is None else [n, max(2, round(ratio * n))], effect)
     )
@@ -232,7 +236,7 @@ def minimum_detectable_effect(
     fixed_groups: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> float:
-    """Return the smallest effect that the private t-test finds with a given power.
+    """Return the smallest effect that the private t-test detects with a given power.
 
     Parameters
     ----------
@@ -267,10 +271,12 @@ def minimum_detectable_effect(
     >>> minimum_detectable_effect(20, 0.01, sd=0.5)
     inf
     """
-    sizes = _sizes(n, n2)
-    sums = _template(epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy)
+    sizes = _checked_sizes(n, n2)
+    sums = _planned_moments(
+        epsilon, len(sizes), sd, bounds, mean, alternative, alpha, neighbors, fixed_groups, nan_policy
+    )
     _check_power(power, alpha)
-    return _min_effect(_power_of(sums, sd, mean, alternative, alpha), sizes, power, alternative, sums.half)
+    return _min_effect(_power_function(sums, sd, mean, alternative, alpha), sizes, power, alternative, sums.half)
 
 
 def plan_test(
@@ -285,10 +291,10 @@ def plan_test(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the smallest effect that the test can find, and its noise, from public numbers; for ``explain``."""
+    """Return the smallest detectable effect of a test, and its noise, from public numbers; for ``explain``."""
     groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
     sd = column.half / 2 if sigma is None else sigma
-    power_at = _power_of(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _N_TABLES)
+    power_at = _power_function(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _N_TABLES)
     given = f"with probability {planning.FOUND}, if the standard deviation is {sd:.3g}"
     if sums.rows is not None:
         sizes = [int(rows) for rows in sums.rows]
@@ -305,9 +311,9 @@ def plan_test(
 
 
 def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
-    """Return the expected noise, with advice where it exceeds the sampling error."""
+    """Return the expected noise of a test, with advice where it exceeds the sampling error."""
     releases = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
-    noise, _ = planning.expected(releases, parameter(len(sizes)))
+    noise, _ = planning.expected(releases, mean_parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
     noted: dict[str, Any] = {f"expected standard error from noise{given}": noise}
     if times > _ADVICE_NOISE_RATIO:
@@ -334,14 +340,14 @@ def draw_values(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw normal values: the groups, or the mean and popmean, differ by the effect, in standard deviations."""
+    """Draw normal values whose group means, or mean and popmean, differ by `effect` standard deviations."""
     if by is not None:
         return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
     sd = spread_of(column, sigma if spread is None else spread)
     return {column.name: popmean + sd * (effect + rng.normal(size=n))}
 
 
-def _template(
+def _planned_moments(
     epsilon: float,
     groups: int,
     sd: float,
@@ -353,12 +359,12 @@ def _template(
     fixed_groups: bool,  # noqa: FBT001 - as the callers have it
     nan_policy: NanPolicy,
 ) -> NoisyMoments:
-    """Check the arguments, and return noisy moments with the noise of a future release."""
+    """Check the arguments, and return moments with the noise of a planned release."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ArgumentError(f"bounds={bounds} are not an interval.", "Give (low, high) with low < high.")
     if mean is not None and not low <= mean <= high:
-        raise ArgumentError(f"mean={mean} lies outside the bounds.", "Give it in the units of bounds=.")
+        raise ArgumentError(f"mean={mean} lies outside the bounds.", "Give mean= in the units of bounds=.")
     if not 0 < sd <= high / 2 - low / 2:
         raise ArgumentError(
             f"sd={sd} must be positive and at most half the width of the bounds, {high / 2 - low / 2}.",
@@ -370,7 +376,7 @@ def _template(
     if alternative not in {"two-sided", "less", "greater"}:
         raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if neighbors not in {"replace_one", "add_remove"}:
-        raise ArgumentError(f"There is no neighbors={neighbors!r}.", "Use 'replace_one' or 'add_remove'.")
+        raise ArgumentError(f"There is no neighbour relation {neighbors!r}.", "Use 'replace_one' or 'add_remove'.")
     # The L1 sensitivity of (y, y²/2), and of (y, (1-y²)/2, 1) where rows can lose their value, is 2; that of
     # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group.
     known = neighbors == "replace_one" and (fixed_groups or groups == 1)
@@ -383,7 +389,7 @@ def _template(
     return NoisyMoments(np.zeros((groups, len(laws))), laws, rows, form, bounds)
 
 
-def _sizes(n: int, n2: int | None) -> list[int]:
+def _checked_sizes(n: int, n2: int | None) -> list[int]:
     if not (2 <= n <= _MOST_ROWS and (n2 is None or 2 <= n2 <= _MOST_ROWS)):  # noqa: PLR2004
         raise ArgumentError(f"n={n} or n2={n2} is out of range.", "A t-test needs two rows in every group.")
     return [n] if n2 is None else [n, n2]

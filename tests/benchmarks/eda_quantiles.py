@@ -39,8 +39,8 @@ from results import recorded
 
 from dfprivacy import Column
 from dfprivacy.release import NoisyValue
-from dfprivacy_eda.quantiles import choose_alone
-from dfprivacy_eda.tree import CountTree, Layout, layout
+from dfprivacy_eda.quantiles import selects_separately
+from dfprivacy_eda.tree import CountTree, Layout, choose_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,12 +78,12 @@ def by_tree(
     column: Column = COLUMN,
 ) -> list[Numbers]:
     """Values of any number of quantiles of one tree, of the layout that so many rows get."""
-    plan = layout(column, step, len(x) * epsilon)
+    plan = choose_layout(column, step, len(x) * epsilon)
     leaves, _ = counted(x, plan)
     exact = np.concatenate([leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes])
     scales = np.repeat([2 * sum(plan.weights) / (epsilon * weight) for weight in plan.weights], plan.sizes)
     noisy = NoisyValue(exact + rng.laplace(scale=scales), scales, None)  # type: ignore[arg-type]
-    measured_tree = CountTree.of(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
+    measured_tree = CountTree.from_measurement(plan, noisy, missing=False, rows=(float(len(x)), 0.0), root=False)
     return [measured_tree.tree.quantiles(each) for each in q]
 
 
@@ -177,7 +177,7 @@ def cell(
 ) -> dict[int, dict[str, list[tuple[float, float]]]]:
     """Errors of all methods, for each number of quantiles: in rank, and in value."""
     draw, step = SHAPES[shape]
-    plan = layout(COLUMN, step, math.inf)
+    plan = choose_layout(COLUMN, step, math.inf)
     errors: dict[int, dict[str, list[tuple[float, float]]]] = {m: {} for m in NUMBERS}
     shares = [np.arange(1, m + 1) / (m + 1) for m in NUMBERS]
     for _ in range(runs):
@@ -219,7 +219,7 @@ def main() -> None:
                         spread = {name: np.std([rank for rank, _ in each[name]]) for name in names}
                         noise = {name: spread[name] / math.sqrt(len(each[name])) for name in names}
                         q = np.arange(1, m + 1) / (m + 1)
-                        alone = choose_alone(asked_by(n, epsilon), COLUMN, q, SHAPES[shape][1], None)
+                        alone = selects_separately(asked_by(n, epsilon), COLUMN, q, SHAPES[shape][1], None)
                         own = "each alone" if alone else "tree"
                         best = min(names, key=lambda name, means=means: means[name][0])  # type: ignore[misc]
                         clear = max(3 * math.hypot(noise[own], noise[best]), TINY)

@@ -20,8 +20,8 @@ from eda_tables import tables
 from results import recorded
 
 from dfprivacy import Column
-from dfprivacy_eda.quantiles import choose_alone
-from dfprivacy_eda.tree import intervals
+from dfprivacy_eda.quantiles import selects_separately
+from dfprivacy_eda.tree import choose_intervals
 
 EPSILONS = (0.1, 0.5, 1.0)
 Q = np.array([0.25, 0.5, 0.75])
@@ -44,7 +44,7 @@ def main() -> None:
                 column = Column(name, bounds=(low, high), fill=low)
                 truth = np.quantile(x, Q, method="lower")
                 for epsilon in EPSILONS:
-                    plan = intervals(column, step, len(x) * epsilon)
+                    plan = choose_intervals(column, step, len(x) * epsilon)
                     middles = np.clip(plan.low + plan.step * (np.arange(plan.sizes[-1]) + 0.5), low, high)
                     leaves, _ = counted(x, plan)
                     trees = [by_tree(x, step, [Q], epsilon, rng, column)[0] for _ in range(asked.runs)]
@@ -62,7 +62,9 @@ def main() -> None:
                         f"{len(x) * epsilon:,.0f}",
                         *(f"{mean:.4f} ± {error:.4f}" for mean, error in zip(means, errors, strict=True)),
                         ("tree" if means[0] < means[1] else "each alone") if clear else "–",
-                        "each alone" if choose_alone(asked_by(len(x), epsilon), column, Q, step, None) else "tree",
+                        "each alone"
+                        if selects_separately(asked_by(len(x), epsilon), column, Q, step, None)
+                        else "tree",
                     )
 
 

@@ -109,9 +109,9 @@ def measure(rng: np.random.Generator, design: Design, runs: int) -> dict[str, tu
     for name, release in ways.items():
         two = release(rng, exact, design.epsilon)
         effect, low, high = two.effect(), *two.effect().interval(0.95)
-        covers = float("nan") if two.unsized else float(((low <= 0.5) & (high >= 0.5)).mean())
+        covers = float("nan") if two.lacks_sizes else float(((low <= 0.5) & (high >= 0.5)).mean())
         for side, cover in (("two-sided", covers), ("greater", float("nan"))):
-            p = np.where(two.coarse, 1.0, effect.pvalue(0.5, side))
+            p = np.where(two.is_mostly_ties, 1.0, effect.pvalue(0.5, side))
             found[f"mannwhitneyu, {name}" + ", greater" * (side == "greater")] = p, cover
     if design.data in SYMMETRIC:
         n, scale = design.sizes[0], 2 / design.epsilon

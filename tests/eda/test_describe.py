@@ -18,7 +18,7 @@ from dfprivacy.release import NoisyValue
 from dfprivacy.testing import seeded_noise
 from dfprivacy_eda import aggregate, describe
 from dfprivacy_eda.describe import Summed
-from dfprivacy_eda.sums import drawn_noise
+from dfprivacy_eda.sums import draw_noise
 
 RELATIONS = ["replace_one", "add_remove"]
 NUMBERS, ROWS = ["age", "visits", "income"], ["mean", "std", "25%", "50%", "75%"]
@@ -163,19 +163,19 @@ def test_how_the_budget_is_split():
     """One part for moments of a column, two for quartiles, one for categories; in `agg` by their errors."""
 
     def shares(*asked):
-        return pytest.approx({name: float(part) for name, part in describe.split(*asked).items()})
+        return pytest.approx({name: float(part) for name, part in describe.split_budget(*asked).items()})
 
     assert {"moments": 3 / 11, "quartiles": 6 / 11, "categories": 2 / 11} == shares(3, 2, None)
     assert {"moments": 3 / 4, "quartiles": 1 / 4} == shares(5, 0, "moments")
     assert {"categories": 1} == shares(0, 2, "categories")
     with pytest.raises(ArgumentError, match="focus='moments'"):
-        describe.split(0, 2, "moments")
-    parts, of_three = aggregate.split(2, 1, [], moments=True), [type("K", (), {"categories": "abc"})]
+        describe.split_budget(0, 2, "moments")
+    parts, of_three = aggregate.split_budget(2, 1, [], moments=True), [type("K", (), {"categories": "abc"})]
     assert 1 == sum(parts.values())
     assert 12 / (12 + 2.507 * 26.152) == pytest.approx(float(parts["sums"]), abs=1e-5)
-    assert {"categories": 1} == aggregate.split(0, 0, of_three, moments=False)
-    assert {} == aggregate.split(0, 0, [], moments=False)
-    assert ["sums", "categories"] == [*aggregate.split(1, 0, of_three, moments=False)]
+    assert {"categories": 1} == aggregate.split_budget(0, 0, of_three, moments=False)
+    assert {} == aggregate.split_budget(0, 0, [], moments=False)
+    assert ["sums", "categories"] == [*aggregate.split_budget(1, 0, of_three, moments=False)]
 
 
 # Noise
@@ -213,7 +213,7 @@ def test_draws_of_the_cube():
     """Public draws have the standard deviation of the noise; small noise in two dimensions has its law."""
     for dimension, sd in [(1, 1.4142), (2, 2), (3, 2.5820), (5, 3.7417), (10, 6.6332), (20, 12.4097)]:
         law = NoiseLaw(1.0, kind="cube", dimension=dimension)
-        assert [sd, sd] == pytest.approx(drawn_noise((law, law)).std(axis=1), rel=0.03)
+        assert [sd, sd] == pytest.approx(draw_noise((law, law)).std(axis=1), rel=0.03)
     far = np.arange(200)
     weights = np.exp(-0.7 * far) * np.where(far, 8 * far, 1)
     with seeded_noise(5) as sampler:
@@ -233,10 +233,10 @@ def test_errors_where_rows_come_and_go_are_those_of_reference():
     part = NoisyValue(np.array([n * y, 2 * squares - n]), np.array([2.0, 2.0]), None)
     whole = Summed(n, NoiseLaw(2.0, kind="cube", dimension=3), {"hours": part}, "rows")
 
-    measured = whole.of(column, 2, None, complete=True)
+    measured = whole.column_sums(column, 2, None, complete=True)
     drawn, _ = measured.draws()
 
-    assert (mean, sd) == pytest.approx((measured.known("mean"), measured.known("std")))
+    assert (mean, sd) == pytest.approx((measured.noisy_value("mean"), measured.noisy_value("std")))
     assert 5.16 == pytest.approx(drawn.count.std(), rel=0.03)
     assert 0.0062 == pytest.approx(np.abs(drawn.mean - mean).mean(), rel=0.03)
     assert 0.0093 == pytest.approx(np.abs(drawn.std - sd).mean(), rel=0.03)
@@ -290,21 +290,25 @@ REFUSED = {
     "nothing": ({}, {}, "needs at least one aggregation"),
     "no mapping": ("age", {}, "statistics by column, not a str"),
     "no column": ({"agee": "mean"}, {}, "no column 'agee'.*Did you mean 'age'"),
-    "no statistic": ({"age": "maen"}, {}, "'maen' is no aggregation of 'age'.*Did you mean 'mean'"),
-    "one person's": ({"age": "max"}, {}, "'max' is not an aggregation.*one person's value.*\"99%\""),
-    "of another kind": ({"sex": "mean"}, {}, "column of categories, which has no 'mean'.*top"),
-    "of no category": ({"age": "top"}, {}, "column of numbers, which has no 'top'"),
-    "a quantile of categories": ({"sex": "median"}, {}, "has no 'median'"),
-    "above 100": ({"age": "101%"}, {}, "'101%' is no aggregation"),
+    "no statistic": (
+        {"age": "maen"},
+        {},
+        "no statistic 'maen', which.*Did you mean 'mean'",
+    ),
+    "one person's": ({"age": "max"}, {}, "no statistic 'max'.*one person's value.*\"99%\""),
+    "of another kind": ({"sex": "mean"}, {}, "'mean' is not a statistic of categories.*top"),
+    "of no category": ({"age": "top"}, {}, "'top' is not a statistic of numbers"),
+    "a quantile of categories": ({"sex": "median"}, {}, "'median' is not a statistic of categories"),
+    "above 100": ({"age": "101%"}, {}, "no statistic '101%'"),
     "one twice": ({"age": ["mean", "mean"]}, {}, "Two aggregations are called 'age_mean'"),
     "one name": ({"age": "mean"}, {"age_mean": ("income", "mean")}, "Two aggregations are called 'age_mean'"),
-    "no pair": ({}, {"x": ("mean",)}, 'x=\\(\'mean\',\\) is no aggregation.*x=\\("age", "mean"\\)'),
+    "no pair": ({}, {"x": ("mean",)}, 'x=\\(\'mean\',\\) is not a pair.*x=\\("age", "mean"\\)'),
     "no such column by name": ({}, {"x": "mean"}, "There is no column 'x'"),
     "one name, by column": ({"age": "mean"}, {"age": ["std", "mean"]}, "Two aggregations are called 'age_mean'"),
-    "a misspelt price": ({"age": "mean"}, {"epsilonn": 1}, "epsilonn=1 is no aggregation"),
-    "a number": ({"age": 3}, {}, "3 is no aggregation of 'age'"),
-    "a column of numbers": ({3: "mean"}, {}, "named by a string"),
-    "a function": ({"age": np.mean}, {}, "A function is no aggregation.*Did you mean 'mean'"),
+    "a misspelt price": ({"age": "mean"}, {"epsilonn": 1}, "epsilonn=1 is not a pair"),
+    "a number": ({"age": 3}, {}, "no statistic 3, which was asked of column 'age'"),
+    "a column of numbers": ({3: "mean"}, {}, "must be a name .str., not int"),
+    "a function": ({"age": np.mean}, {}, "takes names of statistics.*Did you mean 'mean'"),
     "an expression": (pl.col("age").mean(), {}, r'agg\(mean_age=\("age", "mean"\)\)'),
     "an expression by name": ({}, {"high": pl.col("age").quantile(0.9)}, r'high=\("age", "mean"\)'),
 }

@@ -15,9 +15,9 @@ import dfprivacy as dp
 from dfprivacy import ArgumentError, Column, DPError, SchemaError
 from dfprivacy._privacy.calibrate import gaussian_discovery
 from dfprivacy.testing import seeded_noise
-from dfprivacy_eda.bounds import EDGES, reached, rows_beyond, sums_exceeded, threshold
-from dfprivacy_eda.categories import FoundCounts, reach_of
-from dfprivacy_eda.profile import bins, cuts, shape, within_reach
+from dfprivacy_eda.bounds import EDGES, count_outer_intervals, rows_beyond, sum_thresholds, threshold
+from dfprivacy_eda.categories import FoundCounts, count_half_width
+from dfprivacy_eda.profile import bin_features, histogram_edges, histogram_moments, profile_numbers
 
 pytestmark = pytest.mark.pandas
 
@@ -125,7 +125,7 @@ def test_the_intervals_cover_what_is_shown():
     scale, away = 2.0, np.arange(-400, 401)
     q = math.exp(-1 / scale)
     law = (1 - q) / (1 + q) * q ** abs(away)
-    width = reach_of(scale, 0.95)
+    width = count_half_width(scale, 0.95)
     known = {"total": 1e9, "noise_scale": scale, "confidence": 0.95, "normalize": False, "column": "x"}
     for count in range(60):
         noisy = count + away
@@ -297,13 +297,13 @@ def test_what_lies_beyond_is_said(law, neighbors):
 
 def test_runs_of_empty_intervals_do_not_pass():
     """In 40,000 tables of noise alone, where 10⁻⁴ each may, no more than 25 do (P < 10⁻⁶)."""
-    limits, rng = sums_exceeded(1.0, 1), np.random.default_rng(1)
+    limits, rng = sum_thresholds(1.0, 1), np.random.default_rng(1)
     noise = rng.laplace(size=(40_000, len(EDGES) - 1))
     sums = np.cumsum(np.pad(noise, ((0, 0), (1, 0))), axis=1)
     passed = [((sums[:, m:] - sums[:, :-m]) > limits[m - 1]).any(axis=1) for m in range(1, len(limits) + 1)]
 
     assert np.any(passed, axis=0).sum() <= 25
-    assert 0 == reached(noise[0], limits)
+    assert 0 == count_outer_intervals(noise[0], limits)
     assert (np.diff(limits) > 0).all()
     assert (1.645, 7) == (rows_beyond(np.array([-50.0]), 1.0, 7), rows_beyond(np.array([50.0]), 1.0, 7))
 
@@ -401,22 +401,24 @@ def test_the_shape_of_a_histogram(skewed):
     edges = np.linspace(0, 128, 33)
     counts = np.histogram(x, edges)[0].astype(float)
 
-    mean, std, skewness = shape(edges, counts, 0.0)
+    mean, std, skewness = histogram_moments(edges, counts, 0.0)
 
     assert (x.mean(), x.std()) == pytest.approx((mean, std), abs=0.3)
     assert 2 / math.sqrt(2) * skewed == pytest.approx(skewness, abs=0.1)
-    assert None not in shape(edges, counts, 10.0)
-    assert (None, None, None) == shape(edges, counts, 10**5) == shape(edges, np.zeros(32), 1.0)
-    assert None in shape(edges, counts, 1500.0)[2:]
+    assert None not in histogram_moments(edges, counts, 10.0)
+    assert (
+        (None, None, None) == histogram_moments(edges, counts, 10**5) == histogram_moments(edges, np.zeros(32), 1.0)
+    )
+    assert None in histogram_moments(edges, counts, 1500.0)[2:]
 
 
 def test_the_histograms_stay_within_what_is_planned():
     """Between any bounds the features have the radius of those that are planned, and no more sums."""
     column, ends = Column("x"), EDGES.tolist()
-    planned = bins(column, (ends[0], ends[1]))
+    planned = bin_features(column, (ends[0], ends[1]))
 
     for low, high in itertools.combinations(ends, 2):
-        found = bins(column, (low, high))
+        found = bin_features(column, (low, high))
         assert 1.0 == found.radius(2) == planned.radius(2)
         assert 32 <= found.dimension <= planned.dimension == 115
 
@@ -437,11 +439,11 @@ def test_a_profile_says_what_lies_beyond():
 def test_a_profile_reaches_beyond_what_was_seen():
     """Intervals below the threshold that together clearly hold rows are within; the others' rows are bounded."""
     x = spread_out(2000, 1)
-    edges, first = cuts((8.0, 16.0))
+    edges, first = histogram_edges((8.0, 16.0))
     counts = np.histogram(x, edges)[0].astype(float)
 
-    low, high, beyond, mean, *_ = within_reach((8.0, 16.0), counts, 12.0, 1, None)
-    alone = within_reach((8.0, 16.0), counts, 1e3, 1, 2000)
+    low, high, beyond, mean, *_ = profile_numbers((8.0, 16.0), counts, 12.0, 1, None)
+    alone = profile_numbers((8.0, 16.0), counts, 1e3, 1, 2000)
 
     assert counts[:first].max() < 12 * 9
     assert low <= 1 / 512
@@ -461,7 +463,7 @@ REFUSED = [
     (lambda v: v.find_categories(["x"], epsilon=1), "no column 'x'"),
     (lambda v: v.value_counts("icd", **DISCOVER, nan_policy="fill", epsilon=1), "nan_policy"),
     (lambda v: v.value_counts("icd", epsilon=1), 'categories="discover"'),
-    (lambda v: v.value_counts("icd", domain=ICD, **DISCOVER, epsilon=1), "Use one of them"),
+    (lambda v: v.value_counts("icd", domain=ICD, **DISCOVER, epsilon=1), "Leave one of the two out"),
     (lambda v: v.value_counts("icd", domain=ICD, nan_policy="fill", epsilon=1), "domain= leaves missing values"),
     (lambda v: v.value_counts("icd", domain="[A-Z", epsilon=1), "character 1"),
     (lambda v: v.value_counts("icd", domain=[], epsilon=1), "at least one value"),

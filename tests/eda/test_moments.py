@@ -13,7 +13,7 @@ from dfprivacy import Column
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
-from dfprivacy_eda.moments import of_population
+from dfprivacy_eda.moments import mean_and_degrees
 from dfprivacy_eda.sums import Sums
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -165,7 +165,7 @@ def test_intervals_of_a_population_cover(law, epsilon):
     rng, runs, n = np.random.default_rng(7), 12, 400
     every = [noisy(law, epsilon, rng.uniform(-0.5, 0.3, n), 0, rng) for _ in range(runs)]
 
-    ends = np.array([infer(measured, of_population).interval(0.95) for measured in every])
+    ends = np.array([infer(measured, mean_and_degrees).interval(0.95) for measured in every])
 
     variance = 0.8**2 / 12 / n + 2 * (LAWS[law][2][0] / epsilon / n) ** 2
     width = 2 * 1.96 * 50 * math.sqrt(variance)

@@ -121,8 +121,8 @@ def test_there_is_a_panel_for_each_number(plt, protect):
     assert [panel.get_yticklabels()[0].get_text() for panel in numbers] == ["age_mean", "age_std", "sex_freq"]
     assert [several.lows[0], several.highs[0]] == list(numbers[0].get_lines()[0].get_xdata())
     for none, said in (
-        (view.describe(["sex", "region"], epsilon=1), "No column of numbers"),
-        (view.agg({"sex": "top"}, epsilon=1), "No aggregation is a number"),
+        (view.describe(["sex", "region"], epsilon=1), "draws columns of numbers"),
+        (view.agg({"sex": "top"}, epsilon=1), "no aggregation is a number"),
     ):
         with pytest.raises(ArgumentError, match=said):
             none.plot()

@@ -12,7 +12,7 @@ import pytest
 
 from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy._call.plan import RELATIVE, split
-from dfprivacy_eda.tree import layout, prefix_error
+from dfprivacy_eda.tree import choose_layout, prefix_error
 
 N = 5000
 QUARTILES = [0.25, 0.5, 0.75]
@@ -53,8 +53,8 @@ def view(frame, protect):
 
 def test_known_needs():
     """The mean error of a prefix is that of trees computed elsewhere; three needs of reference share a budget."""
-    fine = layout(Column("x", bounds=(0.0, 1.0)), None, math.inf)
-    whole = layout(Column("x", bounds=(0.0, 127.0)), 1.0, math.inf)
+    fine = choose_layout(Column("x", bounds=(0.0, 1.0)), None, math.inf)
+    whole = choose_layout(Column("x", bounds=(0.0, 127.0)), 1.0, math.inf)
     needs = [2 * math.sqrt(2) / (N / 3), 2 * math.sqrt(2) * 10 / N, 26.152 / (N / 4)]
 
     parts = split(needs, Fraction(1))

@@ -14,7 +14,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.counts import project
 from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.quantiles import RankOfLeaf
-from dfprivacy_eda.tree import Layout, Tree, layout, least_squares, quantiles
+from dfprivacy_eda.tree import Layout, Tree, choose_layout, least_squares, quantiles
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -35,16 +35,16 @@ def test_the_trees_of_columns():
     Where floats have no room for an interval outside, the intervals begin and end at the bounds.
     """
     age, wide = Column("age", bounds=(0.0, 120.0)), Column("x", bounds=(0.0, 1000.0))
-    dense = layout(Column("x", bounds=(1e16, 1e16 + 480)), None, 1.0)
+    dense = choose_layout(Column("x", bounds=(1e16, 1e16 + 480)), None, 1.0)
 
-    assert (16, 256, 4096) == layout(age, None, math.inf).sizes
-    assert (16, 256, 1024) == layout(age, None, 19_999).sizes == layout(wide, 1, math.inf).sizes
-    assert ((12, 240), (2, 3)) == (layout(age, None, 1_499).sizes, layout(age, None, 1_499).weights)
-    assert (16, 128) == layout(age, 1, math.inf).sizes
-    assert (121 * [1])[:10] == np.diff(layout(age, 1, math.inf).edges)[:10].tolist()
-    assert (11,) == layout(age, 12, math.inf).sizes
-    assert (4, 3, 2) == layout(age, None, math.inf).weights
-    assert (0.0, 1.0) == layout(Column("x", bounds=(0.0, 1.0)), None, 1.0).ends
+    assert (16, 256, 4096) == choose_layout(age, None, math.inf).sizes
+    assert (16, 256, 1024) == choose_layout(age, None, 19_999).sizes == choose_layout(wide, 1, math.inf).sizes
+    assert ((12, 240), (2, 3)) == (choose_layout(age, None, 1_499).sizes, choose_layout(age, None, 1_499).weights)
+    assert (16, 128) == choose_layout(age, 1, math.inf).sizes
+    assert (121 * [1])[:10] == np.diff(choose_layout(age, 1, math.inf).edges)[:10].tolist()
+    assert (11,) == choose_layout(age, 12, math.inf).sizes
+    assert (4, 3, 2) == choose_layout(age, None, math.inf).weights
+    assert (0.0, 1.0) == choose_layout(Column("x", bounds=(0.0, 1.0)), None, 1.0).ends
     assert (1e16, 2.0, None) == (dense.low, dense.step, dense.ends)
 
 
@@ -72,10 +72,10 @@ def test_a_tree_of_reference():
         assert positive == pytest.approx(tree.counts, abs=1e-6)
     part = tree_of([[10], [6, 4], [np.nan, np.nan, 3, 1]], (0, 1e-9, 1e-9))  # children that nobody knows
     assert (3, 3, 3, 1) == pytest.approx(part.leaves, abs=1e-6)
-    assert [True, False, True, True, True] == part.known.tolist()
+    assert [True, False, True, True, True] == part.measured_edges.tolist()
     assert [(0,), (2,)] == [tuple(end) for end in part.intervals([0.3], 1.96)]
     flat = tree_of([[10], [2, 5, 0, 3]], (0, 2.0))
-    rows, error = flat.below([1, 1.5, 9])
+    rows, error = flat.rows_below([1, 1.5, 9])
     assert [2, 4.5, 10] == rows.tolist()
     assert error == pytest.approx(np.sqrt(flat.prefix_variances[[1, 1, 4]]))
 
@@ -139,7 +139,7 @@ def test_a_tree_of_which_a_part_is_known_is_that_of_a_solver(root, hidden):
     tree = tree_of(counts, variances)
 
     known = np.linalg.norm(below - below @ solved @ (design.T * weights @ design), axis=1) < 1e-3
-    assert [True, *known] == tree.known.tolist()
+    assert [True, *known] == tree.measured_edges.tolist()
     best = below @ solved @ (design.T * weights) @ np.nan_to_num(y)
     assert best[known] == pytest.approx(np.cumsum(tree.leaves)[known], abs=0.01)
     variance = np.diag(below @ solved @ below.T)

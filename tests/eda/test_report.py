@@ -15,9 +15,9 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
-from dfprivacy_eda.describe import split
-from dfprivacy_eda.report import BAR, SURE, binned, document
-from dfprivacy_eda.tree import CountTree, layout
+from dfprivacy_eda.describe import split_budget
+from dfprivacy_eda.report import BAR, SURE, binned_histogram, document
+from dfprivacy_eda.tree import CountTree, choose_layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
 VOID = {"meta", "line", "rect", "circle", "link", "br", "img"}
@@ -95,7 +95,7 @@ def test_it_is_a_description_with_pictures_and_correlations(protect):
 def test_a_budget_is_split_without_a_rest():
     """Shares are of what there is to measure, and add up to exactly 1."""
     for numbers, labels in [(0, 3), *itertools.product([1, 2, 100, 101], [0, 3])]:
-        shares = split(numbers, labels, together=True)
+        shares = split_budget(numbers, labels, together=True)
 
         assert sum(shares.values()) == 1
         assert ("correlations" in shares) == (2 <= numbers <= 100)
@@ -129,7 +129,7 @@ def test_bins_cover_the_data_at_any_size(rows):
     """Bins lie within the bounds, and are fewer where the noise would hide them."""
     column, trees = simulated(rows, 1)
 
-    found = binned(column, trees[0], 0.95)
+    found = binned_histogram(column, trees[0], 0.95)
 
     assert column.low <= found.edges[0] < found.edges[-1] <= column.high
     assert 1 <= len(found.raw) <= 24
@@ -144,7 +144,7 @@ def simulated(rows, runs):
 
     rng = np.random.default_rng(8)
     column = Column("x", bounds=(0.0, 100.0))
-    plan = layout(column, None, 1e6)
+    plan = choose_layout(column, None, 1e6)
     leaves, _ = np.histogram(rng.gamma(2, 8, rows).clip(0, 100), plan.cuts)
     levels = [leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes]
     exact, scales = np.concatenate([*levels, [rows]]), []
@@ -153,7 +153,7 @@ def simulated(rows, runs):
     scales = np.array([*scales, 4.0])
     measured = (NoisyValue(exact + rng.laplace(scale=scales), scales, None) for _ in range(runs))
     trees = [
-        CountTree.of(plan, each, missing=True, rows=(2.0 * rows, 0.0), root=False, none_missing=False)
+        CountTree.from_measurement(plan, each, missing=True, rows=(2.0 * rows, 0.0), root=False, none_missing=False)
         for each in measured
     ]
     return column, trees
@@ -168,7 +168,7 @@ def test_intervals_of_bins_cover():
 
     held = []
     for tree in trees:
-        found = binned(column, tree, 0.95)
+        found = binned_histogram(column, tree, 0.95)
         truth, _ = np.histogram(values, found.edges)
         low, high = found.intervals
         held.append(((low <= truth) & (truth <= high))[:-1])  # NumPy counts the upper edge of the last
@@ -295,6 +295,6 @@ def test_a_page_is_saved_where_it_can_be(protect, tmp_path):
 
     assert found.save(str(path)) == path
     assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
-    for wrong, said in ((tmp_path / "nowhere" / "report.html", "no folder"), (3, "no path")):
+    for wrong, said in ((tmp_path / "nowhere" / "report.html", "no folder"), (3, "must be a file name")):
         with pytest.raises(ArgumentError, match=said):
             found.save(wrong)

@@ -16,7 +16,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.curves import Curve, LifeTable, cumulated_hazard
 from dfprivacy_inference.groups import SeveralGroups, TwoGroups, pvalue_of_t
 from dfprivacy_inference.signed import Differences, sign_pvalue
-from dfprivacy_inference.statistics import GehanScores, MidRanks, products, signed_ranks, taper
+from dfprivacy_inference.statistics import GehanScores, MidRanks, dot_product, signed_ranks, taper
 
 TIME, EVENT = dp.Column("t", bounds=(0.0, 1000.0)), dp.Column("e", categories=(0, 1))
 
@@ -190,7 +190,7 @@ def test_reference_pvalues_of_two_groups(release, expected):
     tau = min(tau + scales[3], 1.0) if on else 1.0
     if on:
         size = np.clip(n1 - scales[1] * noise[1], 2, n - 2)
-    sd = two.factor(size, n - size) * np.sqrt(size * (n - size) * (n + 1) / 12 * tau)
+    sd = two.multiplier(size, n - size) * np.sqrt(size * (n - size) * (n + 1) / 12 * tau)
     law = 2 * scipy.stats.norm.sf(statistic / np.maximum(sd, np.sqrt((sd**2).mean()))).mean()
 
     found = float(two.effect().pvalue(0.5))
@@ -225,13 +225,13 @@ def test_reference_quantiles_of_several_groups(n, k, eps, at):
 
 def test_reference_scores():
     """Twice the middle ranks of ties, less n + 1; the sum of signed ranks, zeros included; products of any size."""
-    doubled = MidRanks(TIME).doubled(Rows([1, 2, 2, 3, 5, 5, 5, 8]), np.ones(8, dtype=bool))
+    doubled = MidRanks(TIME).twice_ranks(Rows([1, 2, 2, 3, 5, 5, 5, 8]), np.ones(8, dtype=bool))
     large = np.array([3 * 10**9, -(3 * 10**9), 10**9])
 
     assert doubled.tolist() == [-7, -4, -4, -1, 3, 3, 3, 7]
     assert doubled[[0, 1, 4, 7]].sum() / 2 == -0.5
-    assert products(doubled, doubled) * 3 / (8 * 63) == pytest.approx(0.9404761904761905, abs=1e-12)
-    assert products(large, large) == 19 * 10**18  # more than 64 bits
+    assert dot_product(doubled, doubled) * 3 / (8 * 63) == pytest.approx(0.9404761904761905, abs=1e-12)
+    assert dot_product(large, large) == 19 * 10**18  # more than 64 bits
     assert signed_ranks(np.array([-3, -1, 0, 0, 1, 2, 2, 4.0])) == 12
 
 
@@ -239,7 +239,7 @@ def test_reference_scores_of_censored_times():
     """Gehan's scores of six rows in one group, and three times the products of numbers at risk."""
     rows = Rows([2, 3, 3, 5, 7, 9], [1, 0, 1, 1, 0, 1])
 
-    summed = GehanScores(TIME, EVENT).summed(rows, np.array([0, 1, 0, 1, 0, 1]), 2)
+    summed = GehanScores(TIME, EVENT).group_sums(rows, np.array([0, 1, 0, 1, 0, 1]), 2)
 
     assert summed == ([-5, 5], 3 * (3 * 3 + 2 * 3 + 1 * 2 + 0))
 
@@ -361,7 +361,7 @@ def test_level_and_power_of_censored_times(hazards, until, power):
             times = rng.exponential(1 / np.array(hazards)[group])
             last = np.concatenate([rng.uniform(0, 30, n) if end == 30 else np.full(n, 60.0) for end in until])
             rows = Rows(np.minimum(times, last), (times <= last).astype(int))
-            (one, _), spread = scores.summed(rows, group, 2)
+            (one, _), spread = scores.group_sums(rows, group, 2)
             exact.append([one / 2, n, n, spread / (2 * n * (4 * n**2 - 1))])
         values = np.array(exact) + rng.laplace(size=(runs, 4)) * scales
         two = TwoGroups(values, scales, 2 * n, rows=(n, n), complete=True, spread="variance")

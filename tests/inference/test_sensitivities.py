@@ -19,8 +19,8 @@ from dfprivacy_inference.statistics import (
     MidRanks,
     RankSum,
     SignedSum,
-    switch,
     taper,
+    taper_switch,
 )
 
 X = Column("x", bounds=(0.0, 5.0), fill=2.0)
@@ -226,7 +226,7 @@ def test_reference_values(n, c, larger, expected):
 
 def exact(n, larger, c):
     """H(M) by the closed form, in fractions."""
-    last = switch(n, float(c))
+    last = taper_switch(n, float(c))
     if larger >= last:
         return Fraction(1, larger)
     rest = Fraction(n - last, last * (last - 1)) + 2 * (1 - c) * (Fraction(1, larger - 1) - Fraction(1, last - 1))

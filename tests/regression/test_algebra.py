@@ -12,8 +12,8 @@ from dfprivacy import ArgumentError, Column, SchemaError
 from dfprivacy.features import Batch
 from dfprivacy_regression import formula
 from dfprivacy_regression.design import Design
-from dfprivacy_regression.least_squares import Moments, Sums, score_of
-from dfprivacy_regression.scores import Information, LogisticScore, Score, discriminant, sigmoid
+from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
+from dfprivacy_regression.scores import Information, LogisticScore, Score, discriminant_start, sigmoid
 
 X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
 Z = Column("z", bounds=(0, 1), fill=0.5)
@@ -24,14 +24,14 @@ BINARY = Design(H, (X, Z), (G,), success="q")
 
 def exactly(design, entries):
     """Moments without noise, of entries by row and column or of a whole matrix."""
-    index = design.index()
+    index = design.moment_index()
     moments = np.zeros(index.max() + 1)
     if isinstance(entries, dict):
         for (i, j), value in entries.items():
             moments[index[i, j]] = value
     else:
         moments[index] = entries
-    return Moments(design, moments, np.zeros((len(moments), 1)), (Sums(np.zeros(1), np.zeros(1), 1),))
+    return DesignMoments(design, moments, np.zeros((len(moments), 1)), (NoisySums(np.zeros(1), np.zeros(1), 1),))
 
 
 def batch(rows=300, seed=1):
@@ -76,7 +76,7 @@ KNOWN = {
 )
 def test_ways_to_say_the_same(asked, names):
     """By a formula or by names; numbers that have categories are numbers unless it is said."""
-    design = formula.read(*asked, KNOWN)
+    design = formula.linear_design(*asked, KNOWN)
 
     assert design.names == ("Intercept", *names)
     assert design.formula() == "a ~ " + {3: "b + C(g)"}.get(len(names), names[0].removesuffix("[T.1]"))
@@ -88,7 +88,7 @@ def test_ways_to_say_the_same(asked, names):
 def test_what_names_no_columns_is_refused(x, error, said):
     """Numbers, alone or in a list; what a view refuses of formulas is in the table of its refusals."""
     with pytest.raises(error, match=said):
-        formula.read("a", x, KNOWN)
+        formula.linear_design("a", x, KNOWN)
 
 
 # Moments
@@ -100,7 +100,7 @@ def test_what_names_no_columns_is_refused(x, error, said):
 )
 def test_noise_of_a_product(dimension, sd):
     """The noise of a coordinate grows with the number of coordinates."""
-    sums = Sums(np.zeros(dimension), np.full(dimension, 2.0), dimension)
+    sums = NoisySums(np.zeros(dimension), np.full(dimension, 2.0), dimension)
 
     assert np.sqrt(sums.variances) == pytest.approx([sd] * dimension, abs=1e-6)
 
@@ -109,7 +109,7 @@ def test_two_stages_of_a_line():
     """A thousand rows, epsilon 1, two fifths of it for the first stage."""
     n, values = 1000, np.array([12.0, -30.0, 115.0, 33.0, 52.0])  # sums of x, y, x², xy, y²
     measured = np.array([values[0], values[1], 2 * values[2] - n, values[3], 2 * values[4] - n])
-    known = Moments.of(LINE, n, Sums(measured, np.full(5, 2 / 0.4), 5))
+    known = DesignMoments.from_sums(LINE, n, NoisySums(measured, np.full(5, 2 / 0.4), 5))
 
     first = known.estimate()
 
@@ -119,9 +119,9 @@ def test_two_stages_of_a_line():
     assert first.b == pytest.approx([-0.033485408, 0.290450651], abs=1e-8)
     assert (first.M[-1, -1] - first.b @ first.M[:-1, -1]) / 998 == pytest.approx(0.041493553, abs=1e-8)
 
-    means, units = score_of(known, first.b, 0.6)
-    scored = Sums(np.array([8.0, -6.0, 2 * 150.0 - n]), np.full(3, 2 / 0.6), 3)
-    known = known.updated(scored, means, units, np.zeros(3))
+    means, units = score_map(known, first.b, 0.6)
+    scored = NoisySums(np.array([8.0, -6.0, 2 * 150.0 - n]), np.full(3, 2 / 0.6), 3)
+    known = known.combined_with(scored, means, units, np.zeros(3))
     last = known.estimate()
 
     assert known.moments[1:6] == pytest.approx(
@@ -151,18 +151,20 @@ def test_the_matrix_is_that_of_the_rows(design, count):
     """What the features add up is put where it belongs, products that are known included."""
     rows = batch()
     z = rows_of(design, rows)
-    sums = design.moments(count=count).rows(rows).sum(axis=0)
+    sums = design.moment_features(count=count).rows(rows).sum(axis=0)
 
-    known = Moments.of(design, None if count else rows.size, Sums(sums, np.zeros(len(sums)), len(sums)))
+    known = DesignMoments.from_sums(
+        design, None if count else rows.size, NoisySums(sums, np.zeros(len(sums)), len(sums))
+    )
 
     assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
-    assert len(sums) == design.moments(count=count).dimension
+    assert len(sums) == design.moment_features(count=count).dimension
 
 
 @pytest.mark.parametrize("count", [False, 1.0, 2.0])
 def test_no_row_moves_the_moments_more(search, count):
     """The first stage: numbers, and categories, in one vector."""
-    of = WHOLE.moments(count=count)
+    of = WHOLE.moment_features(count=count)
 
     most = search(WHOLE.columns, 1).features(of, math.inf, tries=3, steps=80)
 
@@ -173,16 +175,18 @@ def test_no_row_moves_the_moments_more(search, count):
 
 def test_a_matrix_that_is_not_positive_definite_has_no_estimate():
     """Nothing is known where the sum of squares is below 0."""
-    known = Moments.of(LINE, 1000, Sums(np.array([0, 0, -1400.0, 0, 0]), np.ones(5), 5))
+    known = DesignMoments.from_sums(LINE, 1000, NoisySums(np.array([0, 0, -1400.0, 0, 0]), np.ones(5), 5))
 
     assert known.estimate() is None
-    assert known.clarity() < 0
+    assert known.eigenvalue_ratio() < 0
     assert not known.draws()[2].any()
 
 
 def test_draws_are_impossible_as_often_as_the_noise_hides_the_squares():
     """The squares are 1.44 noise standard errors above 0: below it are the draws of a coordinate of the cube."""
-    known = Moments.of(LINE, 1000, Sums(np.array([0, 0, 2 * 15.0 - 1000, 0, 0]), np.full(5, 20 / 7.483315 * 2), 5))
+    known = DesignMoments.from_sums(
+        LINE, 1000, NoisySums(np.array([0, 0, 2 * 15.0 - 1000, 0, 0]), np.full(5, 20 / 7.483315 * 2), 5)
+    )
     noise = np.random.default_rng(1).gamma(6, size=10**6) * np.random.default_rng(2).uniform(-1, 1, 10**6)
 
     _, weights, possible = known.draws()
@@ -192,9 +196,9 @@ def test_draws_are_impossible_as_often_as_the_noise_hides_the_squares():
 
 def test_two_measurements_of_the_same_are_weighted_by_their_variance():
     """One with half the scale counts four times."""
-    sums = [Sums(np.array([1.0, 2, 3, 4, 5]), np.full(5, 2.0), 5), Sums(np.full(5, 6.0), np.ones(5), 5)]
+    sums = [NoisySums(np.array([1.0, 2, 3, 4, 5]), np.full(5, 2.0), 5), NoisySums(np.full(5, 6.0), np.ones(5), 5)]
 
-    known = Moments.of(LINE, 1000, *sums)
+    known = DesignMoments.from_sums(LINE, 1000, *sums)
 
     assert known.moments[:3] == pytest.approx([1000, 5, 5.2])
     assert known.covariance[1, 1] == pytest.approx(sums[1].variances[0] * 0.8)
@@ -214,7 +218,7 @@ def test_the_score_is_linear_in_the_moments(robust):
     known = exactly(design, M)
 
     sums = Score(design, b, c, tilt if robust else None).rows(rows).sum(axis=0)
-    means, scales = score_of(known, b, c)
+    means, scales = score_map(known, b, c)
 
     assert scales * sums[: q + 1] == pytest.approx(means @ known.moments, rel=1e-9, abs=1e-9)
     assert sums[q + 1] == -rows.size
@@ -267,7 +271,7 @@ def test_no_row_moves_a_score_more(search, columns, score):
 
 def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
     """Sums of no rows are replaced by those of rows that vary by a sixth of the range."""
-    known = Moments.of(WHOLE, None, Sums(np.zeros(24), np.ones(24), 24), rows=900)
+    known = DesignMoments.from_sums(WHOLE, None, NoisySums(np.zeros(24), np.ones(24), 24), rows=900)
     fit = known.estimate()
 
     expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected(fit.M)
@@ -286,7 +290,7 @@ def test_the_start_is_the_discriminant():
     design = Design(H, (X,), (), success="q")
     moments = {(0, 0): 1000, (0, 1): 40, (1, 2): 60, (0, 2): 270, (1, 1): 112}
 
-    start = discriminant(exactly(design, moments))
+    start = discriminant_start(exactly(design, moments))
 
     assert start == pytest.approx([-1.2424453425763726, 2.544055596922313], abs=1e-9)
 
@@ -300,7 +304,7 @@ def test_the_information_is_that_of_the_rows():
 
     score, weight = (LogisticScore(BINARY, b, information=information) for information in (False, True))
     sums = weight.top * weight.rows(rows).sum(axis=0)
-    found = Information.of(BINARY, b, sums, 0.0, (weight.top * rows.size, 0.0))
+    found = Information.from_sums(BINARY, b, sums, 0.0, (weight.top * rows.size, 0.0))
 
     assert score.top * score.rows(rows).sum(axis=0) == pytest.approx(x @ (outcome - share))
     assert score.top == pytest.approx(sigmoid(np.array([1.8]))[0])
@@ -322,9 +326,9 @@ def test_the_information_of_normal_regressors_follows_from_their_moments():
     noisy = Information(b, exact + 500.0, np.full((3, 3), 500.0**2))
 
     assert pytest.approx(exact, abs=100) == model.H
-    assert abs(noisy.pooled(model).H - exact).max() < 450
-    assert (noisy.pooled(model).noise < noisy.noise).all()
-    assert (replace(noisy, noise=np.zeros((3, 3))).pooled(model).H == noisy.H).all()
+    assert abs(noisy.pooled_with(model).H - exact).max() < 450
+    assert (noisy.pooled_with(model).noise < noisy.noise).all()
+    assert (replace(noisy, noise=np.zeros((3, 3))).pooled_with(model).H == noisy.H).all()
 
 
 def test_a_step_allows_for_the_information_on_the_way():

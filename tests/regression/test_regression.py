@@ -564,10 +564,10 @@ def test_power_is_as_the_page_says():
 # What cannot be asked is refused before anything is paid.
 
 REFUSED = [
-    ("ols", ["a"], {}, "is no formula"),
-    ("ols", ["a ~ b ~ g"], {}, "is no formula"),
-    ("ols", ["a ~ 1"], {}, "nothing on the right"),
-    ("ols", ["a ~"], {}, "nothing on the right"),
+    ("ols", ["a"], {}, "is not a formula"),
+    ("ols", ["a ~ b ~ g"], {}, "is not a formula"),
+    ("ols", ["a ~ 1"], {}, "no regressor right of"),
+    ("ols", ["a ~"], {}, "no regressor right of"),
     ("ols", ["a ~ b +"], {}, "is not supported"),
     ("ols", ["a ~ b * g"], {}, "is not supported"),
     ("ols", ["a ~ b : g"], {}, "is not supported"),
@@ -584,7 +584,7 @@ REFUSED = [
     ("ols", ["a ~ b + b"], {}, "twice"),
     ("ols", ["a ~ both + C(both)"], {}, "twice"),
     ("ols", ["a ~ one"], {}, "constant"),
-    ("ols", ["a", []], {}, "no regressor"),
+    ("ols", ["a", []], {}, "No regressor is named"),
     ("ols", ["a", ["b", "b"]], {}, "twice"),
     ("ols", [3], {}, "3"),
     ("ols", ["y ~ a"], {"robust": "yes"}, "robust"),
@@ -594,7 +594,7 @@ REFUSED = [
     ("logit", ["g ~ a"], {}, "3 categories"),
     ("logit", ["ill ~ ill"], {}, "is also a regressor"),
     ("logit", ["ill ~ a"], {"success": "perhaps"}, "perhaps"),
-    ("logit", ["ill", []], {}, "no regressor"),
+    ("logit", ["ill", []], {}, "No regressor is named"),
 ]
 
 

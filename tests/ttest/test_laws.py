@@ -16,7 +16,7 @@ from dfprivacy.inference.notes import notes, skewness, unreliable, worst_pvalue
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_ttest import minimum_detectable_effect, power, sample_size
 from dfprivacy_ttest.exact import normal_laplace_cdf, normal_two_laplace_cdf
-from dfprivacy_ttest.parameters import parameter, textbook
+from dfprivacy_ttest.parameters import classical_inference, mean_parameter
 
 ALTERNATIVES = ["two-sided", "less", "greater"]
 
@@ -46,8 +46,8 @@ def pair(first, second):
 
 def known(sums, *, naive=False, draws=1024, **of):
     """What is known of the mean, or of the difference."""
-    tested = parameter(sums.values.shape[-2], **of)
-    return textbook(sums, tested) if naive else infer(sums, tested, draws)
+    tested = mean_parameter(sums.values.shape[-2], **of)
+    return classical_inference(sums, tested) if naive else infer(sums, tested, draws)
 
 
 def released(rng, runs, sizes, means, sd, scale, form, apart=None):
@@ -406,14 +406,14 @@ SIZE = {"power": 0.8, "epsilon": 1, "effect": 0.1, "sd": 0.5}
         (power, ASKED | {"n": 1}, "out of range"),
         (power, ASKED | {"n2": 1}, "out of range"),
         (power, ASKED | {"epsilon": 0}, "epsilon"),
-        (power, ASKED | {"effect": 3}, "does not fit between the bounds"),
-        (power, ASKED | {"effect": math.nan}, "does not fit between the bounds"),
+        (power, ASKED | {"effect": 3}, "outside of the bounds"),
+        (power, ASKED | {"effect": math.nan}, "outside of the bounds"),
         (power, ASKED | {"sd": 1.5}, "at most half the width"),
         (power, ASKED | {"bounds": (1, 1)}, "not an interval"),
         (power, ASKED | {"mean": 2}, "outside the bounds"),
         (power, ASKED | {"alpha": 0}, "alpha"),
         (power, ASKED | {"alternative": "both"}, "no alternative"),
-        (power, ASKED | {"neighbors": "none"}, "no neighbors"),
+        (power, ASKED | {"neighbors": "none"}, "no neighbour relation"),
         (sample_size, SIZE | {"effect": 0}, "large enough"),
         (sample_size, SIZE | {"effect": -0.1, "alternative": "greater"}, "large enough"),
         (sample_size, SIZE | {"ratio": 0}, "ratio"),

@@ -42,7 +42,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
 from dfprivacy_ttest import exact_power, exact_size
-from dfprivacy_ttest.parameters import parameter, textbook
+from dfprivacy_ttest.parameters import classical_inference, mean_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def pvalues(rng: np.random.Generator, n: int, epsilon: float, shift: float, runs
     sums = dict(zip(WAYS, (printed, apart, apart, joint, joint), strict=True))
     with np.errstate(invalid="ignore"):
         return {
-            way: (infer if way in (WAYS[2], WAYS[4]) else textbook)(each, parameter(1)).pvalue(0.0)
+            way: (infer if way in (WAYS[2], WAYS[4]) else classical_inference)(each, mean_parameter(1)).pvalue(0.0)
             for way, each in sums.items()
         }
 
@@ -214,7 +214,7 @@ def levels(runs: int) -> int:
             ("one sample", replace(both, values=values[:, :1]), mean),
             ("two samples", both, 0.0),
         ):
-            result = infer(sums, parameter(values.shape[1] if sums is both else 1))
+            result = infer(sums, mean_parameter(values.shape[1] if sums is both else 1))
             p = result.pvalue(null)
             worst = worst_pvalue(p, skewness(result, sums))
             noted = [sums.doubtful | unreliable(p, worst, level) for level in LEVELS]
