@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Constant: TypeAlias = float | str | tuple[Any, ...]
 
-__all__ = ["ComputedColumn", "Expression", "Formula", "Labels", "Node", "col", "computed_column", "read_column"]
+__all__ = [
+    "ComputedColumn",
+    "Expression",
+    "Formula",
+    "Labels",
+    "Node",
+    "col",
+    "computed_column",
+    "parts_of",
+    "read_column",
+]
 
 _NODES_MAX = 1000
 _DEPTH_MAX = 100
@@ -263,7 +273,12 @@ class ComputedColumn(Column):
 
     __hash__ = Column.__hash__
 
-    def values_of(self, rows: Mapping[str, Any]) -> Floats | Labels:
+    @property
+    def of_names(self) -> list[str]:
+        """Names of the columns from which it is computed."""
+        return [column.name for column in self.formula.columns]
+
+    def values_of(self, rows: Mapping[str, Any]) -> NDArray[Any]:
         """Compute its values from values of its columns, such as a dataframe's.
 
         Parameters
@@ -273,8 +288,8 @@ class ComputedColumn(Column):
 
         Returns
         -------
-        ndarray or Labels
-            As of `Formula.rows`.
+        ndarray
+            Numbers or labels; NaN or None where missing.
         """
 
         def values(column: Column) -> Floats | Labels:
@@ -286,7 +301,8 @@ class ComputedColumn(Column):
                 )
             return given.astype(np.float64).clip(column.low, column.high)
 
-        return self.formula.rows(values)
+        found = self.formula.rows(values)
+        return np.array([*found.known, None], dtype=object)[found.codes] if isinstance(found, Labels) else found
 
     @property
     def said_bounds(self) -> list[float] | None:
@@ -339,7 +355,7 @@ def computed_column(
         raise SchemaError(
             f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
             f"{_end(limits[1])}.",
-            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}), or .clip(low, high); or narrow those of "
+            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow those of "
             "its columns.",
         )
     return ComputedColumn(
@@ -355,6 +371,13 @@ def computed_column(
 
 def _end(number: float) -> str:
     return f"{number:.15g}" if math.isfinite(number) else "any number"
+
+
+def parts_of(column: Column, declared: Mapping[str, Column]) -> tuple[Column, ...]:
+    """Return the columns of which a column is computed, unless it is declared itself; else the column."""
+    return (
+        column.formula.columns if isinstance(column, ComputedColumn) and column.name not in declared else (column,)
+    )
 
 
 def read_column(name: str, **plain: Any) -> Column:

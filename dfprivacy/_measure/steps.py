@@ -27,6 +27,7 @@ from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Cube, Gaussian, Pure
 from dfprivacy.errors import ArgumentError, PluginError
+from dfprivacy.expressions import parts_of
 from dfprivacy.features import Moments, OneHot, Outer, RowFeatures
 from dfprivacy.features.base import integers
 from dfprivacy.features.composed import PerGroup
@@ -367,8 +368,10 @@ class CallState:
     def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Return a query; record the columns of numbers that it measures, and whether bounds set the noise."""
         query = self._runner.read(measurand, reveal)
+        declared = self._table.schema.columns
         for part in query.parts:
-            self.numbers |= {column for column in part.columns if column.bounds is not None}
+            known = (each for column in part.columns for each in parts_of(column, declared))
+            self.numbers |= {column for column in known if column.bounds is not None}
             self.scaled |= isinstance(part, Moments | Outer)
         return query
 

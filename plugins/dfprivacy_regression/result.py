@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit, ndtri, stdtrit
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
+from dfprivacy.expressions import read_column
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import forest
@@ -85,6 +86,8 @@ class Regression(Release):
         limited to their bounds; "population" where all columns are categories.
     notes : tuple of str
         What to know before trusting the numbers.
+    formulas : dict
+        Of each column that is computed from others, how it is computed.
     """
 
     formula: str
@@ -109,6 +112,7 @@ class Regression(Release):
     informative: bool
     covers: str | None = "limited population"
     notes: tuple[str, ...] = ()
+    formulas: dict[str, Any] = field(default_factory=dict)
 
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the coefficients under normal draws of the noise with its covariance."""
@@ -158,12 +162,18 @@ class Regression(Release):
     def _design_matrix(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return the design matrix of rows with known regressors, the constant first."""
         names = self.names_of_regressors
-        gone = [name for name in names if name not in at]
+        formulas: dict[str, Any] = {name: read_column(name, **of) for name, of in self.formulas.items()}
+        needed = {name: [name] if name in at or name not in formulas else formulas[name].of_names for name in names}
+        every = dict.fromkeys(each for of in needed.values() for each in of)
+        gone = [name for name in every if name not in at]
         if gone:
             raise ArgumentError(
-                f"at= has no value for {', '.join(map(repr, gone))}.", f"at= needs {', '.join(names)}."
+                f"at= has no value for {', '.join(map(repr, gone))}.", f"at= needs {', '.join(every)}."
             )
-        given = {name: np.atleast_1d(np.asarray(at[name])) for name in names}
+        given = {
+            name: np.atleast_1d(np.asarray(at[name])) if name in at else formulas[name].values_of(at)
+            for name in names
+        }
         rows = max(map(len, given.values()), default=1)
         columns = [np.ones(rows)]
         for name, low, high in self.regressors:
@@ -209,8 +219,9 @@ class Regression(Release):
 
     def _event_words(self) -> tuple[str, str]:
         """Return the printed words for the outcome's column, and for the category that counts as 1."""
-        outcome, _, event = self.formula.partition(" ~ ")[0].strip("()").partition(" == ")
-        return outcome, f" = {event.strip(chr(39))}" if event else ""
+        outcome, _, event = self.formula.partition(" ~ ")[0].partition(" == ")
+        outcome = outcome.removeprefix("(") if event else outcome
+        return outcome, f" = {event.removesuffix(')').strip(chr(39))}" if event else ""
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State each coefficient with its test."""
@@ -498,6 +509,7 @@ def common_fields(
         "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
         "covers": design.covered_population,
         "clipped": known.beyond_bounds[0],
+        "formulas": {each.name: each.describe() for each in design.columns if each.computed},
     }
 
 
