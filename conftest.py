@@ -125,7 +125,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
 
     if item.get_closest_marker("opendp"):
         return (yield)
-    with samplers.use(_of_a_seed()(zlib.crc32(item.nodeid.encode()))):
+    with samplers.use_sampler(_of_a_seed()(zlib.crc32(item.nodeid.encode()))):
         return (yield)
 
 

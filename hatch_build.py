@@ -36,13 +36,13 @@ class BundledStub(BuildHookInterface):
 def write() -> None:
     """Ask each bundled plugin for its methods, as the loader does of what is installed."""
     sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
-    from dfprivacy._plugins.stubs import stub
+    from dfprivacy._plugins.stubs import write_stub
 
     offered: list[Mechanism] = []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for module in project["entry-points"]["dfprivacy"].values():
         importlib.import_module(module).dfprivacy_register_mechanisms(offered.append)
-    (ROOT / STUB).write_text(stub(offered), encoding="utf-8")
+    (ROOT / STUB).write_text(write_stub(offered), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class Displayed:
         return rows
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
-        """Return the estimates as the columns of one table, or of several, one below the other.
+        """Return the estimates as columns of one table, or of several tables to stack.
 
         By default the fields that fit in a cell are one row, as many as there is room for; if none does, each
         number within is a row.
@@ -135,7 +135,7 @@ class Displayed:
         return [(name, as_text(name, value, self.result, self._row_counts)) for name, value in told]
 
     def _full_rows(self) -> list[tuple[str, str]]:
-        """Return the rows, with the number that the intervals cover and notes on dependent rows."""
+        """Return the rows, with the quantity that the intervals cover and notes on dependent rows."""
         rows = self._rows()
         more = (self.privacy.rows_note * self._assumes_rows, self.privacy.found_note) if self.privacy else ()
         rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
@@ -150,11 +150,11 @@ class Displayed:
         return of_sample(text) if sample else text
 
     def _grid(self) -> Grid | None:
-        """Return a table of many numbers, where the result has one; it is shown above the rows."""
+        """Return a table of many numbers to show above the rows; None if the result has no such table."""
         return None
 
     def _brief(self) -> str:
-        """Write all rows in one line."""
+        """Write all rows of the text in one line."""
         grid = self._grid()
         rows = [*([] if grid is None else grid.rows), *self._full_rows()]
         return "; ".join(" ".join(row) for row in rows)
@@ -229,14 +229,14 @@ class Displayed:
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
         below = "\n  ".join(map(visible, [self._title, *lines, *([str(self.privacy)] if self.privacy else [])]))
-        return "\n".join([*_wrapped(self._qualified_sentence), below])
+        return "\n".join([*_wrap_text(self._qualified_sentence), below])
 
     def _repr_html_(self) -> str:
         tables = self._write_captioned(Grid.html) or Grid((), []).html(self._title)
         return f'<div style="overflow-x:auto">{paragraph(self._qualified_sentence)}{tables}</div>'
 
     def _write_captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
-        """Write the tables below each other: the first with the question, the last with the price."""
+        """Write the tables one below the other: the first with the question, the last with the price."""
         grids, about = self._page_grids(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
         return between.join(
@@ -245,7 +245,7 @@ class Displayed:
         )
 
     def summary(self) -> str:
-        """Return the whole release as text between rules, as statsmodels prints it.
+        """Return the whole release as text between horizontal rules, as statsmodels prints it.
 
         Returns
         -------
@@ -253,8 +253,8 @@ class Displayed:
             Lines; a prompt shows them as they are.
         """
         blocks = [line for grid in self._page_grids() for line in (*grid.lines(), "")][:-1]
-        told, title = _wrapped(self._qualified_sentence), _wrapped(self._title)
-        paid = _wrapped(str(self.privacy)) if self.privacy else []
+        told, title = _wrap_text(self._qualified_sentence), _wrap_text(self._title)
+        paid = _wrap_text(str(self.privacy)) if self.privacy else []
         wide = max(map(len, (*title, *told, *blocks, *paid)))
         rule = "=" * wide
         return Text(
@@ -284,17 +284,17 @@ class Displayed:
         return self._write_captioned(Grid.latex, "\n")
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap_text(text: str) -> list[str]:
     return textwrap.wrap(visible(text), _WIDTH)
 
 
 def after_colon(sentence: str) -> str:
-    """Write a sentence as it continues after a colon, in lower case."""
+    """Write a sentence so that it can follow a colon, with its first letter in lower case."""
     return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
 def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
-    """Write facts as a table of one row, without a name; None if all are notes."""
+    """Write facts as a table of one row without a row name; None if all facts are notes."""
     told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
     names, texts = zip(*told, strict=True) if told else ((), ())
     return Grid(("", *names), [("", *texts)]) if told else None
@@ -324,7 +324,7 @@ def _field_values(columns: Mapping[str, Any]) -> list[Any]:
 
 
 def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
-    """Write a field with the significant digits by its error, an error with two, a number of rows whole.
+    """Write a field: an estimate with digits by its error, an error with two digits, a number of rows whole.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] 
     if name in counts and isinstance(value, tuple):
         return ", ".join(as_text(name, each, of, counts) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _text(value)
+        return _value_as_text(value)
     if name == "pvalue":
         return pvalue(value).removeprefix("p ").removeprefix("= ")
     if name in {*counts, *_COUNTS}:
@@ -345,16 +345,16 @@ def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] 
     if name in {"statistic", "df"}:
         return number(value, value / 100)
     if name not in _ESTIMATES:
-        return _text(value)
+        return _value_as_text(value)
     low, high = (end if isinstance(end := of.get(name), float) else math.nan for name in ("low", "high"))
     errors = (of.get("standard_error"), of.get("noise_standard_error"), (high - low) / 4)
     return number(value, next((each for each in errors if isinstance(each, float) and each > 0), None))
 
 
-def _text(value: Any) -> str:
+def _value_as_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, tuple):
         sentences = all(isinstance(item, str) and item.endswith(".") for item in value)
-        return (" " if sentences else ", ").join(_text(item) for item in value)
+        return (" " if sentences else ", ").join(_value_as_text(item) for item in value)
     return str(value)

@@ -42,7 +42,7 @@ class Lock:
 
 
 class ForkedConnectionError(Exception):
-    """C code forked this process while SQLite was in use: it cannot be used in the child."""
+    """C code forked this process while SQLite was in use, so SQLite cannot be used in the child."""
 
 
 class _Process:
@@ -57,7 +57,7 @@ _process = _Process()
 
 @contextmanager
 def process_lock() -> Iterator[None]:
-    """Hold off other threads and forks while SQLite is used; `ForkedConnectionError` if a fork broke it."""
+    """Hold off other threads and forks while SQLite is used; raise `ForkedConnectionError` after an unsafe fork."""
     global _process  # noqa: PLW0603 - the one state of this module
     if os.getpid() != _process.id:
         _process = _Process(torn=_process.torn or _process.holders > 0)
@@ -90,7 +90,7 @@ def _imports_elsewhere() -> bool:
 
 
 def _finish_imports() -> None:
-    """Wait for other threads' imports: in the child, a module that is half imported could never be imported."""
+    """Wait for imports in other threads: a module half imported at a fork could never be imported in the child."""
     end = time.monotonic() + _IMPORT_SECONDS
     while _imports_elsewhere() and time.monotonic() < end:
         time.sleep(0.001)

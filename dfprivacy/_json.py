@@ -40,7 +40,7 @@ class JsonConversion:
 
     @property
     def result(self) -> dict[str, Any]:
-        """Fields of the result by name; the last is the number that the intervals cover, if there are intervals."""
+        """Fields of the result by name; the last is `covers`, if the result has intervals."""
         kind: Any = type(self)
         result = {name: getattr(self, name) for name in _field_names(kind)}
         return result if self.covers is None is kind.covers else {**result, "covers": self.covers}
@@ -86,10 +86,10 @@ class JsonConversion:
         because a text names it: a ledger is written by many hands, and an import runs code.
         """
         name = plain.get("type") if isinstance(plain, Mapping) else None
-        kind = _class_of(name)
+        kind = _class_of_name(name)
         if kind is None:
             raise ArgumentError(
-                f"{name!r} is no release that is installed here.", "Install the plugin that made it."
+                f"No class {name!r} of releases is installed here.", "Install the plugin that made the release."
             )
         paid = plain.get("privacy")
         try:
@@ -97,8 +97,8 @@ class JsonConversion:
             return made if paid is None else made.paid(_read_privacy(paid))
         except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
             raise ArgumentError(
-                f"This {kind.__name__} does not have the fields that the {kind.__name__} installed here has.",
-                "Install the version that made it.",
+                f"The fields of this {kind.__name__} are not those of the installed class.",
+                "Install the version that made the release.",
             ) from None
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -144,20 +144,20 @@ class JsonConversion:
 
 
 def read_release(plain: Mapping[str, Any]) -> Release:
-    """Read a release from a file, and refuse one that cannot be displayed."""
+    """Read a release from a file; raise an error if it cannot be displayed."""
     made = JsonConversion.from_dict(plain)
     try:
         repr(made)
     except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
         raise ArgumentError(
-            f"The fields are not those of a {type(made).__name__}.",
+            f"The fields of this answer do not fit the class {type(made).__name__}.",
             "Ask for the answer again, and read it with the same version of the plugin.",
         ) from None
     return made
 
 
 def register(cls: type[Release]) -> None:
-    """Register a class for `from_dict`; it replaces one of the same name, as when a notebook cell is run again."""
+    """Register a class of releases for `from_dict`, in place of an older class of the same name."""
     _types[_type_name(cls)] = cls
 
 
@@ -165,8 +165,8 @@ def _type_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _class_of(name: object) -> type[Release] | None:
-    """Return the class of this name; None for a class inside a function, which no other process can find."""
+def _class_of_name(name: object) -> type[Release] | None:
+    """Return the class with a qualified name; None for a class inside a function."""
     if not isinstance(name, str) or "<locals>" in name:
         return None
     if name not in _types:
@@ -177,7 +177,7 @@ def _class_of(name: object) -> type[Release] | None:
 
 
 def _package_and_name(kind: str) -> tuple[str, str]:
-    """Return a class's package and name, which do not change if it moves to another module."""
+    """Return the package and name of a class, without the module, which may change."""
     module, _, name = kind.partition(":")
     return module.partition(".")[0], name
 

@@ -34,8 +34,8 @@ def visible(text: object, *, lines: bool = False) -> str:
     >>> print(visible("\x1b[31mred\u202e"), visible("two\nlines"))
     \x1b[31mred\u202e two\nlines
     """
-    return (_HIDDEN_IN_LINES if lines else HIDDEN).sub(_escape, str(text))
+    return (_HIDDEN_IN_LINES if lines else HIDDEN).sub(_escape_character, str(text))
 
 
-def _escape(hidden: re.Match[str]) -> str:
+def _escape_character(hidden: re.Match[str]) -> str:
     return hidden[0].encode("unicode_escape").decode()

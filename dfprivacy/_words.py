@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["call", "condition", "value"]
+__all__ = ["call_as_text", "condition_as_text", "value_as_text"]
 
 _EXACT = 1e15  # below which all digits of a whole number are shown
 
 
-def call(name: str, arguments: Iterable[tuple[str, str]]) -> str:
+def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:
     """Write a call as it would be typed.
 
     Parameters
@@ -29,13 +29,13 @@ def call(name: str, arguments: Iterable[tuple[str, str]]) -> str:
 
     Examples
     --------
-    >>> call("ttest", [("", "'age'"), ("popmean", "30")])
+    >>> call_as_text("ttest", [("", "'age'"), ("popmean", "30")])
     "ttest('age', popmean=30)"
     """
     return f"{name}({', '.join(f'{given}={text}' if given else text for given, text in arguments)})"
 
 
-def condition(described: Mapping[str, Any]) -> str:
+def condition_as_text(described: Mapping[str, Any]) -> str:
     """Describe the rows that a condition selects.
 
     Parameters
@@ -50,23 +50,25 @@ def condition(described: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> condition({"age": {"between": [30.0, 40.5]}})
+    >>> condition_as_text({"age": {"between": [30.0, 40.5]}})
     'age from 30 to 40.5'
-    >>> condition({"sex": {"in": ["f", "d"]}})
+    >>> condition_as_text({"sex": {"in": ["f", "d"]}})
     'sex = f or d'
     """
     ((name, rule),) = described.items()
     match rule:
         case {"between": [low, high]}:
-            return f"{name} from {value(low)} to {value(high)}"
+            return f"{name} from {value_as_text(low)} to {value_as_text(high)}"
         case {"in": list(values)}:
-            return f"{name} = {' or '.join(each if isinstance(each, str) else value(each) for each in values)}"
+            return (
+                f"{name} = {' or '.join(each if isinstance(each, str) else value_as_text(each) for each in values)}"
+            )
         case {"is": str(presence)}:
             return f"{name} is {presence}"
     raise ValueError
 
 
-def value(plain: Any) -> str:
+def value_as_text(plain: Any) -> str:
     """Write a value from its JSON record as Python would.
 
     Parameters
@@ -81,7 +83,7 @@ def value(plain: Any) -> str:
     """
     match plain:
         case {"$tuple": items}:
-            return f"({', '.join(map(value, items))}{',' if len(items) == 1 else ''})"
+            return f"({', '.join(map(value_as_text, items))}{',' if len(items) == 1 else ''})"
         case {"$fraction": [numerator, denominator]}:
             return f"{numerator}/{denominator}"
         case {"$decimal": text} | {"$float": text}:
@@ -91,7 +93,7 @@ def value(plain: Any) -> str:
         case float() if plain.is_integer() and abs(plain) < _EXACT:
             return str(int(plain))
         case list():
-            return f"[{', '.join(map(value, plain))}]"
+            return f"[{', '.join(map(value_as_text, plain))}]"
         case dict():
-            return "{" + ", ".join(f"{name!r}: {value(item)}" for name, item in plain.items()) + "}"
+            return "{" + ", ".join(f"{name!r}: {value_as_text(item)}" for name, item in plain.items()) + "}"
     return repr(plain)

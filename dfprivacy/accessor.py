@@ -73,13 +73,13 @@ class _Attribute:
 def install() -> None:
     """Add ``dp`` to the frames of pandas, Polars, Dask and Spark, as soon as the library is imported."""
 
-    def frames(module: ModuleType) -> None:
+    def add_to_frames(module: ModuleType) -> None:
         module.DataFrame.dp = _Attribute()
 
-    def polars(module: ModuleType) -> None:
+    def add_to_polars(module: ModuleType) -> None:
         module.DataFrame.dp = _Attribute()
         module.LazyFrame.dp = _Attribute()
 
     for module in ("pandas", "dask.dataframe", "pyspark.sql.dataframe"):
-        wrapt.register_post_import_hook(frames, module)
-    wrapt.register_post_import_hook(polars, "polars")
+        wrapt.register_post_import_hook(add_to_frames, module)
+    wrapt.register_post_import_hook(add_to_polars, "polars")

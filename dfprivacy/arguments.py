@@ -56,7 +56,7 @@ class Range:
             if end is not None and (math.isnan(number) or (isinstance(end, int) and math.isinf(number))):
                 raise PluginError(f"The end{quoted(end)} of a range is no number.", "For example Range(0, 1).")
         if self.low is not None and self.high is not None and not self.low < self.high:
-            raise PluginError(f"{self!r} holds no more than one number.", "Give the lower end first.")
+            raise PluginError(f"{self!r} contains no more than one number.", "Give the lower end first.")
 
     def __contains__(self, number: float) -> bool:
         if number != number:  # noqa: PLR0124 - NaN, also where a whole number is no float
@@ -145,12 +145,12 @@ def checked(value: object, hint: object, what: str) -> Any:
     ArgumentError
         If it is something else.
     """
-    kinds = _types_of(hint)
+    kinds = _types_of_hint(hint)
     if kinds is None:
         return value
-    read = _match(value, kinds)
+    read = _convert_by_type(value, kinds)
     if read is _NO_MATCH:
-        raise _error(value, kinds, what)
+        raise _argument_error(value, kinds, what)
     return read
 
 
@@ -169,18 +169,18 @@ def fits(value: object, hint: object) -> bool:
     bool
         False too for an annotation that is not checked.
     """
-    return _match(value, _types_of(hint) or ()) is not _NO_MATCH
+    return _convert_by_type(value, _types_of_hint(hint) or ()) is not _NO_MATCH
 
 
-def _types_of(hint: object) -> tuple[_AllowedType, ...] | None:
+def _types_of_hint(hint: object) -> tuple[_AllowedType, ...] | None:
     try:
         return _cached_allowed_types(hint)
     except TypeError:  # it holds what has no hash
         return _allowed_types(hint)
 
 
-def _match(value: object, kinds: tuple[_AllowedType, ...]) -> Any:
-    """Return the value as converted by the first type that allows it, or `_NO_MATCH`."""
+def _convert_by_type(value: object, kinds: tuple[_AllowedType, ...]) -> Any:
+    """Convert a value by the first type that allows it; return `_NO_MATCH` if no type does."""
     plain = value
     if isinstance(value, np.generic) and not isinstance(value, np.timedelta64 | np.datetime64):
         plain = value.item()
@@ -196,7 +196,7 @@ _NO_MATCH = object()
 
 @dataclass(frozen=True)
 class _AllowedType:
-    """One type in an annotation: a set of choices, or a type whose values lie in all of some ranges."""
+    """One allowed type of an annotation: a set of choices, or a type with ranges in which its values must lie."""
 
     of: type | None = None
     choices: tuple[Any, ...] = ()
@@ -252,7 +252,7 @@ def _allowed_types(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_AllowedT
 _cached_allowed_types = lru_cache(maxsize=1024)(_allowed_types)
 
 
-def _error(value: object, kinds: tuple[_AllowedType, ...], what: str) -> ArgumentError:
+def _argument_error(value: object, kinds: tuple[_AllowedType, ...], what: str) -> ArgumentError:
     name = what.rsplit(maxsplit=1)[-1]
     what = f"{what}{quoted(value)}"
     choices = [each for kind in kinds for each in kind.choices]

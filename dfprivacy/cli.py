@@ -12,13 +12,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.requests import fingerprint, new_file, read_key
-from dfprivacy._ledger.backup import backup, forget, restore
-from dfprivacy._ledger.budget import PAGE, Budget, Wanted, calls_of, questions_grid
+from dfprivacy._call.requests import key_fingerprint, read_key, write_new_file
+from dfprivacy._ledger.backup import backup_ledger, forget_ledger, restore_ledger
+from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, calls_of, questions_grid
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
-from dfprivacy._plugins.stubs import stub
-from dfprivacy._table.frames.files import declared_columns, opened
+from dfprivacy._plugins.stubs import write_stub
+from dfprivacy._table.frames.files import declared_columns, open_table
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.protection import protect
@@ -59,39 +59,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 1 after an error that was explained, or where an audit or a look at the ledger found something.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    options = _parser(words).parse_args(words)
+    options = _make_parser(words).parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # bars and Greek letters must not fail on an old terminal
             stream.reconfigure(errors="replace")
     try:
         return options.run(options) or 0
     except DPError as error:
-        _print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        _print_escaped(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="dfprivacy", description="Differential privacy on any dataframe.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="protect a real survey and ask it questions until the budget is spent")
     demo.add_argument("--ledger", help="keep the account here instead of in a throwaway file")
     demo.add_argument("--picture", help="write the picture here instead of to a temporary folder")
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_run_demo)
 
     plugins = commands.add_parser("plugins", help="list the plugins, their methods, and what was left out")
     plugins.add_argument("--json", action="store_true", help="as JSON")
-    plugins.set_defaults(run=_plugins)
+    plugins.set_defaults(run=_run_plugins)
 
     stubs = commands.add_parser("stubs", help="write the methods of all plugins down for editors and type checkers")
     stubs.add_argument("--output", help="put a partial stub package into this folder instead of printing the text")
-    stubs.set_defaults(run=_stubs)
+    stubs.set_defaults(run=_run_stubs)
 
     schema = commands.add_parser("schema", help="write a schema file to fill in, from a table's names and types")
     schema.add_argument("action", choices=["init"], metavar="init", help="write one")
     schema.add_argument("data", help="a table, in .parquet, .arrow or .csv; no value of it is looked at")
     schema.add_argument("--output", help="put it into this new file instead of printing it")
-    schema.set_defaults(run=_schema)
+    schema.set_defaults(run=_run_schema)
 
     ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
     ledger.add_argument(
@@ -108,7 +108,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     ledger.add_argument("--until", help="questions up to this day or moment only")
     ledger.add_argument("--json", action="store_true", help="as JSON")
     ledger.add_argument("--csv", action="store_true", help="the questions as CSV")
-    ledger.set_defaults(run=_ledger, usage=ledger.error)
+    ledger.set_defaults(run=_run_ledger, usage=ledger.error)
 
     answer = commands.add_parser("answer", help="show a custodian the questions of a request, and answer them")
     answer.add_argument("request", help="the file that an analyst wrote")
@@ -121,7 +121,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     answer.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     answer.add_argument("--analyst", help="refuse a request of anybody else")
     answer.add_argument("--yes", action="store_true", help="answer all without asking back")
-    answer.set_defaults(run=_answer)
+    answer.set_defaults(run=_run_answer)
 
     if not words or words[0] not in commands.choices:  # of plugins, where one may be meant
         for command in entry_points(group=_COMMANDS):
@@ -129,11 +129,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
                 command.load()(commands)
             except Exception as error:  # noqa: BLE001 - of somebody else
                 reason = f"{type(error).__name__}: {error}"
-                _print(f"The command {command.name!r} was left out: {reason}", file=sys.stderr)
+                _print_escaped(f"The command {command.name!r} was left out: {reason}", file=sys.stderr)
     return parser
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _run_demo(options: argparse.Namespace) -> None:
     from dfprivacy.demo import run
 
     picture = Path(options.picture or Path(tempfile.mkdtemp(prefix="dfprivacy-")) / "demo.png")
@@ -144,7 +144,7 @@ def _demo(options: argparse.Namespace) -> None:
         run(str(Path(folder) / "demo.sqlite"), picture)
 
 
-def _plugins(options: argparse.Namespace) -> None:
+def _run_plugins(options: argparse.Namespace) -> None:
     plugins_found = registry()
     if options.json:
         plugins = [
@@ -159,53 +159,55 @@ def _plugins(options: argparse.Namespace) -> None:
             }
             for plugin in plugins_found.plugins
         ]
-        _print(json.dumps({"plugins": plugins, "problems": list(plugins_found.problems)}, indent=2))
+        _print_escaped(json.dumps({"plugins": plugins, "problems": list(plugins_found.problems)}, indent=2))
         return
     for plugin in plugins_found.plugins:
         methods = ", ".join(plugin.mechanisms) or "no methods"
-        _print(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
+        _print_escaped(f"{plugin.name:<16} {plugin.distribution} {plugin.version}: {plugin.status}: {methods}")
     for problem in plugins_found.problems:
-        _print(f"left out: {problem}")
+        _print_escaped(f"left out: {problem}")
 
 
-def _stubs(options: argparse.Namespace) -> None:
-    text = stub(registry().mechanisms.values())
+def _run_stubs(options: argparse.Namespace) -> None:
+    text = write_stub(registry().mechanisms.values())
     if options.output is None:
-        _print(text, end="")
+        _print_escaped(text, end="")
         return
     folder = Path(options.output) / "dfprivacy-stubs"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "_bundled.pyi").write_text(text, encoding="utf-8")
     (folder / "py.typed").write_text("partial\n", encoding="utf-8")
-    _print(f"{folder}: the methods of all plugins")
+    _print_escaped(f"{folder}: the methods of all plugins")
 
 
-def _schema(options: argparse.Namespace) -> None:
+def _run_schema(options: argparse.Namespace) -> None:
     text = skeleton(declared_columns(options.data), Path(options.data).stem)
     if options.output is None:
-        _print(text, end="")
+        _print_escaped(text, end="")
         return
-    new_file(options.output, text)
-    _print(f"{options.output}: what is public about the table, to be filled in")
+    write_new_file(options.output, text)
+    _print_escaped(f"{options.output}: what is public about the table, to be filled in")
 
 
-def _ledger(options: argparse.Namespace) -> int:
+def _run_ledger(options: argparse.Namespace) -> int:
     match options.account:
         case []:
             return _print_accounts(options, None)
         case [account]:
             return _print_accounts(options, account)
         case ["backup", target]:
-            _print(f"{backup(_open_existing_ledger(options), target)}: a copy of the ledger, complete until now")
+            _print_escaped(
+                f"{backup_ledger(_open_existing_ledger(options), target)}: a copy of the ledger, complete until now"
+            )
         case ["restore", source]:
-            _print(f"{restore(source, ledger_file(options.ledger))}: restored")
+            _print_escaped(f"{restore_ledger(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
-            known = forget(path)
+            known = forget_ledger(path)
             outcome = "given up; a ledger made there is a new budget, and holds a record of this"
-            _print(f"{path}: {outcome if known else 'nothing was known of it'}")
+            _print_escaped(f"{path}: {outcome if known else 'nothing was known of it'}")
         case ["key", analyst, path]:
-            open_ledger(options.ledger).add_key(fingerprint(read_key(path)), analyst)
-            _print(f"{path}: requests that are signed with it are asked by {analyst}")
+            open_ledger(options.ledger).add_key(key_fingerprint(read_key(path)), analyst)
+            _print_escaped(f"{path}: requests that are signed with it are asked by {analyst}")
         case words:
             options.usage(f"{' '.join(words)!r} is neither an account nor a command")
     return 0
@@ -213,9 +215,7 @@ def _ledger(options: argparse.Namespace) -> int:
 
 def _open_existing_ledger(options: argparse.Namespace) -> Ledger:
     if options.ledger and "://" not in options.ledger and not Path(options.ledger).is_file():
-        raise LedgerError(
-            f"The ledger {options.ledger!r} does not exist.", "Check the path: looking does not make one."
-        )
+        raise LedgerError(f"The ledger {options.ledger!r} does not exist.", "Check the path.")
     return open_ledger(options.ledger)
 
 
@@ -223,7 +223,7 @@ def _print_accounts(options: argparse.Namespace, name: str | None) -> int:
     ledger = _open_existing_ledger(options)
     accounts = ledger.accounts() if name is None else [ledger.account(name)]
     given = {each: getattr(options, each) for each in ("method", "analyst", "since", "until")}
-    wanted, shown = Wanted(**given), name is not None or any(given.values())
+    wanted, shown = CallSelection(**given), name is not None or any(given.values())
     every = options.csv or options.json
     calls = {
         account.name: calls_of(account, wanted, None if every else PAGE) if every or shown else []
@@ -243,30 +243,32 @@ def _print_accounts(options: argparse.Namespace, name: str | None) -> int:
         ]
         records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
         found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
-        _print(json.dumps(found, indent=2))
+        _print_escaped(json.dumps(found, indent=2))
     else:
-        _print(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
+        _print_escaped(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
             _print_account(account, calls[account.name])
         for each in [] if name else ledger.records()[1:]:  # the first says when it was made
-            _print(
+            _print_escaped(
                 f"\n{each.at:%Y-%m-%d %H:%M}  {_RECORDS.get(each.event, each.event)} {each.subject}: {each.value}"
             )
         for problem in problems:
-            _print(f"\nproblem: {problem}")
+            _print_escaped(f"\nproblem: {problem}")
     return int(bool(problems))
 
 
 def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
-    charges, answers = (account.count(kind, Wanted()) for kind in ("charges", "answers"))
-    _print(f"\n{account.name}: {charges:,} charges, {answers:,} answers")
-    _print(f"  {Budget(account)}")
+    charges, answers = (account.count(kind, CallSelection()) for kind in ("charges", "answers"))
+    _print_escaped(f"\n{account.name}: {charges:,} charges, {answers:,} answers")
+    _print_escaped(f"  {Budget(account)}")
     for share in account.shares():
-        _print(f"  share of {share.analyst}: epsilon {float(share.epsilon):g}; {float(share.remaining):g} left")
+        _print_escaped(
+            f"  share of {share.analyst}: epsilon {float(share.epsilon):g}; {float(share.remaining):g} left"
+        )
     if len(calls) == PAGE:
-        _print(f"  the last {PAGE} questions; --json and --csv have all:")
+        _print_escaped(f"  the last {PAGE} questions; --json and --csv have all:")
     for line in questions_grid(calls, account.ledger).lines(_WIDE) if calls else ():
-        _print(f"  {line}")
+        _print_escaped(f"  {line}")
 
 
 def _charges_as_json(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
@@ -286,7 +288,7 @@ def _charges_as_json(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def _print(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
+def _print_escaped(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
     """Print texts with their hidden characters escaped."""
     print(*(visible(text, lines=True) for text in texts), end=end, file=file)
 
@@ -298,7 +300,7 @@ def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
     sys.stdout.write(csv_of([{name: each[name] for name in names} for each in every], names))
 
 
-def _answer(options: argparse.Namespace) -> int:
+def _run_answer(options: argparse.Namespace) -> int:
     key = read_key(options.key)
     received = Received.read(options.request, options.schema, key)
     analyst = received.signer(open_ledger(options.ledger))
@@ -307,34 +309,36 @@ def _answer(options: argparse.Namespace) -> int:
             f"The request was made by {analyst!r}, not by {options.analyst!r}.", "Check who sent it."
         )
     _refuse_output(options.output)
-    view = protect(opened(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
+    view = protect(open_table(options.data), received.data_set, schema=options.schema, ledger=options.ledger)
     pending = received.pending(view)
     due = float(sum(each.due for each in pending))
-    _print(f"{analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
-    _print(view.budget)
+    _print_escaped(f"{analyst} asks {len(pending)} questions of {received.data_set!r}, for epsilon {due:g} in all")
+    _print_escaped(view.budget)
     items = []
     for each in pending:
-        _print(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
-        answered = options.yes or _confirm("answer it? [y/n] ")
+        _print_escaped(f"\n{each.wanted}\n{'answered before, at no charge' if each.kept else each.explanation}")
+        answered = options.yes or _ask_to_confirm("answer it? [y/n] ")
         items.append(each.ask() if answered else each.refused())
-        _print("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
-    new_file(options.output, received.answered(items, key))
-    _print(f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered")
-    _print(view.budget)
+        _print_escaped("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
+    write_new_file(options.output, received.answered(items, key))
+    _print_escaped(
+        f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered"
+    )
+    _print_escaped(view.budget)
     return 0
 
 
 def _refuse_output(path: str) -> None:
     """Refuse, before anything is charged, a file that cannot be written."""
     if Path(path).exists():
-        raise ArgumentError(f"The file {path} exists.", "Name a new one: --output.")
+        raise ArgumentError(f"The file {path} exists.", "Name a new file with --output.")
     if not os.access(Path(path).absolute().parent, os.W_OK):
-        raise ArgumentError(f"The file {path} cannot be written there.", "Name another: --output.")
+        raise ArgumentError(f"The file {path} cannot be written.", "Name another file with --output.")
 
 
-def _confirm(question: str) -> bool:
+def _ask_to_confirm(question: str) -> bool:
     try:
         return input(question).strip().lower() in {"y", "yes"}
     except EOFError:  # nobody is there to ask
-        _print()
+        _print_escaped()
         return False

@@ -14,8 +14,8 @@ from dfprivacy.markup import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfprivacy._askable import MethodAccess
     from dfprivacy._call.explanation import Explanation
+    from dfprivacy._method_access import MethodAccess
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 

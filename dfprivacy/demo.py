@@ -29,7 +29,7 @@ def load_survey() -> Any:
     try:
         from statsmodels.datasets import fair
     except ImportError:
-        raise _incomplete("statsmodels") from None
+        raise _missing_library("statsmodels") from None
     return fair.load_pandas().data
 
 
@@ -46,12 +46,12 @@ def run(ledger: str, picture: Path) -> None:
     try:
         import polars as pl
     except ImportError:
-        raise _incomplete("Polars") from None
+        raise _missing_library("Polars") from None
 
     survey = load_survey()
     say("A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}")
 
-    private = _protect(survey, ledger)
+    private = _protect_survey(survey, ledger)
     say("Protected: this is all that a view shows", private)
 
     compared: dict[str, Any] = {"by": "religious", "groups": (1, 4), "epsilon": 0.4}
@@ -63,19 +63,16 @@ def run(ledger: str, picture: Path) -> None:
     say("", private.budget)
 
     eager: Any = pl.DataFrame({name: survey[name].to_numpy() for name in survey.columns})
-    _protect(eager, ledger)
+    _protect_survey(eager, ledger)
     married = eager.dp.ttest("yrs_married", **compared)
-    say(
-        "Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?",
-        married,
-    )
+    say("Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?", married)
     say("", private.budget)
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "survey.parquet"
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
-        _protect(lazy, ledger)
+        _protect_survey(lazy, ledger)
         say("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
             lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
     say("", private.budget)
@@ -100,7 +97,7 @@ def run(ledger: str, picture: Path) -> None:
 
 
 def _draw_to_file(release: Release, picture: Path) -> str:
-    """Draw a release into a file, and return where it is."""
+    """Draw a release into a file, and return the file's path as text."""
     try:
         release.plot().figure.savefig(picture)
     except MissingDependency as missing:
@@ -108,16 +105,16 @@ def _draw_to_file(release: Release, picture: Path) -> str:
     return str(picture)
 
 
-def _incomplete(library: str) -> MissingDependency:
+def _missing_library(library: str) -> MissingDependency:
     return MissingDependency(f"The demo needs {library}.", 'Install it: pip install "dfprivacy[demo]".')
 
 
-def _protect(frame: Any, ledger: str) -> PrivateFrame:
+def _protect_survey(frame: Any, ledger: str) -> PrivateFrame:
     return protect(frame, "fair-1978", epsilon=2, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
 
 
 def say(title: str, *things: object) -> None:
-    """Print a title and the lines below it."""
+    """Print a title, and lines of text below it."""
     if title:
         print(f"\n── {title}")  # noqa: T201
     for thing in things:

@@ -21,12 +21,12 @@ __all__ = ["Cluster", "Engine", "Keep", "WorkersLost"]
 
 
 class WorkersLost(Exception):  # noqa: N818 - it is what happened
-    """Raised by a `Cluster` if no worker is left to read the rows; the error says no more."""
+    """Raised by a `Cluster` if no worker is left to read the rows; has no message."""
 
 
 @dataclass(frozen=True)
 class Keep:
-    """A condition on a public column that an engine may use to read less.
+    """A condition on a public column that lets an engine read fewer rows.
 
     It may keep too many rows, never too few; the core selects the rows afterwards.
 
@@ -89,7 +89,7 @@ class Engine(ABC):
         """
 
     def together(self, column: str) -> Sequence[Engine]:  # noqa: ARG002
-        """Divide the rows so that all rows of a person are in one part, in their order.
+        """Divide the rows into parts so that all rows of a person are in one part, in order.
 
         Parameters
         ----------
@@ -113,13 +113,13 @@ class Cluster(Engine):
 
     @abstractmethod
     def together(self, column: str) -> Sequence[Cluster]:
-        """Divide the rows so that all rows of a person are in one part, as `Engine.together`."""
+        """Divide the rows into parts so that all rows of a person are in one part; see `Engine.together`."""
 
     @abstractmethod
     def run(
         self, columns: Sequence[str], keep: Sequence[Keep], work: Callable[[Iterator[object]], bytes]
     ) -> Iterator[bytes]:
-        """Call a function where the rows are, once for each part, and bring back what it returns.
+        """Call a function on the machines that hold the rows, once for each part, and return its results.
 
         Parameters
         ----------

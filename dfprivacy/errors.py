@@ -70,7 +70,7 @@ class DPError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        """Return all three parts as text: not `args`, for an ImportError keeps its text elsewhere."""
+        """Return what happened, the outcome and the hint as one text."""
         return " ".join(part for part in (self.what, self.outcome, self.hint) if part)
 
     def after(self, outcome: str) -> Self:
@@ -85,7 +85,7 @@ class DPError(Exception):
 
 
 class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the sentence it is
-    """The frame has no private view, so ``hasattr`` and the like see an attribute that is not there."""
+    """The frame has no private view; it is an `AttributeError` too, so that ``hasattr`` returns False."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
@@ -121,7 +121,7 @@ class PluginError(DPError):
 
 
 class PluginWarning(UserWarning):
-    """A plugin, or a part of it, is left out or does not behave."""
+    """A plugin or a part of it is left out, or misbehaves."""
 
 
 class MissingDependency(DPError, ImportError):  # noqa: N818
@@ -142,7 +142,7 @@ def trimmed(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+    def call_and_trim(*args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
         try:
             return function(*args, **kwargs)
@@ -152,12 +152,12 @@ def trimmed(function: Callable[P, T]) -> Callable[P, T]:
                 cause.with_traceback(_without_own_frames(cause.__traceback__))
             raise error.with_traceback(None) from cause
 
-    return called
+    return call_and_trim
 
 
 def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without frames of dfprivacy; the last frame if there are no others."""
-    every = [*_frames_of(frames)]
+    """Return a traceback without frames of dfprivacy; the last frame if all are of dfprivacy."""
+    every = [*_traceback_frames(frames)]
     kept = [each for each in every if not _is_own_frame(each)] or every[-1:]
     inner = None
     for each in reversed(kept):
@@ -165,7 +165,7 @@ def _without_own_frames(frames: TracebackType | None) -> TracebackType | None:
     return inner
 
 
-def _frames_of(frames: TracebackType | None) -> Iterator[TracebackType]:
+def _traceback_frames(frames: TracebackType | None) -> Iterator[TracebackType]:
     while frames is not None:
         yield frames
         frames = frames.tb_next
@@ -181,12 +181,12 @@ def _shorten(text: str) -> str:
 
 
 def _rebuild_error(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
-    """Rebuild a pickled error with its outcome, which tells another process of the charge."""
+    """Rebuild a pickled error with its outcome, which says whether anything was charged."""
     return kind(what, hint).after(outcome)
 
 
 def quoted(value: object) -> str:
-    """Quote an argument in a message, if it is short: a column passed by mistake would show its values.
+    """Quote a short argument for a message; a long one may be a column, whose values must not be shown.
 
     Parameters
     ----------

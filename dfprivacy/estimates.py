@@ -106,7 +106,7 @@ def measure_moments(
 def measure_beyond(
     curator: Curator, columns: Sequence[Column], gaps: Sequence[Column] = (), share: Fraction = SHARE
 ) -> tuple[NoisyValue, ...]:
-    """Measure how many rows lie beyond the bounds of each of several columns, with noise of the cube.
+    """Measure how many rows lie beyond the bounds of each column, with K-norm noise of the cube.
 
     A sum of its own: in the vector of other sums with such noise, each coordinate would widen it as any other does.
 
@@ -133,12 +133,12 @@ def measure_beyond(
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
-    """Return the number of rows of each group, None if private; raise an error if one is below two."""
+    """Return the number of rows of each group, None if private; raise an error if a group has fewer than 2 rows."""
     if by is not None:
         return curator.sizes(by, groups, least=2)
     size = curator.size
     if size is not None and size < 2:  # noqa: PLR2004
-        raise ArgumentError(f"The table has {size} rows, and 2 are needed.", "Ask it of more rows.")
+        raise ArgumentError(f"The table has {size} rows, and at least 2 are needed.", "Select more rows.")
     return None if size is None else np.array([float(size)])
 
 
@@ -296,8 +296,11 @@ class Estimate(Release):
         from dfprivacy.inference.moments import NoisyMoments
 
         if self.term not in _FUNCTIONS:
-            raise ArgumentError(f"There is no statistic {self.term!r} here.", "Define it as where it was asked.")
-        found = _infer(NoisyMoments.of_release(self.released, self.bounds), _FUNCTIONS[self.term])
+            raise ArgumentError(
+                f"No statistic {self.term!r} is defined here.",
+                "Define the statistic as it was when the question was asked.",
+            )
+        found = _infer_statistic(NoisyMoments.of_release(self.released, self.bounds), _FUNCTIONS[self.term])
         return found.interval(level, self.alternative)
 
 
@@ -381,7 +384,7 @@ def statistic(
     (True, True)
     """
 
-    def make(function: Callable[[Moments], tuple[Any, Any]]) -> Mechanism:
+    def make_mechanism(function: Callable[[Moments], tuple[Any, Any]]) -> Mechanism:
         about = inspect.getdoc(function) or f"Estimate {function.__name__}."
         called = name or function.__name__
         _FUNCTIONS[called.replace("_", " ")] = function
@@ -406,7 +409,7 @@ def statistic(
             from dfprivacy.inference.notes import doubts
 
             sums = NoisyMoments.measured(*measured, column)
-            found = _infer(sums, function)
+            found = _infer_statistic(sums, function)
             return Estimate(
                 **tested(found, null, alternative, alpha, confidence),
                 term=called.replace("_", " "),
@@ -428,7 +431,7 @@ def statistic(
             noisy, sizes = curator.planned
             sums = NoisyMoments.measured(noisy, sizes, column)
             releases = sums.simulated([max(rows, 2)], [column.mid], [sd], _TABLES)
-            found = _infer(releases, function)
+            found = _infer_statistic(releases, function)
             noise = float(np.median(found.noise_standard_error))
             size = abs(float(np.median(found.estimate)))
             return {
@@ -451,10 +454,10 @@ def statistic(
 
         return made.plans(expected).assumes(normal, lambda answer: bool(answer.rejected))
 
-    return make
+    return make_mechanism
 
 
-def _infer(sums: NoisyMoments, function: Callable[[Moments], tuple[Any, Any]]) -> Inference:
+def _infer_statistic(sums: NoisyMoments, function: Callable[[Moments], tuple[Any, Any]]) -> Inference:
     from dfprivacy.inference.engine import infer
 
     def parameter(moments: Moments) -> tuple[Any, Any, Any]:

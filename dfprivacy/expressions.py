@@ -355,8 +355,8 @@ def computed_column(
         raise SchemaError(
             f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
             f"{_end(limits[1])}.",
-            f"Say them: with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow those of "
-            "its columns.",
+            f"Say them by with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow the "
+            "bounds of its columns.",
         )
     return ComputedColumn(
         name,

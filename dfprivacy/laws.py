@@ -63,7 +63,7 @@ class NoiseLaw:
 
     @property
     def _ratio(self) -> float:
-        """Step in units of the scale; 0 where it does not matter."""
+        """Step of the noise in units of its scale; 0 where it is negligibly small."""
         ratio = self.step / self.scale if self.scale and self.kind == "Laplace" else 0.0
         return ratio if ratio > _FINE else 0.0
 

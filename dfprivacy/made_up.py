@@ -75,7 +75,7 @@ def groups_in_steps(
     spread: float | None,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Make normal groups, each above the next by the effect, in standard deviations; in the middle of the bounds.
+    """Make normal groups in the middle of the bounds, each group's mean above the next one's by `effect`.
 
     Parameters
     ----------
@@ -103,10 +103,7 @@ def groups_in_steps(
     of = labels(by, n, groups, first)
     spread = spread_of(column, spread)
     middle = (len(kept) - 1) / 2
-    return {
-        column.name: column.mid + spread * (rng.normal(size=n) + effect * (middle - of)),
-        by.name: kept[of],
-    }
+    return {column.name: column.mid + spread * (rng.normal(size=n) + effect * (middle - of)), by.name: kept[of]}
 
 
 def shares_of(
@@ -143,7 +140,9 @@ def shares_of(
         Values of the columns.
     """
     if not 0 <= share + effect <= 1:
-        raise ArgumentError(f"A share of {share + effect:g} cannot be.", "Assume another share, or effect.")
+        raise ArgumentError(
+            f"The share {share + effect:g} is not between 0 and 1.", "Assume another share, or effect."
+        )
     others = np.array([each for each in column.categories or () if each != hit] or [hit], dtype=object)
     of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
     happened = rng.random(n) < share + effect * (of == 0)
@@ -154,7 +153,7 @@ def shares_of(
 
 
 def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | NDArray[np.float64]:
-    """Draw values that a column may take: numbers around the middle of its bounds, or categories, all alike.
+    """Draw values of a column: normal numbers around the middle of its bounds, or equally likely categories.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
 
 
 def people(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Return the person of each of n rows.
+    """Return a person for each of n rows, with at most `max_rows` rows each.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _PARAGRAPH = "margin:.5em 0;max-width:45em;color:inherit;background:none"
 
 
 def escaped(text: object) -> str:
-    """Escape a text for HTML, also within quotes.
+    """Escape a text for HTML, including quotation marks.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def escaped(text: object) -> str:
 
 
 def paragraph(text: object) -> str:
-    """Write a paragraph as HTML, in the colours around, and no wider than is good to read.
+    """Write a paragraph as HTML, in the colours of the page and with a readable width.
 
     Examples
     --------

@@ -139,7 +139,7 @@ class Privacy:
 
     @property
     def title(self) -> str:
-        """Question, rows and table; empty for answers of old versions, which did not keep them."""
+        """Question, rows and table; empty for answers of old versions of dfprivacy."""
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
@@ -154,7 +154,7 @@ class Privacy:
 
     @property
     def rows_note(self) -> str:
-        """Sentence on answers that assume independent rows; empty if no person has several."""
+        """Sentence on answers that assume independent rows; empty if no person has several rows."""
         if self.max_rows <= 1:
             return ""
         return (
@@ -165,7 +165,7 @@ class Privacy:
 
     @property
     def found_note(self) -> str:
-        """Sentence on bounds that were found; empty if there are none."""
+        """Sentence on bounds that were found; empty if no bounds were found."""
         values = "Values beyond count as the bounds."
         return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
 
@@ -234,7 +234,7 @@ class DiscoveredKeys:
 
     @property
     def false(self) -> float:
-        """Upper bound of the expected number of shown keys that no row has."""
+        """Upper bound of the expected number of keys that are shown although no row has them."""
         if self.domain is None or not self.scale:
             return 0.0
         return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
@@ -268,7 +268,7 @@ class SurveyedColumn:
 
 
 class Reveal(Protocol):
-    """A rule by which the noisy sums shown first decide which others are shown.
+    """A rule that shows noisy sums step by step; the shown sums decide which sums are shown next.
 
     `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
     part of what the ledger keeps a measurement under.

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._called import MethodSignature, Names, public_table
+from dfprivacy._method_signature import MethodSignature, Names, public_table
 from dfprivacy.errors import PluginError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Mechanism(MethodSignature):
     """
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
-        """Set the second function of the mechanism: the first measures, and this one concludes.
+        """Set the function that computes the result from what the first function measured.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Mechanism(MethodSignature):
         ['column', 'digits', 'epsilon', 'fresh']
         """
         if self.conclusion is not None:
-            raise PluginError(f"Mechanism {self.name!r} has two conclusions.", "Give it one.")
+            raise PluginError(f"Mechanism {self.name!r} has two concluding functions.", "Use .concludes once.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
         for kept in ("doc", "hints", "signature", "_parameters", "_call_signature", "_own_names", "_defaults"):
@@ -202,7 +202,7 @@ class Mechanism(MethodSignature):
         if lacking:
             raise PluginError(
                 f"The made-up rows of {self.name!r} need {lacking[0]!r}, which is no parameter of the method.",
-                "Give it a default.",
+                "Give the parameter of the maker a default.",
             )
         return replace(self, maker=maker, finder=finder)
 
@@ -301,7 +301,7 @@ def mechanism(
     (column: str, *, epsilon: float | str | None = None, fresh: bool = False) -> dfprivacy.release.Release
     """
 
-    def mark(function: Callable[..., Any]) -> Mechanism:
+    def mark_function(function: Callable[..., Any]) -> Mechanism:
         return Mechanism(
             name or str(getattr(function, "__name__", "")),
             function,
@@ -311,4 +311,4 @@ def mechanism(
             local=local,
         )
 
-    return mark
+    return mark_function

@@ -70,7 +70,7 @@ def forest_height(rows: int) -> float:
 
 
 def ink(ax: Any) -> str:
-    """Return the colour of text on these axes: black, or that of a dark style.
+    """Return the colour of text on the axes.
 
     Parameters
     ----------
@@ -87,27 +87,20 @@ def ink(ax: Any) -> str:
 
 
 def wrapped(text: str, width: int = 72) -> str:
-    """Break a label into lines that fit below a plot, or into the width left beside its names."""
+    """Break a label into lines that fit the width of a plot."""
     return textwrap.fill(text, width)
 
 
 def below(ax: Any, *, ncols: int = 2) -> None:
-    """Put the legend below the axis and its label, which has to be set before."""
+    """Put the legend below the axis and its label; set the label before."""
     lines = ax.get_xlabel().count("\n") + 1
     room = _LABELS_HIGH + _LINE_HIGH * lines
     how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
     ax.legend(**how, ncols=ncols, fontsize="small", frameon=False)
 
 
-def interval(
-    ax: Any,
-    at: float,
-    value: float,
-    ends: tuple[float, float],
-    *,
-    noise: float | None = None,
-) -> None:
-    """Draw an interval, and within it a thicker one: the interval without privacy noise.
+def interval(ax: Any, at: float, value: float, ends: tuple[float, float], *, noise: float | None = None) -> None:
+    """Draw an interval, and a thicker line for the interval without privacy noise.
 
     Parameters
     ----------
@@ -152,7 +145,7 @@ def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], 
     below(ax)
 
 
-def _intervals(
+def _draw_intervals(
     ax: Any, names: Sequence[str], values: Any, lows: Any, highs: Any, xlabel: str, noise: Sequence[float | None]
 ) -> None:
     for place, (value, low, high, part) in enumerate(zip(values, lows, highs, noise, strict=True)):
@@ -188,7 +181,7 @@ def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
     for height, plot in zip(tall, plots, strict=True):
         part = height / sum(tall)
         place = (0, top - part * (height - 1.7) / height, 1, part * (height - 1.9) / height)
-        _intervals(ax.inset_axes(place), *plot)
+        _draw_intervals(ax.inset_axes(place), *plot)
         top -= part
     return ax
 
@@ -202,7 +195,7 @@ def forest(
     noise: Sequence[float | None] | None = None,
     confidence: float | None = None,
 ) -> Any:
-    """Draw a number and its interval for each name, the first on top.
+    """Draw a forest plot: a number and its interval for each name, the first name on top.
 
     Parameters
     ----------

@@ -49,14 +49,14 @@ def _bar_class() -> Any:
 
             kind = tqdm if getattr(notebook, "IProgress", None) is None else notebook.tqdm_notebook
 
-    class Shown(kind):  # type: ignore[misc]
+    class IndependentBar(kind):  # type: ignore[misc]
         monitor_interval = 0  # no thread that redraws
         _instances: ClassVar[WeakSet[Any]] = WeakSet()
         _lock = threading.RLock()
 
     if hasattr(os, "register_at_fork"):  # another thread may hold it at that moment
-        os.register_at_fork(after_in_child=lambda: Shown.set_lock(threading.RLock()))
-    return Shown
+        os.register_at_fork(after_in_child=lambda: IndependentBar.set_lock(threading.RLock()))
+    return IndependentBar
 
 
 def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> AbstractContextManager[Bar]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy._askable import VIEWS, Price
-from dfprivacy._call.payment import Target, parse_delta, positive
+from dfprivacy._call.payment import Target, parse_delta, positive_price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.names import checked_name, name_key
+from dfprivacy._ledger.names import checked_analyst, name_key
 from dfprivacy._measure.evaluate import MEMORY, Table
+from dfprivacy._method_access import VIEWS, Price
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame, adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
@@ -144,12 +144,17 @@ def protect(
     Fraction(1, 1)
     """
     if not isinstance(name, str) or not name.strip():
-        given = "an empty one" if isinstance(name, str) else f"a {type(name).__name__}"
-        raise ArgumentError(f"The data set's name must be a string, not {given}.", "For example 'survey-2024'.")
+        given = "empty" if isinstance(name, str) else f"of type {type(name).__name__}"
+        raise ArgumentError(
+            f"The data set's name must be a string that is not empty; it is {given}.", "For example 'survey-2024'."
+        )
     if not isinstance(ledger, str | os.PathLike | None):
-        raise LedgerError(f"A {type(ledger).__name__} is no ledger.", "Name a file, or the address of a database.")
+        raise LedgerError(
+            f"ledger= is a path or an address, not {type(ledger).__name__}.",
+            "Name a file, or the address of a database.",
+        )
     if not isinstance(accounting, str | None):
-        raise ArgumentError(f"A {type(accounting).__name__} names no accounting.", 'For example "portfolio".')
+        raise ArgumentError(f"accounting= is a name, not {type(accounting).__name__}.", 'For example "portfolio".')
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -169,13 +174,13 @@ def protect(
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
         raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
     if schema is None:
-        return _protect(df, name, terms, ledger, memory)
+        return _protect_table(df, name, terms, ledger, memory)
     file = read_file(schema)
-    with file.erring():
-        return _protect(df, name, file.with_arguments(name, terms), ledger, memory, file)
+    with file.name_file_in_errors():
+        return _protect_table(df, name, file.with_arguments(name, terms), ledger, memory, file)
 
 
-def _protect(
+def _protect_table(
     df: object,
     name: str,
     terms: Mapping[str, Any],
@@ -189,24 +194,24 @@ def _protect(
         raise ArgumentError(
             f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
         )
-    epsilon, delta = positive("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
-    shares = _shares(terms.get("budgets"), epsilon)
+    epsilon, delta = positive_price("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
+    shares = _read_shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")
-    default = None if default is None else positive("default_epsilon", default)
+    default = None if default is None else positive_price("default_epsilon", default)
     listed, wanted = _split_categories(terms.get("categories"))
     whose = read_unit(terms.get("unit"), terms.get("max_rows"), terms["unit_missing"])
     size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and any(price.domain is None for price in wanted.values()):
         raise ArgumentError(
             f"Categories are not discovered where a {whose.column!r} may have several rows.",
-            "Declare the categories, or say which there can be: dp.discover(domain=...).",
+            "Declare the categories, or give the possible categories: dp.discover(domain=...).",
         )
     named = ("bounds", "public", "missing", "neighbors")
     declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
     try:
         frame = adapt(df)
         if file is not None:
-            file.refuse_others(frame.columns)
+            file.refuse_missing_columns(frame.columns)
         schema = read_schema(frame, **declarations, categories=listed, unit=whose, size=size)
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
@@ -290,25 +295,28 @@ def power(
     )
 
 
-def _shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
+def _read_shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
     """Read the analysts' shares of the budget."""
     if budgets is None:
         return {}
     if not isinstance(budgets, Mapping):
-        raise ArgumentError(f"A {type(budgets).__name__} is no share of a budget.", "For example {'ana': 0.5}.")
-    shares = {checked_name(name): positive(f"budgets[{name!r}]", share) for name, share in budgets.items()}
+        raise ArgumentError(
+            f"budgets= is a dictionary of shares by analyst, not {type(budgets).__name__}.",
+            "For example {'ana': 0.5}.",
+        )
+    shares = {checked_analyst(name): positive_price(f"budgets[{name!r}]", share) for name, share in budgets.items()}
     for name, share in shares.items():
         if share > epsilon:
-            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give at most all of it.")
+            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give a smaller share.")
     if len({name_key(name) for name in shares}) < len(budgets):
-        raise ArgumentError("Two analysts in budgets= look the same.", "Name each once.")
+        raise ArgumentError("Two names of analysts in budgets= look the same.", "Name each analyst once.")
     return shares
 
 
 def _split_categories(
     categories: Mapping[str, Sequence[Category] | Discover] | None,
 ) -> tuple[Mapping[str, Sequence[Category]] | None, dict[str, Discover]]:
-    """Split categories into listed ones and those to be discovered."""
+    """Split categories into listed categories and categories to be discovered."""
     if not isinstance(categories, Mapping):
         return categories, {}
     wanted = {name: each for name, each in categories.items() if isinstance(each, Discover)}
@@ -316,11 +324,11 @@ def _split_categories(
 
 
 def _register_view(df: object, target: Target) -> PrivateFrame:
-    """Make a view, and register it for ``df.dp`` as long as this very object lives."""
+    """Make a view, and register it for ``df.dp`` until the frame is deleted."""
     key, view = id(df), PrivateFrame(target)
     with suppress(TypeError):  # what cannot be referred to weakly is no frame with a ``dp``
         frame = weakref.ref(df, lambda _: VIEWS.pop(key, None))
-        VIEWS[key] = frame, weakref.ref(view), replace(target, table=target.table.weakly())
+        VIEWS[key] = frame, weakref.ref(view), replace(target, table=target.table.with_weak_reference())
     return view
 
 
@@ -341,5 +349,5 @@ def view_of(df: object) -> PrivateFrame:
         )
     view = known()
     if view is None:  # nobody held it
-        view = _register_view(df, replace(target, table=target.table.over(adapt(df))))
+        view = _register_view(df, replace(target, table=target.table.of_frame(adapt(df))))
     return view

@@ -56,7 +56,7 @@ __all__ = [
 
 
 class Exact:
-    """An exact result without noise, for the table's owner alone: it is not a `Release`, nor part of one.
+    """An exact result without noise, for the table's owner alone: it is no `Release`, and no part of a release.
 
     The form of a method for the owner (`dfprivacy.Mechanism.holds`) returns an object of a subclass, which says
     first of all that it is not private. No question takes one as an argument, and none is written down.
@@ -112,7 +112,7 @@ class Release(JsonConversion, Displayed):
         register(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are of one class and have equal results, to the last bit; NaN equals NaN."""
+        """Return whether both releases are of one class and have equal results, to the last bit; NaN equals NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
         return self is other or self._compared == other._compared
@@ -127,44 +127,44 @@ class Release(JsonConversion, Displayed):
         return plain_json({name: value for name, value in self.result.items() if name not in beside})
 
     def __add__(self, other: object) -> Any:
-        return _calculate("+", self, other)
+        return _calculate_with_operator("+", self, other)
 
     def __radd__(self, other: object) -> Any:
-        return _calculate("+", other, self)
+        return _calculate_with_operator("+", other, self)
 
     def __sub__(self, other: object) -> Any:
-        return _calculate("-", self, other)
+        return _calculate_with_operator("-", self, other)
 
     def __rsub__(self, other: object) -> Any:
-        return _calculate("-", other, self)
+        return _calculate_with_operator("-", other, self)
 
     def __mul__(self, other: object) -> Any:
-        return _calculate("*", self, other)
+        return _calculate_with_operator("*", self, other)
 
     def __rmul__(self, other: object) -> Any:
-        return _calculate("*", other, self)
+        return _calculate_with_operator("*", other, self)
 
     def __truediv__(self, other: object) -> Any:
-        return _calculate("/", self, other)
+        return _calculate_with_operator("/", self, other)
 
     def __rtruediv__(self, other: object) -> Any:
-        return _calculate("/", other, self)
+        return _calculate_with_operator("/", other, self)
 
     def __neg__(self) -> Any:
-        return _calculate("*", -1, self)
+        return _calculate_with_operator("*", -1, self)
 
     # The number that the release is about, where it is about one: noise and all.
     def __lt__(self, other: Any) -> Any:
-        return _compare(op.lt, self, other)
+        return _compare_numbers(op.lt, self, other)
 
     def __le__(self, other: Any) -> Any:
-        return _compare(op.le, self, other)
+        return _compare_numbers(op.le, self, other)
 
     def __gt__(self, other: Any) -> Any:
-        return _compare(op.gt, self, other)
+        return _compare_numbers(op.gt, self, other)
 
     def __ge__(self, other: Any) -> Any:
-        return _compare(op.ge, self, other)
+        return _compare_numbers(op.ge, self, other)
 
     def __float__(self) -> float:
         return _number_of(self)
@@ -176,7 +176,7 @@ class Release(JsonConversion, Displayed):
         return format(_number_of(self), spec) if spec else str(self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the same result with the privacy that was paid for it, and notes on samples and found bounds."""
+        """Return the result with the privacy that was paid for it, and notes on samples and found bounds."""
         return replace(self._with_notes_on(privacy), privacy=privacy)
 
     def _with_notes_on(self, privacy: Privacy) -> Self:
@@ -207,19 +207,19 @@ class Release(JsonConversion, Displayed):
         return replace(self, library=library, column_words=words, column_units=units or {})
 
     def with_counts_at_most(self, rows: int | None) -> Self:
-        """Return the same result with noisy numbers of rows clipped to the public one, if there is one."""
+        """Return the same result with noisy numbers of rows clipped to the public number, if it is known."""
         if rows is None:
             return self
 
-        def clamped(number: Any) -> Any:
+        def clamp_number(number: Any) -> Any:
             if isinstance(number, tuple):
-                return tuple(map(clamped, number))
+                return tuple(map(clamp_number, number))
             return min(number, float(rows)) if isinstance(number, float) else number
 
-        return replace(self, **{name: clamped(getattr(self, name)) for name in self._row_counts})
+        return replace(self, **{name: clamp_number(getattr(self, name)) for name in self._row_counts})
 
     def _called(self, *columns: str) -> str:
-        """Return columns for people: label and units if the schema has them."""
+        """Return the labels of columns with their units; names where the schema has no labels."""
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
     def _unit(self, column: str) -> str:
@@ -227,23 +227,23 @@ class Release(JsonConversion, Displayed):
         return self.column_units.get(column, "")
 
     def _noun(self, *columns: str) -> str:
-        """Return columns within a sentence: their labels, without units."""
+        """Return the labels of columns without units, for a sentence."""
         return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return its parts, each with the category by column of its rows; without categories for all rows."""
+        """Return the parts of the release, each with the categories, by column, that select its rows."""
         return [({}, self)]
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return its numbers by name, each under draws of its noise: arrays with the draws in the last axis.
+        """Return the release's numbers by name, under draws of its noise, which are in the last axis of each array.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
         of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
         """
         raise ArgumentError(
-            f"The noise in a {type(self).__name__} cannot be drawn again.",
-            "Combine answers that follow from noisy sums: means, counts, tests of means, regressions. Ask another "
-            "one anew, with fresh=True and a larger epsilon, where it is too inaccurate.",
+            f"The noise in {type(self).__name__} cannot be drawn again.",
+            "Combine answers that follow from noisy sums: means, counts, tests of means, regressions. If another "
+            "answer is too inaccurate, ask its question again with fresh=True and a larger epsilon.",
         )
 
     @property
@@ -280,14 +280,14 @@ class Release(JsonConversion, Displayed):
         ArgumentError
             If there is nothing to draw.
         """
-        raise ArgumentError(f"A {type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
+        raise ArgumentError(f"{type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
 
 
 arithmetic: list[Callable[[str, object, object], Any]] = []
 """Function that adds, subtracts, multiplies and divides releases: set by `dfprivacy.combine`."""
 
 
-def _calculate(operator: str, first: object, second: object) -> Any:
+def _calculate_with_operator(operator: str, first: object, second: object) -> Any:
     if not all(isinstance(part, Release) or _is_number(part) for part in (first, second)):
         return NotImplemented
     return arithmetic[0](operator, first, second)
@@ -307,12 +307,12 @@ def _number_of(release: Release) -> float:
     value = main_number(release)
     if value is None:
         raise ArgumentError(
-            f"A {type(release).__name__} is not about one number.", "Name one of its attributes, or use to_frame()."
+            f"{type(release).__name__} is not about one number.", "Name one of its attributes, or use to_frame()."
         )
     return float(value)
 
 
-def _compare(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
+def _compare_numbers(comparison: Callable[[float, float], bool], release: Release, other: Any) -> Any:
     if not (isinstance(other, Release) or _is_number(other)):
         return NotImplemented
     return comparison(_number_of(release), _number_of(other) if isinstance(other, Release) else float(other))
@@ -367,7 +367,7 @@ class Groups(Release, Generic[R_co]):
         return [release for _, release in self.items()]
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Return each group with its release, in order, which names its rows and the price of all groups."""
+        """Return each group with its release, in order; a release names its rows and the price of all groups."""
         return [(key, self._group_release(at)) for at, key in enumerate(self.groups)]
 
     def _group_release(self, at: int) -> R_co:
@@ -402,7 +402,7 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._group_keys()]
 
     def _grid(self) -> Grid | None:
-        """Return the groups' tables below each other, if their columns agree; else their facts, one row each."""
+        """Return the groups' tables, stacked if their columns agree; else one row of facts for each group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
             tables = [facts_row(release._full_rows()) for release in self.releases]  # noqa: SLF001 - as above
@@ -429,7 +429,7 @@ class Groups(Release, Generic[R_co]):
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
     def _group_facts(self) -> list[tuple[str, str]]:
-        """Return the facts that differ between groups, and those that all groups share once."""
+        """Return the facts that differ between groups, and the facts that all groups share."""
         every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
@@ -478,7 +478,7 @@ class Groups(Release, Generic[R_co]):
         return f"{of}, an answer each; {labels[0]}: {told[0]}"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the groups: a number and its interval for each, else the plots of all, one below the other.
+        """Draw a number and its interval for each group, or else the groups' plots, one below the other.
 
         Parameters
         ----------

@@ -16,30 +16,30 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from dfprivacy._call.bounds import asks_to_find
-from dfprivacy._call.payment import Target, is_rest, parse_delta, positive
+from dfprivacy._call.payment import Target, is_rest_of_budget, parse_delta, positive_price
 from dfprivacy._call.requests import (
     ANSWERS,
     MOST,
     REQUEST,
-    Wanted,
-    decoded,
-    digest,
-    encoded,
-    fingerprint,
-    new_file,
+    PlainQuestion,
+    condition_argument,
+    content_digest,
+    decode_argument,
+    encode_argument,
+    key_fingerprint,
     read_key,
     read_signed,
-    selected,
-    signed,
+    sign_content,
+    write_new_file,
 )
 from dfprivacy._json import read_release
-from dfprivacy._ledger.address import MEMORY, place
+from dfprivacy._ledger.address import MEMORY, ledger_address
 from dfprivacy._ledger.ledger import Ledger
-from dfprivacy._ledger.names import checked_name, current_analyst
+from dfprivacy._ledger.names import checked_analyst, current_analyst
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
-from dfprivacy._table.declare import computed, read_schema, read_size, read_unit
+from dfprivacy._table.declare import computed_columns, read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
@@ -74,7 +74,7 @@ class Request:
     _name: str
     _digest: str
     _columns: tuple[str, ...]
-    _written: list[Wanted]
+    _written: list[PlainQuestion]
 
     @property
     def schema(self) -> Schema:
@@ -82,7 +82,7 @@ class Request:
         return self._view._target.table.schema  # noqa: SLF001 - a view of ours
 
     @property
-    def questions(self) -> tuple[Wanted, ...]:
+    def questions(self) -> tuple[PlainQuestion, ...]:
         """Questions written so far, by this view and views made from it."""
         return tuple(self._written)
 
@@ -128,32 +128,34 @@ class Request:
             If nothing was asked, there is no key, or the file exists.
         """
         if not self._written:
-            raise ArgumentError("Nothing was asked yet.", "For example request.mean('age', epsilon=0.1).")
+            raise ArgumentError(
+                "The request has no questions yet.", "For example request.mean('age', epsilon=0.1)."
+            )
         secret = read_key(key)
         plain = {
             "format": REQUEST,
             "id": secrets.token_hex(16),
-            "made": _now(),
-            "analyst": current_analyst() if analyst is None else checked_name(analyst),
+            "made": _current_time(),
+            "analyst": current_analyst() if analyst is None else checked_analyst(analyst),
             "data_set": self._name,
             "schema": self._digest,
             "questions": [each.to_dict() for each in self._written],
         }
-        new_file(path, signed(plain, secret))
+        write_new_file(path, sign_content(plain, secret))
 
-    def __getattr__(self, name: str) -> Callable[..., Wanted]:
+    def __getattr__(self, name: str) -> Callable[..., PlainQuestion]:
         if name.startswith("_"):  # what Python and notebooks probe for
             raise AttributeError(name)
         mechanism = registry(name).mechanisms.get(name)
         if mechanism is None:
-            raise AttributeError(f"A request has no {name!r}: it writes questions, and has no rows or account.")
+            raise AttributeError(f"A request has no attribute {name!r}: it only writes questions.")
 
         @trimmed
-        def method(*args: Any, **kwargs: Any) -> Wanted:
-            return self._write(mechanism, args, kwargs)
+        def method(*args: Any, **kwargs: Any) -> PlainQuestion:
+            return self._write_question(mechanism, args, kwargs)
 
         method.__name__, method.__doc__ = name, mechanism.doc
-        method.__signature__ = mechanism.signature.replace(return_annotation=Wanted)  # type: ignore[attr-defined]
+        method.__signature__ = mechanism.signature.replace(return_annotation=PlainQuestion)  # type: ignore[attr-defined]
         return method
 
     def __dir__(self) -> list[str]:
@@ -165,24 +167,30 @@ class Request:
 
     def _ungrouped_view(self, method: str) -> PrivateFrame:
         if isinstance(self._view, GroupedView):
-            raise ArgumentError(f"{method}() is asked before group_by().", "Select first, and group then.")
+            raise ArgumentError(
+                f"{method}() is called before group_by().", "Select rows and columns first, and group then."
+            )
         return self._view
 
     def _with_view(self, view: PrivateFrame | GroupedView) -> Request:
         return replace(self, _view=view)
 
-    def _write(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Wanted:
+    def _write_question(
+        self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> PlainQuestion:
         if len(self._written) >= MOST:
-            raise ArgumentError(f"A request has {MOST} questions at most.", "Save it, and begin another.")
+            raise ArgumentError(f"A request has {MOST} questions at most.", "Save the request, and begin another.")
         _refuse_unwritable(mechanism, kwargs)
         question = self._view._question(mechanism, args, kwargs)  # noqa: SLF001 - a view of ours
         find = {"bounds": "find"} if asks_to_find(mechanism, kwargs) else {}
         question.check()
         conditions = [each.describe() for each in question.target.table.conditions]
         if None in conditions:
-            raise ArgumentError("A Python function cannot be written down.", "Select rows by where(age=(30, 40)).")
+            raise ArgumentError(
+                "A Python function cannot be written into a request.", "Select rows by where(age=(30, 40))."
+            )
         delta = kwargs.get("delta")
-        wanted = Wanted(
+        wanted = PlainQuestion(
             method=mechanism.name,
             arguments={**_arguments_by_name(mechanism, question.given), **find},
             where=[dict(each) for each in conditions if each is not None],
@@ -240,21 +248,23 @@ def request(schema: Path) -> Request:
     whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
     ids = whose and whose.column
     rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
-    with file.erring():
+    with file.name_file_in_errors():
         size = read_size(said.get("size"), said["neighbors"])
         about = {each: said[each] for each in ("bounds", "categories", "public", "missing", "neighbors")}
         known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
     # An account that nobody is charged: prices are read as those of the real one are.
-    account = Ledger(place(MEMORY), MEMORY).open_account(
+    account = Ledger(ledger_address(MEMORY), MEMORY).open_account(
         name,
-        epsilon=positive("epsilon", said.get("epsilon", 1)),
+        epsilon=positive_price("epsilon", said.get("epsilon", 1)),
         delta=parse_delta("delta", said.get("delta", 0)),
         accounting=said.get("accounting"),
         neighbors=known.neighbors,
         public=(),
     )
     table = Table(None, replace(known, size=None if whose else size, words=file.words))
-    view = PrivateFrame(Target(account, table, None if default is None else positive("default_epsilon", default)))
+    view = PrivateFrame(
+        Target(account, table, None if default is None else positive_price("default_epsilon", default))
+    )
     return Request(view, name, file.digest, known.names, [])
 
 
@@ -290,14 +300,16 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
             raise ArgumentError(
                 f"The answers in {path} are about another data set than the request in {request}, or another "
                 "version of its schema file.",
-                "Name the request that they answer.",
+                "Name the request that these answers belong to.",
             )
-        if (plain["request"], questions) != (digest(asked), asked["questions"]):
+        if (plain["request"], questions) != (content_digest(asked), asked["questions"]):
             raise ArgumentError(
                 f"The answers in {path} are to another request than that in {request}.",
-                "Name the request that they answer.",
+                "Name the request that these answers belong to.",
             )
-        each = [(Wanted.read(item["question"], place), item) for place, item in enumerate(plain["answers"], 1)]
+        each = [
+            (PlainQuestion.read(item["question"], place), item) for place, item in enumerate(plain["answers"], 1)
+        ]
         return Answers(
             str(plain["data_set"]),
             tuple(wanted.text for wanted, item in each if "release" in item),
@@ -307,7 +319,9 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, ArgumentError):  # a release of a plugin that is not here
             raise
-        raise ArgumentError(f"The file {path} holds no answers that can be read.", "Ask for it again.") from None
+        raise ArgumentError(
+            f"The file {path} holds no answers that can be read.", "Ask for the file again."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -362,7 +376,7 @@ class Pending:
         The epsilon that is to be paid.
     """
 
-    wanted: Wanted
+    wanted: PlainQuestion
     explanation: Explanation
     kept: bool
     due: Fraction
@@ -376,7 +390,7 @@ class Pending:
             return self.refused(str(error))
 
     def refused(self, why: str = "The custodian did not answer it.") -> dict[str, Any]:
-        """Return the record of a refused question in the file of answers."""
+        """Return the record of a refusal for the file of answers."""
         return {"question": self.wanted.to_dict(), "refused": why}
 
 
@@ -396,14 +410,14 @@ class Received:
 
     analyst: str
     data_set: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[PlainQuestion, ...]
     _digest: str
     _schema: str
     _key: str
 
     @classmethod
     def read(cls, path: Path, schema: Path, key: bytes) -> Received:
-        """Read a request, and check it against the schema file; the data are not needed.
+        """Read a request, and check it against the schema file, without the data.
 
         Raises
         ------
@@ -416,26 +430,26 @@ class Received:
         file = read_file(schema)
         name = _data_set_name(file)
         try:
-            questions, analyst = list(plain["questions"]), checked_name(plain["analyst"])
+            questions, analyst = list(plain["questions"]), checked_analyst(plain["analyst"])
             if len(questions) > MOST:
                 raise ArgumentError(
-                    f"The request has {len(questions)} questions, and {MOST} are answered at most.",
-                    "Ask its analyst for several requests.",
+                    f"The request has {len(questions)} questions, and at most {MOST} can be answered.",
+                    "Ask the analyst for several requests.",
                 )
             if (plain["data_set"], plain["schema"]) != (name, file.digest):
                 same = "another version of it" if plain["data_set"] == name else "that of another data set"
                 raise SchemaError(
                     f"The request was not written for the schema file {file.path}, but for {same}.",
-                    "Send the analyst your schema file, and let the questions be written again.",
+                    "Send the analyst your schema file, and ask for a new request.",
                 )
-            wanted = tuple(Wanted.read(each, place) for place, each in enumerate(questions, 1))
+            wanted = tuple(PlainQuestion.read(each, place) for place, each in enumerate(questions, 1))
         except DPError:
             raise
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ArgumentError(
-                f"The file {path} holds no request that can be read.", "Ask for it again."
+                f"The file {path} holds no request that can be read.", "Ask for the file again."
             ) from None
-        return cls(analyst, name, wanted, digest(plain), file.digest, fingerprint(key))
+        return cls(analyst, name, wanted, content_digest(plain), file.digest, key_fingerprint(key))
 
     def signer(self, ledger: Ledger) -> str:
         """Return the analyst who owns the key of the signature, according to a ledger.
@@ -449,7 +463,7 @@ class Received:
         if analyst is None:
             raise ArgumentError(
                 f"The ledger {ledger.where} does not know to which analyst the key of the request belongs.",
-                "Say so once: dfprivacy ledger key ANALYST KEYFILE.",
+                "Record the key once: dfprivacy ledger key ANALYST KEYFILE.",
             )
         return analyst
 
@@ -477,11 +491,11 @@ class Received:
         if account.basic_composition and total > left:
             raise BudgetExceeded(
                 f"The request asks for epsilon = {float(total):g} in all, and {float(left):g} is left.",
-                "Ask its analyst for less.",
+                "Ask the analyst for a smaller request.",
             )
         return waiting
 
-    def _check_question(self, view: PrivateFrame, wanted: Wanted, analyst: str) -> Pending:
+    def _check_question(self, view: PrivateFrame, wanted: PlainQuestion, analyst: str) -> Pending:
         mechanism = registry(wanted.method).mechanisms.get(wanted.method)
         if mechanism is None:
             raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
@@ -492,22 +506,24 @@ class Received:
             said = {name: of["bounds"] for name, of in wanted.computed.items() if of["bounds"] is not None}
             formulas = {name: Expression(Node.from_json(of["formula"])) for name, of in wanted.computed.items()}
             table = part._target.table  # noqa: SLF001 - a view of ours
-            part = part._with_table(table.with_columns(computed(table.schema, formulas, said)))  # noqa: SLF001
+            part = part._with_table(table.with_columns(computed_columns(table.schema, formulas, said)))  # noqa: SLF001
         for rule in wanted.where:
-            part = part.where({name: selected(bound) for name, bound in rule.items()})
+            part = part.where({name: condition_argument(bound) for name, bound in rule.items()})
         if wanted.columns is not None:
             part = part.select(*wanted.columns)
         price = {"epsilon": wanted.epsilon} | ({} if wanted.delta is None else {"delta": wanted.delta})
-        given = decoded(dict(wanted.arguments))
+        given = decode_argument(dict(wanted.arguments))
         if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
-            raise ArgumentError(f"its arguments say {reserved[0]}, which the question says itself.", "Ask again.")
+            raise ArgumentError(
+                f"its arguments contain {reserved[0]}, which the question has already.", "Ask again."
+            )
         _refuse_unwritable(mechanism, {**given, **price})
         grouped = part.group_by(list(wanted.by)) if wanted.by else part
         question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
         kept = question.is_kept()
         if not kept and account.askers(account.request):
             raise ArgumentError(
-                "it was asked before and is not in the ledger as it would be asked now, so it would be paid twice.",
+                "it was asked before, but its answer is not in the ledger, so it would be paid twice.",
                 "Ask its analyst for a new request.",
             )
         explanation = question.explain()
@@ -529,22 +545,22 @@ class Received:
             "request": self._digest,
             "data_set": self.data_set,
             "schema": self._schema,
-            "answered": _now(),
+            "answered": _current_time(),
             "answers": list(items),
         }
-        return signed(plain, key)
+        return sign_content(plain, key)
 
 
 def _data_set_name(file: SchemaFile) -> str:
     name = file.terms.get("name")
     if not name:
-        raise SchemaError(f"The schema file {file.path} names no data set.", 'It says name = "...".')
+        raise SchemaError(f"The schema file {file.path} names no data set.", 'Write name = "..." into the file.')
     return str(name)
 
 
 def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
-    """Refuse a question whose price is not fixed, that is to be asked anew, or that is about two tables."""
-    if is_rest(given.get("epsilon")):
+    """Raise an error for a question without a fixed price, with fresh=True, or about two tables."""
+    if is_rest_of_budget(given.get("epsilon")):
         raise ArgumentError("A request needs a price.", "Give a number, epsilon=0.1.")
     if given.get("fresh"):
         raise ArgumentError("A request is answered once, and no answer is measured anew.", "Leave out fresh=True.")
@@ -555,16 +571,16 @@ def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
 
 
 def _arguments_by_name(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name in plain values, without those that equal the default."""
-    named = {**given, **given.get(mechanism.gathers or "", {})}
-    named.pop(mechanism.gathers or "", None)
+    """Return the arguments by name in plain values, without arguments that equal their default."""
+    named = {**given, **given.get(mechanism.gathering_parameter or "", {})}
+    named.pop(mechanism.gathering_parameter or "", None)
     usual = {name: each.default for name, each in mechanism.signature.parameters.items()}
     return {
-        name: encoded(value, f"{mechanism.name}(): {name}")
+        name: encode_argument(value, f"{mechanism.name}(): {name}")
         for name, value in named.items()
         if name not in usual or type(usual[name]) is not type(value) or usual[name] != value
     }
 
 
-def _now() -> str:
+def _current_time() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

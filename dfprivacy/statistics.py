@@ -65,7 +65,7 @@ class Statistic(ABC):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Return a bound of the distance of the values, weights included, on two neighbouring tables.
+        """Return an upper bound of the distance between the values on two neighbouring tables, weights included.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Statistic(ABC):
 
 
 class OfSums(Statistic):
-    r"""A statistic of exact sums of row features; it streams.
+    r"""A statistic of exact sums of row features; rows are read in batches.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class OfPermutations(OfRows):
 
     @abstractmethod
     def value(self, rows: Batch, rng: np.random.Generator) -> Any:  # type: ignore[override]
-        """Compute all values: first that of the table itself, then those of independent random rearrangements."""
+        """Compute all values: the first for the table itself, the others for independent random rearrangements."""
 
 
 def gaussian_scale(epsilon: float, delta: float) -> float:

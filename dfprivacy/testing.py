@@ -28,36 +28,36 @@ class Seeded(noise.FromLaplace):
         self._generator = np.random.default_rng(seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add the difference of two geometric variables, which is discrete Laplace."""
-        noise.check(values, scale)
-        return values + self._laplace(values.shape, scale)
+        """Add discrete Laplace noise, as the difference of two geometric variables."""
+        noise.check_noise_arguments(values, scale)
+        return values + self._draw_laplace(values.shape, scale)
 
-    def _laplace(self, shape: tuple[int, ...], scale: float) -> NDArray[np.int64]:
+    def _draw_laplace(self, shape: tuple[int, ...], scale: float) -> NDArray[np.int64]:
         success = -np.expm1(-1 / scale)
         plus: NDArray[np.int64] = self._generator.geometric(success, size=shape)
         minus: NDArray[np.int64] = self._generator.geometric(success, size=shape)
         return plus - minus
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add discrete Gaussian variables, each the first of discrete Laplace ones to be accepted."""
-        noise.check(values, scale)
+        """Add discrete Gaussian noise, by rejection sampling from discrete Laplace noise."""
+        noise.check_noise_arguments(values, scale)
         drawn, missing = np.zeros(values.shape, dtype=np.int64), np.ones(values.shape, dtype=np.bool_)
         wide = np.floor(scale) + 1
         while left := int(missing.sum()):
-            tried = self._laplace((left,), wide)
+            tried = self._draw_laplace((left,), wide)
             chance = np.exp(-(((np.abs(tried) - scale * (scale / wide)) / scale) ** 2) / 2)
             drawn[missing] = tried
             missing[missing] = self._generator.random(left) >= chance
         return values + drawn
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Draw messages with pseudo-random whole numbers."""
-        response.check(labels, arc)
+        """Draw a randomised place for each label, with pseudo-random whole numbers."""
+        response.check_messages(labels, arc)
         return arc.moved(labels, self._generator.integers(arc.weight, size=labels.shape))
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
-        """Take the largest after Gumbel noise, or exponential noise, which selects as permute-and-flip does."""
-        noise.check(values, scale)
+        """Draw the positions of the k largest values, after Gumbel or exponential (permute-and-flip) noise."""
+        noise.check_noise_arguments(values, scale)
         left = np.arange(values.size)
         chosen: list[int] = []
         draw = self._generator.exponential if flip else self._generator.gumbel
@@ -105,5 +105,5 @@ def seeded_noise(seed: int) -> Iterator[noise.Sampler]:
     >>> bool((once == again).all()), first.private
     (True, False)
     """
-    with noise.use(Seeded(seed)) as sampler:
+    with noise.use_sampler(Seeded(seed)) as sampler:
         yield sampler

@@ -66,7 +66,7 @@ def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over the scalars in a nested value, each with its place.
+    """Iterate over the scalars in a nested value, each with its path of keys.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the columns of a key first; a duplicate name gets an underscore."""
+    """Return a row that begins with the columns of a key; a duplicate name gets an underscore."""
     named = {}
     for name, value in key.items():
         free = name
@@ -113,7 +113,7 @@ def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
 
 def table_of(columns: Mapping[str, Any], library: str) -> Any:
     """Convert lists or arrays by column to a table of a library."""
-    module = _imported(library)
+    module = _import_library(library)
     return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
 
 
@@ -137,8 +137,8 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
     if library != "pandas":
-        return table_of({name: _of_one_type(cells) for name, cells in columns.items()}, library)
-    return table_of({name: _numeric(cells) for name, cells in columns.items()}, library)
+        return table_of({name: _convert_to_one_type(cells) for name, cells in columns.items()}, library)
+    return table_of({name: _replace_none_by_nan(cells) for name, cells in columns.items()}, library)
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
@@ -168,13 +168,13 @@ def _escape_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
-def _numeric(cells: list[Any]) -> list[Any]:
+def _replace_none_by_nan(cells: list[Any]) -> list[Any]:
     """Replace None by NaN in a column of numbers, which pandas would otherwise store as objects."""
     kinds = {type(cell) for cell in cells}
     return [math.nan if cell is None else cell for cell in cells] if kinds <= {int, float, type(None)} else cells
 
 
-def _of_one_type(values: list[Any]) -> list[Any]:
+def _convert_to_one_type(values: list[Any]) -> list[Any]:
     """Return values as text if they are of several types: a column of Arrow has one type."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
@@ -182,7 +182,7 @@ def _of_one_type(values: list[Any]) -> list[Any]:
     return values if len(kinds) < 2 else [None if value is None else str(value) for value in values]  # noqa: PLR2004
 
 
-def _imported(library: str) -> Any:
+def _import_library(library: str) -> Any:
     try:
         return importlib.import_module(library)
     except ImportError:

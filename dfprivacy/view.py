@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._askable import MethodAccess, Price
-from dfprivacy._call.payment import Target, positive
+from dfprivacy._call.payment import Target, positive_price
 from dfprivacy._call.power import Power, power_of
-from dfprivacy._call.refine import refined
-from dfprivacy._called import check_given
-from dfprivacy._table.conditions import Satisfies, condition
-from dfprivacy._table.declare import COMPUTED_FOR_EXAMPLE, computed, declared
-from dfprivacy._table.per import read_aggregates
+from dfprivacy._call.refine import refine_release
+from dfprivacy._method_access import MethodAccess, Price
+from dfprivacy._method_signature import check_given
+from dfprivacy._public_facts import PublicFacts
+from dfprivacy._table.conditions import Satisfies, read_condition
+from dfprivacy._table.declare import COMPUTED_FOR_EXAMPLE, computed_columns, redeclared_schema
+from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
-from dfprivacy._terms import PublicFacts
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
 from dfprivacy.markup import escaped
@@ -78,14 +78,14 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             conditions.append(Satisfies(tuple(table.schema.columns.values()), predicate))
         elif predicate is not None and not isinstance(predicate, Mapping):
             raise SchemaError(
-                f"where() takes conditions by column or a function of a row, not a {type(predicate).__name__}.",
+                f"where() takes conditions by column or a function of a row, not {type(predicate).__name__}.",
                 "For example view.where(age=(30, 40)), or view.where(lambda row: row['age'] > 30).",
             )
         else:
             columns = {**(predicate or {}), **columns}
         for name, wanted in columns.items():
             check_given(f"where(): {name}", wanted)
-        conditions += [condition(table.schema, name, wanted) for name, wanted in columns.items()]
+        conditions += [read_condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
         return self._with_table(table.where(*conditions))
@@ -159,7 +159,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         if not columns:
             raise ArgumentError("with_columns() was given no column.", COMPUTED_FOR_EXAMPLE)
         table = self._target.table
-        return self._with_table(table.with_columns(computed(table.schema, columns, bounds or {})))
+        return self._with_table(table.with_columns(computed_columns(table.schema, columns, bounds or {})))
 
     assign = with_columns
 
@@ -236,7 +236,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         table = self._target.table
         if table.conditions:
             raise ArgumentError(
-                "power() asks about a whole table, and this view selects rows of one.",
+                "power() is about a whole table, and this view selects rows.",
                 "Ask the view of the table, with n= rows.",
             )
         wanted = table.schema.size if n is None else n
@@ -264,7 +264,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         categories: Mapping[str, Sequence[Category]] | None = None,
         missing: Mapping[str, Any] | None = None,
     ) -> PrivateFrame:
-        """Declare more about some columns, or change declarations. The new view shares the account.
+        """Return a view with new declarations about some columns. The new view shares the account.
 
         Parameters
         ----------
@@ -291,7 +291,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         schema = {} if release is None else getattr(release, "schema", None)
         if not isinstance(schema, Mapping):
             raise ArgumentError(
-                f"A {type(release).__name__} declares nothing about columns.",
+                f"declare() takes a release with found bounds or categories, not {type(release).__name__}.",
                 "For example view.declare(view.find_bounds(['age'], epsilon=0.1)).",
             )
         declarations: dict[str, Any] = {}
@@ -303,7 +303,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 "declare() was given nothing to declare.", "For example view.declare(bounds={'age': (0, 120)})."
             )
         table = self._target.table
-        part = table.declaring(declared(table.schema, **declarations).columns)
+        part = table.with_declarations(redeclared_schema(table.schema, **declarations).columns)
         return PrivateFrame(replace(self._target, table=part))
 
     @trimmed
@@ -358,7 +358,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         >>> better.noise_standard_error < first.noise_standard_error, view.budget.spent
         (True, Fraction(3, 2))
         """
-        return refined(self._target, release, of, epsilon, delta)
+        return refine_release(self._target, release, of, epsilon, delta)
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
@@ -387,14 +387,14 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         columns = tuple(self.schema.categorical(name) for name in named)
         if len(set(columns)) < len(columns):
             names = ", ".join(repr(column.name) for column in columns)
-            raise SchemaError(f"group_by({names}) names a column twice.", "Name each once.")
+            raise SchemaError(f"group_by({names}) names a column twice.", "Name each column once.")
         return GroupedView(self._target, columns)
 
     groupby = group_by
 
     @trimmed
     def sample(self, share: Price) -> PrivateFrame:
-        r"""Ask each question of a new secret sample of the people.
+        r"""Return a view that answers each question from a new secret sample of the people.
 
         Parameters
         ----------
@@ -437,16 +437,20 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         Fraction(1, 2)
         """
         table = self._target.table
-        part = positive("share", share)
+        part = positive_price("share", share)
         if not part < 1 or part.denominator >= SHARE_MAX:
             raise ArgumentError(
-                f"share{quoted(share)} is no part of the people.", "Give a number below 1, such as 0.1 or '1/3'."
+                f"share{quoted(share)} is not between 0 and 1.", "Give a number below 1, such as 0.1 or '1/3'."
             )
         if table.sample is not None:
-            raise ArgumentError("This is a sample already.", "Sample the table by the product of both shares.")
+            raise ArgumentError(
+                "This view is a sample already.", "Sample the whole table, with the product of both shares."
+            )
         size = table.schema.size
         if size is not None and part * size < 1:
-            raise ArgumentError(f"share{quoted(share)} of {size} rows is none.", "Take a larger share.")
+            raise ArgumentError(
+                f"share{quoted(share)} of {size} rows is less than one row.", "Take a larger share."
+            )
         return self._with_table(table.sampled(part))
 
     @trimmed
@@ -475,8 +479,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         if whose is None or unit != whose.column:
             known = f"with unit={whose.column!r}" if whose else "with one row each"
             raise ArgumentError(
-                f"The rows are not protected as those of a {unit!r}, but {known}.",
-                f"Protect the table with unit={unit!r} and max_rows=: then all rows of one are protected together.",
+                f"The table is protected {known}, not with unit={unit!r}.",
+                f"Protect the table with unit={unit!r} and max_rows=, which protects a person's rows together.",
             )
         if table.sample is not None:
             raise ArgumentError(
@@ -485,7 +489,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         if any(each.describe() is None for each in table.conditions):
             raise ArgumentError(
-                "A Python function selects the rows, which cannot be written down.",
+                "A Python function selects the rows, and functions cannot be stored.",
                 "Ask per() first, and select people by the function: view.per(...).agg(...).where(function).",
             )
         return PerPerson(self._target, whose)

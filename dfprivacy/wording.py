@@ -70,7 +70,7 @@ def with_error(value: Any, error: float | None) -> str:
 
 
 def beyond(value: float, bounds: tuple[float, float] | None) -> str:
-    """Write that a quantile at a bound may lie beyond it, as values were limited to it; a blank comes first.
+    """Write " or more", or the like, for a quantile at a bound, as values beyond it were limited to it.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def between(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
-    """Write an interval, with digits by its width; that of a quantile with the bounds, which it may exceed.
+    """Write an interval, with digits by its width; ends of a quantile's interval may lie beyond the bounds.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def pvalue(p: float) -> str:
 
 
 def listed(names: Sequence[object], most: int = 6) -> str:
-    """Write a list of names; of a long list the first ones, and the number of others.
+    """Write a list of names; of a long list, the first names and how many more there are.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def listed(names: Sequence[object], most: int = 6) -> str:
 
 
 def clearly_some(rows: float | None, error: float | None) -> bool:
-    """Return whether a noisy number of rows, such as missing ones, is clearly above 0.
+    """Return whether a noisy number of rows, such as rows with missing values, is clearly above 0.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
 
 
 def whose(covers: str) -> str:
-    """Write the rows whose number an interval covers: this table, this sample or the population.
+    """Write which rows an interval is about: this table, this sample or the population.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def limited(covers: str | None, bounds: Any = None) -> str:
 
 
 def only_limited(covers: str) -> str:
-    """Return the text of what an interval covers, with the addition that values were limited to bounds.
+    """Return the text of what an interval covers, with the addition that values are limited to the bounds.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def only_limited(covers: str) -> str:
 
 
 def covered(covers: str, bounds: Any = None) -> str:
-    """Write the number that an interval covers.
+    """Write the quantity that an interval covers.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ import numpy as np
 from dfprivacy._call.payment import Target
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy.conversions import on_sample
+from dfprivacy._privacy.conversions import epsilon_on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.errors import DPError, LedgerError
@@ -210,7 +210,7 @@ def samples_stand_alone(audit: Audit) -> str:
 
 def _loss(share: Fraction, one: Recording, other: Recording) -> Loss:
     """Compute the loss between two samples, with what the charge is worth on them in place of it."""
-    worth, delta = on_sample(one.epsilon, share), one.delta / share
+    worth, delta = epsilon_on_sample(one.epsilon, share), one.delta / share
     price = (Approximate(worth, delta) if delta else Pure(worth),)
     return loss_between(replace(one, charges=price), replace(other, charges=price), (None, None), "sample")
 
@@ -240,9 +240,9 @@ def _first_half() -> Iterator[list[int]]:
         return np.arange(count)
 
     with (
-        mock.patch.object(sample, "distinct", lambda _, count: np.arange(count)),
-        mock.patch.object(sample, "coins", lambda _, count: np.arange(count) < (count + 1) // 2),
-        mock.patch.object(sample, "shuffled", in_order),
+        mock.patch.object(sample, "draw_distinct", lambda _, count: np.arange(count)),
+        mock.patch.object(sample, "draw_memberships", lambda _, count: np.arange(count) < (count + 1) // 2),
+        mock.patch.object(sample, "draw_permutation", in_order),
     ):
         yield drawn
 
@@ -304,7 +304,7 @@ def _apart(true: NoisyValue, value: NoisyValue) -> bool:
 def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
     """Ask, whether or not the answer is kept, and give what was measured on the way."""
     in_time()
-    with listening(), noise.use(_Exact()), fixed_chance(), overhearing() as measurements:
+    with listening(), noise.use_sampler(_Exact()), fixed_chance(), overhearing() as measurements:
         try:
             question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
             with mock.patch.multiple(type(question), _kept_answer=lambda _: None, _implied_answer=lambda *_: None):

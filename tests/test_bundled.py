@@ -14,7 +14,7 @@ import pytest
 import dfprivacy
 from dfprivacy import mechanism
 from dfprivacy._plugins.loader import registry
-from dfprivacy._plugins.stubs import stub
+from dfprivacy._plugins.stubs import write_stub
 
 STUB = ast.parse((Path(dfprivacy.__file__).parent / "_bundled.pyi").read_text())
 CLASS, GROUPED = (node for node in STUB.body if isinstance(node, ast.ClassDef))
@@ -33,7 +33,7 @@ def test_the_stub_is_that_of_the_plugins(bundled):
     written = Path(dfprivacy.__file__).with_name("_bundled.pyi").read_text()
 
     assert set(WRITTEN) == {form.name for m in bundled.values() for form in (m, m.own) if form is not None}
-    assert sorted(stub(bundled.values()).splitlines()) == sorted(written.splitlines())
+    assert sorted(write_stub(bundled.values()).splitlines()) == sorted(written.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_stub_of_another_plugin(bundled):
     counts.__annotations__["return"] = Histogram
     others = mechanism(columns={"column": ["numeric"], "by": "category"})(stages), mechanism()(counts)
 
-    text = stub([*bundled.values(), *others])
+    text = write_stub([*bundled.values(), *others])
 
     body, grouped = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
     *_, made, other = body.body

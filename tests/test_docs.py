@@ -136,7 +136,7 @@ def test_environment_variables_are_in_the_reference():
 
 def test_the_command_line_is_in_the_reference():
     """Every subcommand and option is in the reference, and no other."""
-    (commands,) = (a for a in cli._parser([])._actions if isinstance(a, argparse._SubParsersAction))
+    (commands,) = (a for a in cli._make_parser([])._actions if isinstance(a, argparse._SubParsersAction))
     asked = {
         name: {
             max(option.option_strings, key=len, default=option.dest.upper())

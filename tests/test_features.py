@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import dfprivacy as dp
-from dfprivacy._measure.tasks import in_threads
+from dfprivacy._measure.tasks import map_in_threads
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
@@ -195,12 +195,12 @@ REFUSED = [
     *((lambda r=r: Outer([X, Y], radius=r), "out of range") for r in (0, -1, 1.5, math.inf, math.nan, 1e-9)),
     *((lambda c=c: Outer(c), "at least one column, each once") for c in ([], [X, X])),
     (lambda: Outer([X, Y], radius=0.5, centred=True), "without radius="),
-    *((lambda e=e: Bins(X, e), "finite and rise") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
+    *((lambda e=e: Bins(X, e), "and increasing") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
     *((lambda w=w, v=v: Bins(X, [0, 1, 2, 3], widths=w, weights=v), "3 intervals")
       for w, v in (((2,), (1,)), ((1,), (1, 2)), ((), ()), ((0,), (1,)))),
     *((lambda w=w: Bins(X, [0, 1], weights=(w,)), "whole numbers") for w in (0, 0.5, -1)),
     (lambda: Given(of=Moments(X)), "no column"),
-    *((lambda t=t: Given(X, tally=t), "counts nothing") for t in ((0, 0), (1,), (math.inf, 1))),
+    *((lambda t=t: Given(X, tally=t), "not a pair of finite numbers") for t in ((0, 0), (1,), (math.inf, 1))),
     (Stack, "no features"),
     (lambda: Stack(Count(), 3), "not a row feature"),
     *((lambda c=c: ProductKernel(c, 1.0), ".") for c in ((), (X, X), (X, Column("bare")))),
@@ -444,7 +444,14 @@ def test_the_least_kernel_value(public):
 
 def test_rows_without_a_category():
     """A row in none of the categories is zero, at distance 1; where none is a category too, it is not."""
-    nowhere = Batch(1, {number(A): np.array([1.0]), number(B): np.array([1.0]), category(ARM): np.array([7])})
+    nowhere = Batch(
+        1,
+        {
+            number(A): np.array([1.0]),
+            number(B): np.array([1.0]),
+            category(ARM): np.array([7]),
+        },
+    )
     close = ProductKernel((A, B, ARM), 1e4, 0.9)
     other = ProductKernel((A, B, Column("site", categories=(1, 2, 3), other=True)), 1e4, 0.9)
 
@@ -608,7 +615,7 @@ def test_items_are_read_as_they_are_worked_on():
             yield item
 
     with threadpool_limits(3, user_api="blas"):
-        for place, result in enumerate(in_threads(lambda item: item * item, items())):
+        for place, result in enumerate(map_in_threads(lambda item: item * item, items())):
             done.append(result == place * place)
 
     assert done == [True] * 20

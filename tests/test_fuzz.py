@@ -31,9 +31,9 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._call.requests import read_key, signed
-from dfprivacy._called import check_given
+from dfprivacy._call.requests import read_key, sign_content
 from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._method_signature import check_given
 from dfprivacy._plugins.loader import registry
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
@@ -391,7 +391,7 @@ def requests(chance, rng, watch, count):
         for _ in range(chance.choice([1, 1, 2])):
             exchange(chance, content)
         try:
-            text = signed(content, key).encode("utf-8", "surrogatepass")
+            text = sign_content(content, key).encode("utf-8", "surrogatepass")
         except (ValueError, RecursionError):
             continue
         if chance.random() < 0.2:

@@ -114,9 +114,9 @@ def test_values_are_read_in_bounded_time(view, entrance, value):
 
 
 FILES = {
-    "/dev/zero": "it is no file",
-    ".": "it is no file",
-    "pipe": "it is no file",
+    "/dev/zero": "it is not a regular file",
+    ".": "it is not a regular file",
+    "pipe": "it is not a regular file",
     "large": "it has more than",
     "\0": "cannot be read",
     "missing": "No such file",

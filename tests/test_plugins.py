@@ -21,7 +21,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._plugins.loader import (
     RESERVED,
-    Loaded,
+    LoadedPlugin,
     Plugin,
     Registry,
     register,
@@ -145,7 +145,7 @@ BROKEN = {
     "unmarked": (
         "def dfprivacy_register_mechanisms(register): pass",
         (
-            f"{B} does nothing: no function of it is marked with @hookimpl. "
+            f"{B} does nothing: it has no function marked with @hookimpl. "
             "Known: dfprivacy_conformance_cases, dfprivacy_register_mechanisms, dfprivacy_released."
         ),
         "loaded",
@@ -497,6 +497,6 @@ def test_a_namespace_of_two_distributions_has_the_versions_of_both():
 
     def origins(first, second):
         plugins = Plugin("a", "acme-a", first, "acme.a:plugin"), Plugin("b", "acme-b", second, "acme.b:plugin")
-        return Registry(loaded=tuple(map(Loaded, plugins))).origins["acme"]
+        return Registry(loaded=tuple(map(LoadedPlugin, plugins))).origins["acme"]
 
     assert 4 == len({origins(*versions) for versions in (("1", "1"), ("2", "1"), ("1", "2"), ("2", "2"))})

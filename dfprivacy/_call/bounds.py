@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.explanation import PART, bounds_finder
-from dfprivacy._call.implied import paid_before
+from dfprivacy._call.implied_answers import privacy_paid_before
 from dfprivacy._call.plan import RELATIVE
 from dfprivacy._call.question import Question
-from dfprivacy._call.replay import note
-from dfprivacy._table.declare import declared
+from dfprivacy._call.replay import remember_question
+from dfprivacy._table.declare import redeclared_schema
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError
 
 if TYPE_CHECKING:
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.schema import Column, Schema
 
-__all__ = ["BoundsFirst", "asked", "asks_to_find", "found_within", "mark_to_find", "names_to_find", "widen_bounds"]
+__all__ = [
+    "BoundsFirst",
+    "asks_to_find",
+    "declare_found_bounds",
+    "mark_to_find",
+    "names_to_find",
+    "read_call",
+    "widen_bounds",
+]
 
 _PRICE = {"epsilon", "delta", "fresh"}
 _WIDEST = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
@@ -43,7 +51,7 @@ def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
 
 
 def mark_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
-    """Declare that bounds are to be found of the numeric columns of a call, and of all columns with bounds."""
+    """Mark the numeric columns of a call, and all columns with bounds, as columns whose bounds are to be found."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
         value = given[parameter]
@@ -52,7 +60,7 @@ def mark_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any])
             names |= named
         elif kind == "columns":
             names |= {name for name in named if not getattr(schema.columns.get(name), "categories", None)}
-    return declared(schema, bounds=dict.fromkeys(names, "find"), categories=None, missing=None)
+    return redeclared_schema(schema, bounds=dict.fromkeys(names, "find"), categories=None, missing=None)
 
 
 def widen_bounds(schema: Schema, bounds: tuple[float, float] = _WIDEST) -> Schema:
@@ -69,14 +77,15 @@ def names_to_find(planner: Planner) -> list[str]:
     return sorted(column.name for column in planner.numbers if column.find)
 
 
-def found_within(schema: Schema, names: Sequence[str], found: Any) -> Schema:
-    """Declare found bounds, within the old ones, and around the fill values."""
+def declare_found_bounds(schema: Schema, names: Sequence[str], found: Any) -> Schema:
+    """Return a schema with found bounds, limited to the declared bounds and widened to the fill values."""
     return replace(
-        schema, columns={**schema.columns, **{name: _narrow(schema.columns[name], found) for name in names}}
+        schema,
+        columns={**schema.columns, **{name: _narrowed_column(schema.columns[name], found) for name in names}},
     )
 
 
-def _narrow(column: Column, found: Any) -> Column:
+def _narrowed_column(column: Column, found: Any) -> Column:
     pair = found.bounds.get(column.name)
     if pair is None and column.bounds == _WIDEST:
         raise ArgumentError(
@@ -108,9 +117,9 @@ class BoundsFirst(Question):
 
     def ask(self) -> Release:
         """Find bounds of the measured columns, and answer within them."""
-        if not self._names:
+        if not self._names_to_find:
             return super().ask()
-        looked = self._search
+        looked = self._search_question
         if self.epsilon > (most := self.target.payer.largest()) and not looked.is_kept():
             what = f"{self.mechanism.name} asks for epsilon = {float(self.epsilon):g}"
             most_of = f"at most epsilon = {float(most):g} of {self.target.account.name!r} is left"
@@ -126,36 +135,38 @@ class BoundsFirst(Question):
         if one is None or other is None:
             raise TypeError
         if one.replayed != other.replayed:
-            one, other = (paid_before(each) if each.replayed else each for each in (one, other))
+            one, other = (privacy_paid_before(each) if each.replayed else each for each in (one, other))
         both = replace(one, epsilon=one.epsilon + other.epsilon, noise=(*other.noise, *one.noise))
         release = replace(release, privacy=both)
-        note(question, release)
+        remember_question(question, release)
         return release
 
     def is_kept(self) -> bool:
         """Return whether the ledger has both the bounds and the answer within them."""
-        if not self._names:
+        if not self._names_to_find:
             return super().is_kept()
-        found = self._search._kept_answer()  # noqa: SLF001 - a question as this
+        found = self._search_question._kept_answer()  # noqa: SLF001 - a question as this
         return found is not None and self._question_within(found).is_kept()
 
     def explain(self) -> Explanation:
-        """Plan the search, and the measurements within bounds from the ledger, or else the widest ones."""
-        if not self._names:
+        """Plan the search for bounds, and the measurements within kept bounds, or else within the widest bounds."""
+        if not self._names_to_find:
             return super().explain()
-        self._check_rest()
-        looked, found = self._search.explain(), self._search._kept_answer()  # noqa: SLF001 - a question as this
+        self._refuse_empty_rest()
+        looked = self._search_question.explain()
+        found = self._search_question._kept_answer()  # noqa: SLF001 - a question as this
         within = self._question_within(found)
         planned = within.explain()
         known = within.target.table.schema.columns
-        columns = [known[name] for name in self._names]
-        told = f"of {', '.join(self._names)}, in all rows that are asked, with epsilon {float(self._prices[0]):g}"
+        columns = [known[name] for name in self._names_to_find]
+        epsilon = float(self._prices_of_parts[0])
+        told = f"of {', '.join(self._names_to_find)}, in all rows that are asked, with epsilon {epsilon:g}"
         told = (
             f"{told}; what is expected is for the widest bounds" if found is None else "; ".join(map(str, columns))
         )
 
-        def findings() -> dict[str, Any]:
-            """Return the findings, without those that depend on unknown bounds."""
+        def findings_without_bounds() -> dict[str, Any]:
+            """Return the planner's findings, without findings that depend on unknown bounds."""
             whole, unknown = planned.findings, any(column.bounds == _WIDEST for column in columns)
             return {
                 "bounds are found first": told,
@@ -167,54 +178,54 @@ class BoundsFirst(Question):
             epsilon=float(self.epsilon),
             left=looked.left + planned.left,
             measurements=(*looked.measurements, *planned.measurements),
-            find=findings,
+            find=findings_without_bounds,
         )
 
     @cached_property
-    def _names(self) -> list[str]:
+    def _names_to_find(self) -> list[str]:
         """Columns that the mechanism measures and whose bounds are to be found; checks the arguments first."""
         wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _WIDEST]
         try:
             self.check()
-            names = names_to_find(self._plan(self.target.table)[0])
+            names = names_to_find(self._plan_table(self.target.table)[0])
         except (ArgumentError, SchemaError) as error:
             first = f"find bounds before, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
             raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
         if self.explicit and not names:
             raise ArgumentError(
-                f'bounds="find" is for methods of columns of numbers, and {self.mechanism.name}() names none here.',
+                f'bounds="find" needs a numeric column, and {self.mechanism.name}() is asked about none.',
                 "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
             )
         return names
 
     @property
-    def _prices(self) -> tuple[Fraction, Fraction]:
+    def _prices_of_parts(self) -> tuple[Fraction, Fraction]:
         return self.epsilon * PART, self.epsilon * (1 - PART)
 
     def _price_texts(self, *price: Fraction) -> list[str | None]:
-        """Return the price of a part as text; the text of the call if that is "rest"."""
+        """Return epsilon and delta as text; the text of the call if its price is "rest"."""
         return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
 
     @cached_property
-    def _search(self) -> Question:
+    def _search_question(self) -> Question:
         mechanism = bounds_finder()
-        given = mechanism.bind((self._names,), {})
+        given = mechanism.bind((self._names_to_find,), {})
         arguments = mechanism.resolve(self.target.table.schema, given)
-        price = self._prices[0], Fraction(0)
+        price = self._prices_of_parts[0], Fraction(0)
         return Question(self.target, mechanism, given, arguments, *price, self._price_texts(*price), self.fresh)
 
     def _question_within(self, found: Any) -> Question:
-        """Return the question within found bounds; None stands for the widest."""
+        """Return the question within found bounds; within the widest bounds if `found` is None."""
         table = self.target.table
         if found is not None:
-            table = table.declaring(found_within(table.schema, self._names, found).columns)
+            table = table.with_declarations(declare_found_bounds(table.schema, self._names_to_find, found).columns)
         arguments = self.mechanism.resolve(table.schema, self.given)
-        price = self._prices[1], self.delta
+        price = self._prices_of_parts[1], self.delta
         target, words = replace(self.target, table=table), self._price_texts(*price)
         return Question(target, self.mechanism, self.given, arguments, *price, words, self.fresh, self.by)
 
 
-def asked(
+def read_call(
     target: Target,
     mechanism: Mechanism,
     args: Sequence[Any],
@@ -244,14 +255,14 @@ def asked(
         return Question.read(target, mechanism, args, kwargs, by)
     kwargs = {name: each for name, each in kwargs.items() if not (find and name == "bounds")}
     given = mechanism.bind(tuple(args), {name: each for name, each in kwargs.items() if name not in _PRICE})
-    two = mechanism.second_view(given)
+    two = mechanism.second_view_parameter(given)
     if two and find:
         raise ArgumentError(
-            'bounds="find" is for questions of one table, and this one is of two.',
+            'bounds="find" is for questions about one table, and this question is about two.',
             "Find them first, and declare them in both views: view.declare(found).",
         )
     if two:
         return Question.read(target, mechanism, args, kwargs, by)
     wide = widen_bounds(mark_to_find(schema, mechanism, given) if find else schema)
-    target = replace(target, table=target.table.declaring(wide.columns))
+    target = replace(target, table=target.table.with_declarations(wide.columns))
     return replace(BoundsFirst.read(target, mechanism, args, kwargs, by), explicit=find)

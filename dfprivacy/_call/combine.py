@@ -33,7 +33,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Combination", "combine", "concluded", "drawn", "main_value", "number_of", "spread_of"]
+__all__ = [
+    "Combination",
+    "combine",
+    "draw_values",
+    "finite_number",
+    "main_value",
+    "make_combination",
+    "spread_of_draws",
+]
 
 _CHECKED = [0, REDRAWS // 3, REDRAWS - 1]  # draws for which a function of arrays must be that of numbers
 _BIAS_MAX = 0.1  # how far the share of draws below the value may lie from a half: see `_refuse_biased`
@@ -88,7 +96,7 @@ class Combination(Release):
         """Return the draws of the value, which this process has."""
         if "_draws" not in vars(self):
             raise ArgumentError(
-                "This combination was read from JSON, which has no draws of it.",
+                "This combination was read from JSON, which lacks the draws of its noise.",
                 "Combine the releases that it was made from.",
             )
         return {"estimate": vars(self)["_draws"]}
@@ -104,7 +112,7 @@ class Combination(Release):
 
     def _sentence(self) -> str:
         """Write the number and its interval as a sentence."""
-        table = self._of_tables
+        table = self._covers_tables
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
         whose = "these tables" if table else "the population"
@@ -112,11 +120,11 @@ class Combination(Release):
         return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
     @property
-    def _of_tables(self) -> bool:
+    def _covers_tables(self) -> bool:
         return (self.covers or "").endswith("table")
 
     @property
-    def _ends(self) -> str:
+    def _interval_ends(self) -> str:
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         return f"{self.low:.6g} to {self.high:.6g}" if finite else between(self.low, self.high)
 
@@ -125,7 +133,7 @@ class Combination(Release):
         ax = axes(ax)
         far = 3 * max([abs(end - self.estimate) for end in (self.low, self.high) if math.isfinite(end)] or [1.0])
         low, high = np.clip([self.low, self.high], self.estimate - far, self.estimate + far)
-        whose = "the table" if self._of_tables else "the population"
+        whose = "the table" if self._covers_tables else "the population"
         label = f"{self.confidence:.0%} interval, for {whose}"
         ax.plot([low, high], [0, 0], color="tab:orange", lw=3, label=label)
         ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
@@ -134,12 +142,12 @@ class Combination(Release):
         return ax
 
     def _rows(self) -> list[tuple[str, str]]:
-        table = self._of_tables
+        table = self._covers_tables
         how = f"percentiles of {REDRAWS:,} draws of the noise"
         how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
-            (f"{100 * self.confidence:.4g}% CI", self._ends),
+            (f"{100 * self.confidence:.4g}% CI", self._interval_ends),
             ("made from", how),
             ("noise_standard_error", f"{self.noise_standard_error:.3g}"),
         ]
@@ -217,22 +225,24 @@ def combine(
     """
     if not callable(f) or isinstance(f, Release):
         raise ArgumentError(
-            f"combine() takes a function first, not a {type(f).__name__}.",
+            f"combine() takes a function first, not {type(f).__name__}.",
             "For example dp.combine(lambda a, b: a.estimate / b.estimate, first, second).",
         )
     if not releases:
-        raise ArgumentError("combine() was given no release.", "Pass those that the function takes.")
+        raise ArgumentError(
+            "combine() was given a function and no release.", "Pass releases: dp.combine(f, first, second)."
+        )
     for each in releases:
         if not isinstance(each, Release):
             raise ArgumentError(
-                f"combine() takes releases, not a {type(each).__name__}.", "Put numbers into the function."
+                f"combine() takes releases, not {type(each).__name__}.", "Write constants into the function."
             )
     name = getattr(f, "__name__", type(f).__name__)
     words = f"{'f' if name == '<lambda>' else name}({', '.join(map(_question_text, releases))})"
-    return concluded(f, releases, words, confidence=confidence, covers=covers)
+    return make_combination(f, releases, words, confidence=confidence, covers=covers)
 
 
-def concluded(
+def make_combination(
     f: Callable[..., Any],
     releases: Sequence[Release],
     words: str,
@@ -247,17 +257,17 @@ def concluded(
     confidence = as_probability(confidence, "confidence")
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
-    estimate = number_of(f(*releases), "The function")
-    if number_of(f(*releases), "The function") != estimate:
+    estimate = finite_number(f(*releases), "The value of the function")
+    if finite_number(f(*releases), "The value of the function") != estimate:
         raise ArgumentError(
-            "The function gives another number when it is called again with the same answers.",
-            "It must be a function of them alone.",
+            "The function returned two different numbers for the same answers.",
+            "Let it depend on the answers alone.",
         )
     sampling = None
     if covers == "population":
         sampling, apart = _sampling_error(_sampling_shifts(f, releases))
         notes += () if apart else (_SAME_ROWS,)
-    values = drawn(f, releases) if values is None else values
+    values = draw_values(f, releases) if values is None else values
     sampled = (
         values if sampling is None else values + sampling * np.random.default_rng(REDRAWS).normal(size=REDRAWS)
     )
@@ -270,7 +280,7 @@ def concluded(
         low=low,
         high=high,
         confidence=confidence,
-        noise_standard_error=spread_of(values),
+        noise_standard_error=spread_of_draws(values),
         sampling_standard_error=sampling,
         covers=f"limited {covers}" if limited else covers,
         formula=words,
@@ -286,24 +296,24 @@ def concluded(
 @trimmed
 def calculate_with(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
-    values = [number_of(each, "The number") for each in (first, second)]
+    values = [finite_number(each, "The number") for each in (first, second)]
     if operator == "/" and values[1] == 0:
         raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor more accurately.")
-    calculate = _OPERATORS.get(operator, partial(_quotient, sign=math.copysign(1.0, values[1])))
+    calculate = _OPERATORS.get(operator, partial(_divide_draws, sign=math.copysign(1.0, values[1])))
     pairs = [(each, value) for each, value in zip((first, second), values, strict=True)]
     releases = [each for each, _ in pairs if isinstance(each, Release)]
 
-    def f(*given: Any) -> Any:
+    def value_of(*given: Any) -> Any:
         rest = iter(given)
         return calculate(*(main_value(next(rest)) if isinstance(each, Release) else value for each, value in pairs))
 
     with np.errstate(all="ignore"):
         draws = calculate(*(_main_draws(each) if isinstance(each, Release) else value for each, value in pairs))
-    words = f" {operator} ".join(_in_brackets(each) for each, _ in pairs)
-    return concluded(f, releases, words, values=np.broadcast_to(draws, REDRAWS))
+    words = f" {operator} ".join(_question_in_brackets(each) for each, _ in pairs)
+    return make_combination(value_of, releases, words, values=np.broadcast_to(draws, REDRAWS))
 
 
-def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
+def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     """Compute the value under each draw of the noise; NaN where it is undefined, such as 0/0."""
     draws = [_draws_of(each) for each in _single_releases(releases)]
     values = np.full(REDRAWS, np.nan)
@@ -316,20 +326,20 @@ def drawn(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
                 return every
         for at in range(REDRAWS):
             try:
-                values[at] = _as_number(f(*_stand_ins(releases, draws, at)), "The function")
+                values[at] = _number_or_refusal(f(*_stand_ins(releases, draws, at)), "The value of the function")
             except (ArithmeticError, ValueError) as error:
                 if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
                     raise
             except TypeError as error:  # such as of None
                 raise ArgumentError(
-                    f"The function fails where the noise is drawn again: {error}.",
-                    "Point at numbers that follow from noisy sums; quantiles and categories do not.",
+                    f"The function fails for answers with redrawn noise: {error}.",
+                    "Use numbers that follow from noisy sums; quantiles and categories do not.",
                 ) from None
     return values
 
 
 class _DrawnRelease:
-    """Stand-in for a release under one draw of its noise, or all."""
+    """Stand-in for a release, with its numbers under one draw of the noise, or under all draws."""
 
     def __init__(self, release: Release, draws: Mapping[str, Any], at: int | slice) -> None:
         self._release, self._draws, self._at = release, draws, at
@@ -374,13 +384,13 @@ class _DrawnGroups:
 
 
 def _single_releases(releases: Sequence[Release]) -> list[Release]:
-    """Return the single releases, each group's on its own."""
+    """Return the releases, with the release of each group in place of `Groups`."""
     parts = ([one for _, one in each.items()] if isinstance(each, Groups) else [each] for each in releases)
     return list(itertools.chain.from_iterable(parts))
 
 
 def _stand_ins(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
-    """Return stand-ins for releases under one draw, or all, of the draws of each single release."""
+    """Return stand-ins for releases, with their numbers under one draw of the noise, or under all draws."""
     rest = iter(draws)
     return [
         _DrawnGroups(each, [_DrawnRelease(one, next(rest), at) for one in each.releases])
@@ -403,13 +413,13 @@ def _select_draws(value: Any, at: int | slice) -> Any:
 
 
 def _draws_of(release: Release) -> Mapping[str, Any]:
-    """Return the numbers of a release under draws of the noise; or its estimate, by its standard error.
+    """Return the numbers of a release under draws of its noise; else its estimate, drawn by its standard error.
 
     The noise is then taken to be Laplace noise: at 95 %, it reaches farther than normal noise of that error.
     """
     if release.privacy is not None and release.privacy.sample:
         raise ArgumentError(
-            "This is an answer about a secret sample, of which nothing is kept that could be drawn again.",
+            "The noise of an answer about a secret sample cannot be drawn again: its measurements are not kept.",
             "Combine answers about whole tables.",
         )
     name, kind = release._estimate, type(release)  # noqa: SLF001 - of our own kind
@@ -431,35 +441,35 @@ class NotFiniteError(ArgumentError):
     """A value is infinite, NaN or None."""
 
 
-def number_of(value: Any, what: str) -> float:
+def finite_number(value: Any, what: str) -> float:
     """Return a value as a finite float, or raise an `ArgumentError`."""
-    read = _as_number(value, what)
+    read = _number_or_refusal(value, what)
     if math.isinf(read):
-        raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
+        raise NotFiniteError(f"{what} is {read}.", "Combine finite numbers.")
     return read
 
 
-def _as_number(value: Any, what: str) -> float:
+def _number_or_refusal(value: Any, what: str) -> float:
     if isinstance(value, Release):
         return main_value(value)
     if isinstance(value, _DrawnRelease):
         value = float(value)
     if value is None:  # such as a slope of regressors that cannot be told apart under this noise
-        raise NotFiniteError(f"{what} gave None, and no number.", "Point at one, such as release.estimate.")
+        raise NotFiniteError(f"{what} is None, which is no number.", "Use a number, such as release.estimate.")
     if isinstance(value, list | tuple | dict | set) or np.ndim(value):
-        raise ArgumentError(f"{what} gave several numbers.", "Combine to one number at a time.")
+        raise ArgumentError(f"{what} is several numbers.", "Combine releases to one number at a time.")
     if isinstance(value, bool | np.bool_ | str):
         raise ArgumentError(
-            f"{what} gave a {type(value).__name__}, and no number.", "Point at one, such as release.estimate."
+            f"{what} is a {type(value).__name__}, which is no number.", "Use a number, such as release.estimate."
         )
     read = plain_number(value.item() if isinstance(value, np.ndarray) else value)
     if math.isnan(read):
-        raise NotFiniteError(f"{what} gave {read}.", "Combine finite numbers.")
+        raise NotFiniteError(f"{what} is {read}.", "Combine finite numbers.")
     return read
 
 
 def main_value(release: Any) -> float:
-    """Return the main_value number of a release for arithmetic."""
+    """Return the main number of a release, for arithmetic."""
     if isinstance(release, _DrawnRelease):
         return float(release)
     if isinstance(release, Groups):
@@ -467,11 +477,11 @@ def main_value(release: Any) -> float:
     value, kind = main_number(release), type(release).__name__
     if value is None:
         raise ArgumentError(
-            f"A {kind} has no one number to calculate with.",
-            f"Point at one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
+            f"A {kind} has no single number to calculate with.",
+            f"Name one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
             "or dp.combine(number, release).",
         )
-    return number_of(float(value), f"The {release._estimate} of this {kind}")  # noqa: SLF001 - of our own kind
+    return finite_number(float(value), f"The {release._estimate} of this {kind}")  # noqa: SLF001 - of our own kind
 
 
 def _example(release: Release) -> str:
@@ -486,7 +496,7 @@ def _example(release: Release) -> str:
 
 
 def _refuse_biased(draws: Array, estimate: float) -> None:
-    """Refuse a value that fresh noise biases, such as a maximum or a sum of clipped counts.
+    """Raise an error for a value that new noise biases, such as a maximum or a sum of clipped counts.
 
     If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
     probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
@@ -497,14 +507,14 @@ def _refuse_biased(draws: Array, estimate: float) -> None:
     upto = float((draws <= estimate + same).mean()) + half
     if below > 0.5 + _BIAS_MAX or upto < 0.5 - _BIAS_MAX:
         raise ArgumentError(
-            f"Fresh noise moves the value to one side: {below:.0%} of the draws are below it, not about half, so "
-            "no interval from them covers. So it is with maxima, ranks and sums of counts that were cut off at 0.",
-            "Combine numbers from before anything was chosen, cut off or squared: raw counts, sums and means.",
+            f"New noise biases the value: {below:.0%} of the draws are below it, not about half, so an interval "
+            "from the draws would not cover. Maxima, ranks and sums of counts cut off at 0 are so biased.",
+            "Combine raw counts, sums and means, before any choice, cut-off or square.",
         )
 
 
 def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
-    """Compute the percentiles with this share of the draws beyond each; NaN counts on both sides."""
+    """Compute the two percentiles beyond which a share `tail` of the draws lies; NaN counts beyond both."""
     unknown = np.isnan(draws)
     with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
         low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
@@ -513,27 +523,27 @@ def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
 
 
 def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
-    """Return the effect on the value of one sampling error of each answer.
+    """Return the change of the value by one sampling standard error of each answer.
 
     What f does to estimates is taken to be linear within their sampling errors.
     """
     members = _single_releases(releases)
-    known = [_own_shifts(each) for each in members]
+    known = [_sampling_shifts_of(each) for each in members]
 
-    def moved(place: int, by: float) -> float:
+    def value_with_error(place: int, by: float) -> float:
         mains = [main_value(each) + by * (at == place) for at, each in enumerate(members)]
         draws = [{each._estimate: np.array([main_value])} for each, main_value in zip(members, mains, strict=True)]  # noqa: SLF001
-        return number_of(f(*_stand_ins(releases, draws, 0)), "The function")
+        return finite_number(f(*_stand_ins(releases, draws, 0)), "The value of the function")
 
     found = []
     for place, own in enumerate(known):
         size = sum(abs(shift) for _, shift in own) or 1.0
-        slope = (moved(place, size) - moved(place, -size)) / (2 * size)
+        slope = (value_with_error(place, size) - value_with_error(place, -size)) / (2 * size)
         found += [(leaf, slope * shift) for leaf, shift in own]
     return found
 
 
-def _own_shifts(release: Release) -> list[tuple[Release, float]]:
+def _sampling_shifts_of(release: Release) -> list[tuple[Release, float]]:
     if isinstance(release, Combination):
         release._redrawn()  # noqa: SLF001 - which refuses one from JSON
         return _sampling_shifts(*vars(release)["_derived_from"])
@@ -549,18 +559,18 @@ def _sampling_error(shifts: Sequence[tuple[Release, float]]) -> tuple[float, boo
     """Return a bound of the standard error from sampling, and whether it is exact (disjoint rows)."""
     squared, apart = 0.0, True
     for (one, a), (other, b) in itertools.product(shifts, repeat=2):
-        if one is other or (one == other and _rows_of(one) == _rows_of(other)):
+        if one is other or (one == other and _row_conditions(one) == _row_conditions(other)):
             squared += a * b
-        elif not _disjoint(one, other):
+        elif not _about_disjoint_rows(one, other):
             squared, apart = squared + abs(a * b), False
     return math.sqrt(max(squared, 0.0)), apart
 
 
-def _rows_of(release: Release) -> tuple[str, ...]:
+def _row_conditions(release: Release) -> tuple[str, ...]:
     return () if release.privacy is None else (release.privacy.account, *release.privacy.where)
 
 
-def _disjoint(first: Release, second: Release) -> bool:
+def _about_disjoint_rows(first: Release, second: Release) -> bool:
     """Return whether two answers are about disjoint rows of one table, according to their conditions."""
     one, two = first.privacy, second.privacy
     if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
@@ -581,22 +591,22 @@ def _question_text(release: Release) -> str:
     return release.privacy.question + (f" where {where}" if where else "")
 
 
-def _in_brackets(release: Release | float) -> str:
+def _question_in_brackets(release: Release | float) -> str:
     if not isinstance(release, Release):
         return f"{float(release):g}"  # a Fraction has no format of its own before Python 3.12
     words = _question_text(release)
     return f"({words})" if " where " in words and not isinstance(release, Combination) else words
 
 
-def _quotient(a: Any, b: Any, sign: float) -> Any:
+def _divide_draws(a: Any, b: Any, sign: float) -> Any:
     """Divide draws; NaN where the divisor's sign differs from its released value, infinite where it is 0."""
     with np.errstate(all="ignore"):
         known = np.where(np.multiply(b, sign) > 0, np.divide(a, b), np.nan)
         return np.where((np.equal(b, 0)) & (np.not_equal(a, 0)), np.copysign(np.inf, np.multiply(a, sign)), known)
 
 
-def spread_of(values: Array) -> float:
-    """Return the standard deviation of draws; if one is not finite, half the width of their middle 68%."""
+def spread_of_draws(values: Array) -> float:
+    """Return the standard deviation of draws; half the width of their middle 68% if any draw is not finite."""
     if np.isfinite(values).all():
         return float(values.std())
     low, high = _percentiles(values, (1 - _WITHIN_ONE) / 2)
@@ -616,10 +626,10 @@ def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ..
 
 
 def _free_privacy(releases: Sequence[Release]) -> Privacy:
-    """Return the privacy of a combination, which is free, with the records of its parts."""
+    """Return the privacy record of a combination, which is free, with the noise records of its releases."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:
-        raise ArgumentError("These releases are of no data set: nothing was paid for them.", "Ask a view.")
+        raise ArgumentError("These releases name no data set.", "Combine releases that methods of a view returned.")
     noise = dict.fromkeys(
         replace(record, epsilon=0.0, delta=0.0, reused=record.reused or each.at)
         for each in paid

@@ -71,7 +71,7 @@ class Explanation:
 
     @cached_property
     def largest(self) -> float:
-        """Largest epsilon that the account can pay at once, when this is first read or shown."""
+        """Largest epsilon that the account can pay at once; computed when first read."""
         affordable = self.afford()
         object.__setattr__(self, "afford", float)  # which knows the account
         return affordable
@@ -125,12 +125,14 @@ class Explanation:
 def bounds_finder() -> Mechanism:
     """Return the mechanism that finds bounds."""
     if (found := registry().mechanisms.get("find_bounds")) is None:
-        raise ArgumentError('bounds="find" needs the plugin that has find_bounds().', "Declare bounds.")
+        raise ArgumentError(
+            'bounds="find" needs the plugin that has find_bounds().', "Install it, or declare bounds."
+        )
     return found
 
 
 def recommend_bounds(question: Question, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
-    """Recommend finding bounds first, where that reduces the noise for values in a tenth of the bounds.
+    """Recommend finding bounds first, if that would reduce the noise for data in a tenth of the declared range.
 
     That is where the noise, which follows from the bounds, is more than the error of sampling of such values.
 

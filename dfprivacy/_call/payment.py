@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.accounts import JointAccount
-from dfprivacy._measure.kept import ResultCache
+from dfprivacy._measure.kept_measurements import ResultCache
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, PluginError, quoted
@@ -22,14 +22,23 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.schema import Column
 
-__all__ = ["CallPayer", "PlanPayer", "Target", "delta_of", "epsilon_of", "is_rest", "parse_delta", "positive"]
+__all__ = [
+    "CallPayer",
+    "PlanPayer",
+    "Target",
+    "is_rest_of_budget",
+    "parse_delta",
+    "positive_price",
+    "total_delta",
+    "total_epsilon",
+]
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
 _BITS_MAX = 1000  # of an exact price's denominator
 
 
-def positive(argument: str, value: object) -> Fraction:
+def positive_price(argument: str, value: object) -> Fraction:
     """Read a positive price exactly, or raise an `ArgumentError`."""
     number = exact(value, argument)
     if not EPSILON_MIN <= number <= EPSILON_MAX:
@@ -37,7 +46,7 @@ def positive(argument: str, value: object) -> Fraction:
             f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
             "Typical: between 0.01 and 10.",
         )
-    return _bounded_digits(argument, number)
+    return _refuse_many_digits(argument, number)
 
 
 def parse_delta(argument: str, value: object) -> Fraction:
@@ -47,10 +56,10 @@ def parse_delta(argument: str, value: object) -> Fraction:
         raise ArgumentError(
             f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
         )
-    return _bounded_digits(argument, number)
+    return _refuse_many_digits(argument, number)
 
 
-def _bounded_digits(argument: str, number: Fraction) -> Fraction:
+def _refuse_many_digits(argument: str, number: Fraction) -> Fraction:
     if number.denominator.bit_length() > _BITS_MAX:  # the ledger keeps prices as text
         raise ArgumentError(f"{argument} has too many digits.", NUMBER)
     return number
@@ -82,10 +91,10 @@ class Target:
                     "Say what the answer may cost, epsilon=0.1, or protect the table with a default_epsilon.",
                 )
             price = self.default_epsilon
-        elif is_rest(epsilon):
+        elif is_rest_of_budget(epsilon):
             price = self._remaining(delta if takes_delta else 0)
         else:
-            price = positive("epsilon", epsilon)
+            price = positive_price("epsilon", epsilon)
         if not takes_delta:
             return price, Fraction(0)
         if delta is None:
@@ -111,7 +120,7 @@ class Target:
         return self.payer.largest("approximate", *(() if delta is None else (slackness,)))
 
 
-def is_rest(epsilon: object) -> bool:
+def is_rest_of_budget(epsilon: object) -> bool:
     return isinstance(epsilon, str) and epsilon == "rest"
 
 
@@ -151,9 +160,9 @@ class CallPayer:
         return self._account.basic_composition or self._price is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge losses at once, or raise and charge none; on a sample, the whole price of the call."""
+        """Charge all losses, or raise an error and charge none; on a sample, charge the whole price of the call."""
         together = [*self.losses, *losses]
-        if epsilon_of(together) > self.epsilon or delta_of(together) > self.delta:
+        if total_epsilon(together) > self.epsilon or total_delta(together) > self.delta:
             raise PluginError(
                 f"Mechanism {self._mechanism!r} measures groups differently, "
                 "so that all groups together cost more than the call may.",
@@ -190,9 +199,9 @@ class PlanPayer:
         """Charge nothing."""
 
 
-def epsilon_of(losses: Sequence[PrivacyLoss]) -> Fraction:
+def total_epsilon(losses: Sequence[PrivacyLoss]) -> Fraction:
     return sum((loss.epsilon for loss in losses), Fraction(0))
 
 
-def delta_of(losses: Sequence[PrivacyLoss]) -> Fraction:
+def total_delta(losses: Sequence[PrivacyLoss]) -> Fraction:
     return sum((loss.delta for loss in losses), Fraction(0))

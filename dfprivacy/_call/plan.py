@@ -8,15 +8,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.payment import positive
-from dfprivacy._called import check_given
+from dfprivacy._call.payment import positive_price
+from dfprivacy._method_signature import check_given
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 
 if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation
 
-__all__ = ["RELATIVE", "Plan", "PlannedQuestion", "planned", "read_question", "split", "written_question"]
+__all__ = [
+    "RELATIVE",
+    "Plan",
+    "PlannedQuestion",
+    "plan_questions",
+    "read_question",
+    "split_epsilon",
+    "written_question",
+]
 
 RELATIVE = "expected relative error"
 """The finding of a planner by which budgets are split."""
@@ -101,24 +109,21 @@ class Plan:
         return Grid(("question", "epsilon", RELATIVE), [*rows, ("all", f"{float(self.epsilon):.6g}", "")])
 
     @property
-    def _afford(self) -> str:
+    def _affordable_epsilon(self) -> str:
         afford = "can" if self.epsilon <= self.largest else "CANNOT"
         paid = f"the account {self.account!r} {afford} pay: the most it can pay at once is epsilon {self.largest:g}"
         return f"sampling: {self.sampling}\n  {paid}" if self.sampling else paid
 
     def __repr__(self) -> str:
         lines = self._grid.lines(_WIDTH)
-        return "\n  ".join([f"A plan {_FREE}:", *lines, self._afford])
+        return "\n  ".join([f"A plan {_FREE}:", *lines, self._affordable_epsilon])
 
     def _repr_html_(self) -> str:
-        return self._grid.html(f"A plan {_FREE}", self._afford)
+        return self._grid.html(f"A plan {_FREE}", self._affordable_epsilon)
 
 
-def planned(
-    questions: object,
-    epsilon: object,
-    error: object,
-    explain: Callable[[PlannedQuestion], Explanation],
+def plan_questions(
+    questions: object, epsilon: object, error: object, explain: Callable[[PlannedQuestion], Explanation]
 ) -> tuple[PlannedQuestion, ...]:
     """Split a budget over questions, or find the budget for a relative error, from public numbers only.
 
@@ -139,38 +144,46 @@ def planned(
     if not isinstance(questions, Sequence) or isinstance(questions, str) or not questions:
         raise ArgumentError("plan() takes a list of questions.", _EXAMPLE)
     if (epsilon is None) == (error is None):
-        raise ArgumentError("plan() splits an epsilon, or finds what an error takes.", "Give epsilon= or error=.")
-    budget = positive("epsilon", epsilon) if error is None else positive("error", error)
+        raise ArgumentError(
+            "plan() splits a budget, or finds the budget for a relative error.", "Give epsilon= or error=."
+        )
+    budget = positive_price("epsilon", epsilon) if error is None else positive_price("error", error)
     parsed = [read_question(question, "plan", _EXAMPLE) for question in questions]
     if error is None and budget < _UNIT * len(parsed):
-        raise ArgumentError(f"epsilon={float(budget):g} is too little for {len(parsed)} questions.", "Give more.")
+        raise ArgumentError(
+            f"epsilon={float(budget):g} is too little for {len(parsed)} questions.", "Give a larger epsilon."
+        )
     prices = [budget / len(parsed) if error is None else Fraction(1)] * len(parsed)
 
-    def at(prices: Sequence[Fraction]) -> list[PlannedQuestion]:
+    def plan_at_prices(prices: Sequence[Fraction]) -> list[PlannedQuestion]:
         priced = [PlannedQuestion(*each, price, 0.0) for each, price in zip(parsed, prices, strict=True)]
         return [
             PlannedQuestion(one.method, one.args, one.kwargs, one.epsilon, _relative_error(explain(one)))
             for one in priced
         ]
 
-    fitted = at(prices)
+    fitted = plan_at_prices(prices)
     for _ in range(_ROUNDS):
         # An error is about r / epsilon; r changes with epsilon where a method measures otherwise then.
         unknown = _UNKNOWN if error is None else 2 * float(budget)
         needs = [float(each.epsilon) * (each.error if math.isfinite(each.error) else unknown) for each in fitted]
-        prices = split(needs, budget) if error is None else [_rounded_up(need / float(budget)) for need in needs]
+        prices = (
+            split_epsilon(needs, budget)
+            if error is None
+            else [_round_price_up(need / float(budget)) for need in needs]
+        )
         if prices == [each.epsilon for each in fitted]:
             break
-        fitted = at(prices)
+        fitted = plan_at_prices(prices)
     return tuple(fitted)
 
 
-def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
+def split_epsilon(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
     """Split epsilon so that the errors r / epsilon_k are equal: in proportion to r, rounded down to millionths.
 
     Examples
     --------
-    >>> [float(part) for part in split([0.00169706, 0.00565685, 0.0209216], Fraction(1))]
+    >>> [float(part) for part in split_epsilon([0.00169706, 0.00565685, 0.0209216], Fraction(1))]
     [0.060018, 0.200061, 0.739919]
     """
     free = _UNIT * sum(not need for need in needs)
@@ -183,7 +196,7 @@ def split(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
     ]
 
 
-def _rounded_up(price: float) -> Fraction:
+def _round_price_up(price: float) -> Fraction:
     return max(_UNIT, Fraction(math.ceil(price / float(_UNIT))) * _UNIT)
 
 
@@ -199,7 +212,9 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
     for name, value in (*enumerate(args), *kwargs.items()):
         check_given(f"{asker}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
-        raise ArgumentError(f"{asker}() itself sets {taken[0]} of {method}.", "Leave it out of the question.")
+        raise ArgumentError(
+            f"{asker}() sets the argument {taken[0]} of {method} itself.", "Leave it out of the question."
+        )
     return method, tuple(args), dict(kwargs)
 
 

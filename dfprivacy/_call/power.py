@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._call.bounds import asks_to_find, found_within, mark_to_find, names_to_find, widen_bounds
+from dfprivacy._call.bounds import asks_to_find, declare_found_bounds, mark_to_find, names_to_find, widen_bounds
 from dfprivacy._call.explanation import PART, bounds_finder
-from dfprivacy._call.payment import parse_delta, positive
+from dfprivacy._call.payment import parse_delta, positive_price
 from dfprivacy._call.plan import read_question, written_question
 from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
@@ -174,7 +174,7 @@ class _MadeUpPayer:
         """Charge nothing."""
 
     def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Count nothing."""
+        """Count no saved epsilon: made-up rows cost nothing."""
 
 
 def power_of(
@@ -215,8 +215,8 @@ def power_of(
     Power
         The shares.
     """
-    sizes = sorted({_whole_number("n", each, _ROWS_MAX) for each in _as_values("n", n)})
-    prices = sorted({positive("epsilon", each) for each in _as_values("epsilon", epsilon)})
+    sizes = sorted({_whole_number("n", each, _ROWS_MAX) for each in _values_of_argument("n", n)})
+    prices = sorted({positive_price("epsilon", each) for each in _values_of_argument("epsilon", epsilon)})
     runs, seed = _whole_number("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry(method).mechanisms.get(method)
@@ -235,10 +235,10 @@ def power_of(
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
         mechanism.check(**arguments)
-    make, assumed = _maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
+    make, assumed = _row_maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
     if supposed != schema and not callable(assume):
         assumed = f"{assumed}; bounds that nobody knows are about {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
-    finds = _finder(mechanism, finder)
+    finds = _effect_finder(mechanism, finder)
     part = parse_delta("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
     with progress(len(sizes) * runs, "making tables", " tables") as bar:
@@ -247,15 +247,15 @@ def power_of(
             declared = replace(schema, size=None if schema.neighbors == "add_remove" else rows)
             table = Table(MadeUpFrame(_check_rows(make(rng, rows), schema, rows)), declared)
             for place, price in enumerate(prices):
-                answer = _found_first(mechanism, table, given, _MadeUpPayer(price, part))
-                counts[place, at] += answer is not None and _as_bool(finds, answer, method)
+                answer = _answer_after_finding_bounds(mechanism, table, given, _MadeUpPayer(price, part))
+                counts[place, at] += answer is not None and _finding_as_bool(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
     question = written_question(method, args, {**kwargs, **({"bounds": "find"} if find else {})})
     return Power(question, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
 
 
-def _as_values(what: str, given: object) -> Sequence[Any]:
+def _values_of_argument(what: str, given: object) -> Sequence[Any]:
     values = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     if not values or given is None:
         raise ArgumentError(f"power() needs {what}=.", _EXAMPLE)
@@ -266,27 +266,31 @@ def _whole_number(what: str, given: object, most: int) -> int:
     return as_whole(given, what, 1, most)
 
 
-def _found_first(mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _MadeUpPayer) -> Any:
+def _answer_after_finding_bounds(
+    mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _MadeUpPayer
+) -> Any:
     """Ask a method of made-up rows, after finding bounds if needed; return None if none are found."""
     arguments = mechanism.resolve(table.schema, given)
     if not any(column.find for column in table.schema.columns.values()):
-        return _answered(mechanism, table, arguments, payer)
+        return _answer_about_table(mechanism, table, arguments, payer)
     planner = Planner(table, payer)
     with suppress(Exception), np.errstate(all="ignore"):  # a plan may end where its void numbers lead nowhere
         mechanism.measure(planner, arguments)
     if names := names_to_find(planner):
         search = bounds_finder()
         looked = search.resolve(table.schema, {"columns": names})
-        found = _answered(search, table, looked, _MadeUpPayer(payer.epsilon * PART, Fraction(0)))
+        found = _answer_about_table(search, table, looked, _MadeUpPayer(payer.epsilon * PART, Fraction(0)))
         try:
-            table = table.declaring(found_within(table.schema, names, found).columns)
+            table = table.with_declarations(declare_found_bounds(table.schema, names, found).columns)
         except ArgumentError:
             return None
         payer = _MadeUpPayer(payer.epsilon * (1 - PART), payer.delta)
-    return _answered(mechanism, table, mechanism.resolve(table.schema, given), payer)
+    return _answer_about_table(mechanism, table, mechanism.resolve(table.schema, given), payer)
 
 
-def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _MadeUpPayer) -> Any:
+def _answer_about_table(
+    mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _MadeUpPayer
+) -> Any:
     curator = Curator(table, payer)
     try:
         answer = mechanism.conclude(mechanism.measure(curator, arguments), arguments)
@@ -303,10 +307,10 @@ def _answered(mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], 
 Make = Callable[[np.random.Generator, int], Mapping[str, Any]]
 
 
-def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
-    """Return a maker of rows, and a description of the rows."""
+def _row_maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
+    """Return a function that makes rows, and a description of the rows."""
     if callable(assume):
-        return assume, _summary(assume) or getattr(assume, "__name__", "rows of your own")
+        return assume, _first_line_of_docstring(assume) or getattr(assume, "__name__", "rows of your own")
     maker = mechanism.maker
     if maker is None:
         raise ArgumentError(
@@ -323,20 +327,19 @@ def _maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -
     if not isinstance(numbers, Mapping) or (unknown := sorted({*numbers} - {*known})):
         what = "assume= is no dictionary" if not isinstance(numbers, Mapping) else f"assume= has no {unknown[0]!r}"
         raise ArgumentError(
-            f"{what} of what the rows of {mechanism.name}() are like.",
-            f"It takes {sorted(known)!r}, or a function.",
+            f"{what} to describe the rows of {mechanism.name}().", f"It takes {sorted(known)!r}, or a function."
         )
     wanted = hints(maker)
     numbers = {name: checked(each, wanted.get(name), f"assume= {name}") for name, each in numbers.items()}
     numbers = {**known, **numbers}
-    summary = _summary(maker)
+    summary = _first_line_of_docstring(maker)
     values = ", ".join(f"{name} {value}" for name, value in numbers.items() if value is not None)
     takes_all = any(one.kind is one.VAR_KEYWORD for one in own.values())
     passed = {name: value for name, value in arguments.items() if takes_all or name in own}
     return (lambda rng, n: maker(rng, n, **passed, **numbers)), f"{summary}: {values}" if values else summary
 
 
-def _summary(maker: Callable[..., Any]) -> str:
+def _first_line_of_docstring(maker: Callable[..., Any]) -> str:
     """Return the first line of a maker's docstring as a description of its rows."""
     return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Draw ").removeprefix("Make ")
 
@@ -344,17 +347,21 @@ def _summary(maker: Callable[..., Any]) -> str:
 def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
     """Check a made-up table: its rows and columns; columns of the schema that it lacks are missing values."""
     if not isinstance(made, Mapping):
-        raise ArgumentError("assume= does not return a table.", "Return values by column, a dictionary.")
+        raise ArgumentError(
+            "The function assume= does not return a table.", "Return values by column, a dictionary."
+        )
     columns = {str(name): np.asarray(values) for name, values in made.items()}
     unknown = sorted({*columns} - {*schema.names})
     wrong = [name for name, values in columns.items() if values.shape != (rows,)]
     if unknown or wrong:
         what = f"a column {unknown[0]!r} that is not declared" if unknown else f"{wrong[0]!r} of another length"
-        raise ArgumentError(f"assume= made {what}.", f"Return {rows} values for columns of {list(schema.names)!r}.")
+        raise ArgumentError(
+            f"The function assume= made {what}.", f"Return {rows} values for columns of {list(schema.names)!r}."
+        )
     return {name: columns.get(name, np.full(rows, np.nan)) for name in schema.names}
 
 
-def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
+def _effect_finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
     """Return a function that tells whether an answer finds the assumed effect."""
     if callable(given):
         return given
@@ -363,16 +370,16 @@ def _finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
     return mechanism.finder or (lambda answer: answer.rejected)
 
 
-def _as_bool(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
+def _finding_as_bool(finds: Callable[[Any], Any], answer: Any, method: str) -> bool:
     try:
         yes = finds(answer)
     except (AttributeError, KeyError, TypeError) as error:
         raise ArgumentError(
             f"An answer of {method}() does not say whether something was found ({type(error).__name__}: {error}).",
-            "Give finder= the name of a coefficient, or a function of the answer that is true or false.",
+            "Give finder= the name of a coefficient, or a function that returns True or False for an answer.",
         ) from None
     if not isinstance(yes, bool | np.bool_):
         raise ArgumentError(
-            f"finder= gave a {type(yes).__name__}, which is neither True nor False.", "Compare with something."
+            f"finder= returned a {type(yes).__name__}, which is neither True nor False.", "Return a comparison."
         )
     return bool(yes)

@@ -16,16 +16,16 @@ import numpy as np
 
 from dfprivacy import _words
 from dfprivacy._call.explanation import Explanation, recommend_bounds
-from dfprivacy._call.implied import implied_answer
-from dfprivacy._call.payment import CallPayer, PlanPayer, Target, delta_of, epsilon_of, is_rest
-from dfprivacy._call.replay import columns_among, note, written
+from dfprivacy._call.implied_answers import implied_answer
+from dfprivacy._call.payment import CallPayer, PlanPayer, Target, is_rest_of_budget, total_delta, total_epsilon
+from dfprivacy._call.replay import columns_among, question_text, remember_question
 from dfprivacy._call.two_tables import join_tables
 from dfprivacy._measure.curator import Curator, Holder, Planner
-from dfprivacy._measure.kept import ResultCache
+from dfprivacy._measure.kept_measurements import ResultCache
 from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
-from dfprivacy._privacy.conversions import on_sample
+from dfprivacy._privacy.conversions import epsilon_on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
 from dfprivacy.expressions import ComputedColumn
@@ -91,7 +91,7 @@ class Question:
         given = mechanism.bind(args, rest)
         if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
             given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
-        other = mechanism.second_view(given)
+        other = mechanism.second_view_parameter(given)
         if not other:
             arguments = mechanism.resolve(target.table.schema, given)
         elif by:
@@ -102,13 +102,15 @@ class Question:
             target, given[other], arguments = join_tables(target, mechanism, given, other)
         price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
-        words = ["rest", None if delta is None else str(price[1])] if is_rest(epsilon) else [*map(str, price)]
+        words = (
+            ["rest", None if delta is None else str(price[1])] if is_rest_of_budget(epsilon) else [*map(str, price)]
+        )
         return cls(target, mechanism, given, arguments, *price, words, fresh, by)
 
     @cached_property
     def texts(self) -> tuple[str, str] | None:
-        """Question as JSON by which the ledger recognises it, and the same with all columns of the table."""
-        return written(self)
+        """Question as JSON, by which the ledger finds its answer: with the columns it names, and with all."""
+        return question_text(self)
 
     @cached_property
     def sentence(self) -> str:
@@ -119,7 +121,7 @@ class Question:
             if text != _abbreviated(parameter.default):
                 told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
         by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
-        return _words.call(self.mechanism.name, told) + by
+        return _words.call_as_text(self.mechanism.name, told) + by
 
     @cached_property
     def named(self) -> list[Column]:
@@ -137,7 +139,7 @@ class Question:
 
     def ask(self) -> Release:
         """Answer from the ledger if it has the answer; else pay, measure and conclude."""
-        question, table = self._prepared(), self.target.table
+        question, table = self._with_prepared_arguments(), self.target.table
         release = question._kept_answer() or question._implied_answer() or question._paid_answer()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table
         if first.frame is not None:
@@ -145,7 +147,7 @@ class Question:
             units = {name: each.units for name, each in first.schema.words.items() if each.units}
             release = release.with_library(first.frame.library, words, units)
         if table.sample is None:  # of which nothing is kept that could be drawn again
-            note(question, release)
+            remember_question(question, release)
         return release
 
     @property
@@ -155,16 +157,16 @@ class Question:
             return self.epsilon, self.delta
         if not self.delta < sample.share:
             raise ArgumentError(
-                f"delta = {float(self.delta):g} is no less than the share {float(sample.share):g} of the sample.",
-                "Ask for less, or take a larger share.",
+                f"delta = {float(self.delta):g} is not below the share {float(sample.share):g} of the sample.",
+                "Ask for a smaller delta, or take a larger share.",
             )
-        return on_sample(self.epsilon, sample.share), self.delta / sample.share
+        return epsilon_on_sample(self.epsilon, sample.share), self.delta / sample.share
 
     def is_kept(self) -> bool:
         """Return whether the ledger has the answer, which then costs nothing."""
-        return self._prepared()._kept_answer() is not None  # noqa: SLF001 - its own
+        return self._with_prepared_arguments()._kept_answer() is not None  # noqa: SLF001 - its own
 
-    def _prepared(self) -> Question:
+    def _with_prepared_arguments(self) -> Question:
         """Return the question with arguments prepared by the mechanism, such as an answer in place of a view."""
         prepared = self
         if self.mechanism.preparer is not None:
@@ -177,7 +179,7 @@ class Question:
     def check(self) -> None:
         """Run the mechanism's check of its arguments, before anything is paid."""
         if self.mechanism.check is not None:
-            with _naming_errors(self.mechanism):
+            with _name_mechanism_in_errors(self.mechanism):
                 self.mechanism.check(**self.arguments)
 
     def _kept_answer(self) -> Release | None:
@@ -194,23 +196,23 @@ class Question:
         """Answer from the releases of other questions, if that is as accurate as a paid answer."""
         if self.fresh or self.target.table.parts or not self.epsilon or self.mechanism.reader is None:
             return None
-        with _naming_errors(self.mechanism):
-            return implied_answer(self, self._plans)
+        with _name_mechanism_in_errors(self.mechanism):
+            return implied_answer(self, self._plan_groups)
 
     def _paid_answer(self) -> Release:
-        self._check_rest()
+        self._refuse_empty_rest()
         table, price, terms = self.target.table, None, (self.mechanism.name, *self.spending)
         if table.sample is not None:  # which this question alone sees, and pays at once for all that it measures
-            table = table.drawn()
+            table = table.with_drawn_sample()
             price = Approximate(self.epsilon, self.delta) if self.delta else Pure(self.epsilon)
         tables = table.groups(self.by) if self.by else [table]
         call = CallPayer(self.target.payer, *terms, fresh=self.fresh, price=price)
         try:
             if self.by and all(column.public for column in self.by):
-                self._plans(tables)  # a group that cannot be asked is found before another one has paid
+                self._plan_groups(tables)  # a group that cannot be asked is found before another one has paid
             answer = self.concluded(self._measure(tables, call), call)
             release = answer.paid(self._privacy(call))
-            with _naming_errors(self.mechanism, call):
+            with _name_mechanism_in_errors(self.mechanism, call):
                 plain = release.to_dict()
         except BaseException:
             with suppress(LedgerError):  # what was measured is paid for, and can be asked again
@@ -222,7 +224,7 @@ class Question:
         registry("").announce(release, self.target.payer.name)
         return release
 
-    def _check_rest(self) -> None:
+    def _refuse_empty_rest(self) -> None:
         if not self.epsilon > 0:
             raise BudgetExceeded(
                 f"Nothing is left of the budget of {self.target.payer.name!r}.",
@@ -241,7 +243,7 @@ class Question:
         return table.groups(self.by) if self.by else [table]
 
     def concluded(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
-        """Conclude from the measurements of each group, or of all rows."""
+        """Return the release that follows from the measurements of each group, or of all rows."""
         releases = tuple(self._conclude(each, call) for each in measured)
         if not self.by:
             return releases[0]
@@ -256,17 +258,17 @@ class Question:
     def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
         """Run the mechanism's measurements of all groups, and allow none afterwards."""
         if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
-            self._plans(tables)
+            self._plan_groups(tables)
         kept = call.kept if self.target.table.sample is None else None
         steps = GroupRunner(call, kept, tables[0].whole)
         curators = [Curator(table, call, kept, steps) for table in tables]
 
-        def measured(curator: Curator) -> Any:
-            with _naming_errors(self.mechanism, call):
+        def measure_group(curator: Curator) -> Any:
+            with _name_mechanism_in_errors(self.mechanism, call):
                 return self.mechanism.measure(curator, self.arguments)
 
         try:
-            return steps.run([partial(measured, curator) for curator in curators])
+            return steps.run([partial(measure_group, curator) for curator in curators])
         finally:
             for curator in curators:
                 curator.close()
@@ -275,7 +277,7 @@ class Question:
                 call.numbers |= curator.numbers
 
     def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
-        with _naming_errors(self.mechanism, call):
+        with _name_mechanism_in_errors(self.mechanism, call):
             answer = self.mechanism.conclude(measured, self.arguments)
         release = answer if isinstance(answer, Release) else Value(value=answer)
         return release.with_counts_at_most(self.target.table.schema.size)
@@ -284,8 +286,8 @@ class Question:
         sampler, whose = noises.sampler(), self.target.account.whose
         selecting = {column for each in self.target.table.conditions for column in each.columns}
         return Privacy(
-            epsilon=float(epsilon_of(call.charged)),
-            delta=float(delta_of(call.charged)),
+            epsilon=float(total_epsilon(call.charged)),
+            delta=float(total_delta(call.charged)),
             neighbors=self.target.table.schema.neighbors,
             noise=tuple(call.noise),
             account=self.target.payer.name,
@@ -294,7 +296,7 @@ class Question:
             sampler=sampler.name,
             private=sampler.private,
             unit=whose[0] if whose else "",
-            max_rows=self.target.table.rows_each,
+            max_rows=self.target.table.max_rows_per_person,
             question=self.sentence,
             where=self.where,
             sample="" if self.target.table.sample is None else str(self.target.table.sample),
@@ -303,15 +305,15 @@ class Question:
 
     def explain(self) -> Explanation:
         """Plan the measurements without reading private columns and without a charge."""
-        self._check_rest()
+        self._refuse_empty_rest()
         self.check()
         tables, sample = self._tables, self.target.table.sample
         kept = ResultCache(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
-        planner, void, spared = self._plan(tables[0], kept)
-        if void is not None and _of_a_measurement(void):
-            raise _failure(self.mechanism, void) from void
+        planner, void, spared = self._plan_table(tables[0], kept)
+        if void is not None and _raised_in_measurement(void):
+            raise _mechanism_failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
-            spared = min([spared, *(self._plan(table, kept)[2] for table in tables[1:])])
+            spared = min([spared, *(self._plan_table(table, kept)[2] for table in tables[1:])])
         if self._implied_answer() is not None:
             spared = self.epsilon
         account = self.target.payer
@@ -328,19 +330,21 @@ class Question:
             ended="" if void is None else type(void).__name__,
             sample="" if sample is None else f"{sample}, on which it has epsilon {float(self.spending[0]):g}",
             sampling="" if sample is None else sample.sampling,
-            find=lambda: self._findings(planner),
+            find=lambda: self._planner_findings(planner),
             afford=lambda: float(account.largest(*about)),
         )
 
-    def _findings(self, planner: Planner) -> Mapping[str, Any]:
+    def _planner_findings(self, planner: Planner) -> Mapping[str, Any]:
         """Return the findings of the mechanism's planner; none if the question is free."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
-            with _naming_errors(self.mechanism):
+            with _name_mechanism_in_errors(self.mechanism):
                 found = self.mechanism.planner(planner, **self.arguments)
         return {**found, **recommend_bounds(self, planner, found)}
 
-    def _plan(self, table: Table, kept: ResultCache | None = None) -> tuple[Planner, Exception | None, Fraction]:
+    def _plan_table(
+        self, table: Table, kept: ResultCache | None = None
+    ) -> tuple[Planner, Exception | None, Fraction]:
         """Plan the measurements of a table, of which some may be kept in the ledger.
 
         Returns
@@ -355,9 +359,9 @@ class Question:
         """
         planner = Planner(table, PlanPayer(self.target, *self.spending), kept)
         void = self._run_plan(planner)
-        return planner, void, planner.spared
+        return planner, void, planner.saved_epsilon
 
-    def _plans(self, tables: Sequence[Table] = ()) -> list[Planner]:
+    def _plan_groups(self, tables: Sequence[Table] = ()) -> list[Planner]:
         """Plan the measurements of all groups, or of all rows; raise an error if a group cannot be asked."""
         tables, payer = tables or self._tables, PlanPayer(self.target, *self.spending)
         steps = GroupRunner(payer, None, tables[0].whole, dry=True)
@@ -374,7 +378,7 @@ class Question:
             raise
         except Exception as error:
             if self.mechanism.conclusion or not planner.measured:
-                raise _failure(self.mechanism, error) from error
+                raise _mechanism_failure(self.mechanism, error) from error
             return error
         return None
 
@@ -385,7 +389,7 @@ def _abbreviated(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
-def _of_a_measurement(error: Exception) -> bool:
+def _raised_in_measurement(error: Exception) -> bool:
     """Return whether an error was raised inside a curator's measurement."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     modules = {kind.__module__ for kind in Curator.__mro__}
@@ -416,13 +420,11 @@ def answer_owner(
     if by:
         each = ", ".join(f"{column.name}=..." for column in by)
         raise ArgumentError(
-            f"{own.name}() answers for one table, not by group.",
-            f"Ask each part: view.where({each}).",
+            f"{own.name}() answers for one table, not by group.", f"Ask each part: view.where({each})."
         )
     if target.table.sample is not None:
         raise ArgumentError(
-            f"{own.name}() shows rows, and a sample is secret.",
-            "Ask it of the whole table.",
+            f"{own.name}() shows rows, and the rows of a sample are secret.", "Ask the view of the whole table."
         )
     arguments = own.resolve(target.table.schema, given)
     arguments |= _prepared_arguments(mechanism, target, arguments, Fraction(0), Fraction(0))
@@ -438,8 +440,8 @@ def answer_owner(
         holder.close()
     if not (isinstance(found, Exact) and "not private" in repr(found)):
         raise PluginError(
-            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed in {own.name}(), with "
-            f"{type(found).__name__}, which is no Exact whose repr says that it is not private.",
+            f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed in {own.name}(): it "
+            f"returned or raised {type(found).__name__}, not an Exact whose repr says that it is not private.",
             "Tell its authors.",
         )
     return found
@@ -453,12 +455,12 @@ def _prepared_arguments(
     if prepare is None:
         return {}
     planner = Planner(target.table, PlanPayer(target, epsilon, delta))
-    with _naming_errors(mechanism):
+    with _name_mechanism_in_errors(mechanism):
         return prepare(planner, **arguments)
 
 
 @contextmanager
-def _naming_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
+def _name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
     """Run a step of a mechanism; its errors name the mechanism and what was charged."""
     try:
         yield
@@ -467,20 +469,20 @@ def _naming_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Itera
     except DPError as error:
         if call is None or not call.charged:
             raise
-        raise error.after(_outcome_of(call)) from error
+        raise error.after(_outcome_of_call(call)) from error
     except Exception as error:
         if isinstance(error, Warning) and call is None:  # of a check or a plan, made an error by who asks
             raise
-        raise _failure(mechanism, error, call) from error
+        raise _mechanism_failure(mechanism, error, call) from error
 
 
-def _failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = None) -> PluginError:
+def _mechanism_failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = None) -> PluginError:
     failure = PluginError(
         f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
         "Tell its authors.",
     )
-    return failure.after(_outcome_of(call)) if call and call.charged else failure
+    return failure.after(_outcome_of_call(call)) if call and call.charged else failure
 
 
-def _outcome_of(call: CallPayer) -> str:
-    return f"Nothing was released; its measurements stay charged: epsilon {float(epsilon_of(call.charged)):g}."
+def _outcome_of_call(call: CallPayer) -> str:
+    return f"Nothing was released; its measurements stay charged: epsilon {float(total_epsilon(call.charged)):g}."

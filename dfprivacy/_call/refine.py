@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.combine import concluded, drawn, main_value, number_of, spread_of
-from dfprivacy._call.replay import answered_by
+from dfprivacy._call.combine import draw_values, finite_number, main_value, make_combination, spread_of_draws
+from dfprivacy._call.replay import question_of_release
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfprivacy._call.combine import Combination
     from dfprivacy._call.payment import Target
 
-__all__ = ["refined"]
+__all__ = ["refine_release"]
 
 _POOLED = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
 _PAID = (
@@ -26,17 +26,17 @@ _PAID = (
 _STOPPED = "If it was measured again because of what the first answer was, the interval does not know that."
 
 
-def refined(
+def refine_release(
     target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
 ) -> Combination:
     """Ask a question again at a price, and pool one number of both answers; see `PrivateFrame.refine`."""
     if not isinstance(release, Release):
         raise ArgumentError(
-            f"refine() takes a release, not a {type(release).__name__}.", "Pass an answer of this view."
+            f"refine() takes a release, not {type(release).__name__}.", "Pass an answer of this view."
         )
     pooled = vars(release).get("_pooled") if of is None else None
     first, number, times = pooled or (release, of or main_value, 1)
-    question = answered_by(first)
+    question = question_of_release(first)
     if question is None:
         raise ArgumentError(
             "The question of this release is not known here: it comes from another process, or is one group of an "
@@ -52,13 +52,15 @@ def refined(
         )
     if question.target.table.parts:
         raise ArgumentError(
-            "An answer about two data sets cannot be refined.", "Ask it again with fresh=True, and use both."
+            "An answer about two data sets cannot be refined.",
+            "Ask its question again with fresh=True, and use both answers.",
         )
     if question.target.table.frame is None:
         raise ArgumentError(
-            "The rows of this answer are not here any more: its view was dropped.", "Ask its question of the view."
+            "The view of this answer no longer exists, and its rows with it.", "Ask its question of a new view."
         )
-    concluded(_reader(release, number), [release], "")  # what can be refused is refused while nothing is paid
+    # What can be refused is refused while nothing is paid.
+    make_combination(_number_reader(release, number), [release], "")
     price = target.price(epsilon, delta, takes_delta=question.mechanism.delta)
     again = replace(
         question,
@@ -69,30 +71,36 @@ def refined(
         fresh=True,
     ).ask()
     try:
-        return _pool(release, again, (first, number, times + 1))
+        return _pool_answers(release, again, (first, number, times + 1))
     except ArgumentError as error:
         raise error.after(_PAID.format(float(price[0]))) from None
 
 
-def _reader(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
+def _number_reader(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
     """Return a function that reads the number of an answer, or of a pooled answer."""
     return main_value if "_pooled" in vars(release) else number
 
 
-def _pool(release: Release, again: Release, pooled: tuple[Release, Callable[..., float], int]) -> Combination:
+def _pool_answers(
+    release: Release, again: Release, pooled: tuple[Release, Callable[..., float], int]
+) -> Combination:
     _, number, times = pooled
-    numbers = _reader(release, number), number
-    one, two = (spread_of(drawn(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True))
+    numbers = _number_reader(release, number), number
+    one, two = (
+        spread_of_draws(draw_values(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True)
+    )
     if not math.isfinite(one + two):
-        raise ArgumentError("The number may be infinite in one of these answers.", "Take the other alone.")
+        raise ArgumentError("The number may be infinite in one of the two answers.", "Use the other answer alone.")
     part = two / (one + two) if one + two > 0 else 0.5
 
-    def mean(a: Any, b: Any) -> float:
-        values = (number_of(f(each), "The function") for f, each in zip(numbers, (a, b), strict=True))
+    def weighted_mean(a: Any, b: Any) -> float:
+        values = (
+            finite_number(f(each), "The value of the function") for f, each in zip(numbers, (a, b), strict=True)
+        )
         return sum(weight * value for weight, value in zip((part, 1 - part), values, strict=True))
 
     words = f"{again.privacy.question if again.privacy else ''}, pooled"
     notes = (_POOLED.format(times), _STOPPED)
-    made = concluded(mean, [release, again], words, privacy=again.privacy, notes=notes)
+    made = make_combination(weighted_mean, [release, again], words, privacy=again.privacy, notes=notes)
     vars(made)["_pooled"] = pooled
     return made

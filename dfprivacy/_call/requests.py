@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._ledger.budget import written
+from dfprivacy._ledger.budget import question_as_typed
 from dfprivacy._table.conditions import Presence
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
@@ -31,15 +31,15 @@ __all__ = [
     "ANSWERS",
     "MOST",
     "REQUEST",
-    "Wanted",
-    "decoded",
-    "encoded",
-    "fingerprint",
-    "new_file",
+    "PlainQuestion",
+    "condition_argument",
+    "decode_argument",
+    "encode_argument",
+    "key_fingerprint",
     "read_key",
     "read_signed",
-    "selected",
-    "signed",
+    "sign_content",
+    "write_new_file",
 ]
 
 REQUEST, ANSWERS = "dfprivacy request 1", "dfprivacy answers 1"
@@ -52,7 +52,7 @@ _KEY_LEAST, _KEY_MOST = 32, 4096  # bytes
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlainQuestion:
     """One question of a request, in plain JSON values.
 
     Attributes
@@ -90,7 +90,7 @@ class Wanted:
     def text(self) -> str:
         """Question as it would be typed."""
         plain = {"mechanism": self.method, "arguments": self.arguments, "where": self.where}
-        return written({**plain, "group_by": list(self.by)})
+        return question_as_typed({**plain, "group_by": list(self.by)})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -98,7 +98,7 @@ class Wanted:
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     @classmethod
-    def read(cls, plain: Any, number: int) -> Wanted:
+    def read(cls, plain: Any, number: int) -> PlainQuestion:
         """Read the result of `to_dict`; raise a ValueError for anything else."""
         match plain:
             case {
@@ -114,8 +114,8 @@ class Wanted:
                 for condition in where:
                     if not isinstance(condition, dict) or len(condition) != 1:
                         raise ValueError
-                    selected(*condition.values())
-                decoded(arguments)
+                    condition_argument(*condition.values())
+                decode_argument(arguments)
                 computed = more.get("computed", {})
                 if not isinstance(computed, dict) or any(
                     {*of} != {"formula", "bounds"} for of in computed.values()
@@ -125,42 +125,42 @@ class Wanted:
         raise ValueError
 
 
-def encoded(value: Any, what: str) -> Any:
-    """Encode an argument as JSON values, or raise an `ArgumentError`: of numbers, text, and lists of them."""
+def encode_argument(value: Any, what: str) -> Any:
+    """Encode an argument (numbers, text, and lists of them) as JSON values, or raise an `ArgumentError`."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, list | tuple):
-        items = [encoded(item, what) for item in value]
+        items = [encode_argument(item, what) for item in value]
         return {"$tuple": items} if isinstance(value, tuple) else items
     if isinstance(value, range):
         return {"$range": [value.start, value.stop, value.step]}
     if isinstance(value, dict) and all(isinstance(key, str) and not key.startswith("$") for key in value):
-        return {key: encoded(item, what) for key, item in value.items()}
+        return {key: encode_argument(item, what) for key, item in value.items()}
     raise ArgumentError(
         f"{what} is a {type(value).__name__}, which no request can hold.",
         "A request holds finite numbers, text, True and False, ranges, and lists, tuples and dictionaries of them.",
     )
 
 
-def decoded(value: Any) -> Any:
-    """Decode a value from `encoded`; raise a ValueError for any other value."""
+def decode_argument(value: Any) -> Any:
+    """Decode a value from `encode_argument`; raise a ValueError for any other value."""
     if isinstance(value, list):
-        return [decoded(item) for item in value]
+        return [decode_argument(item) for item in value]
     if not isinstance(value, dict):
         return value
     if set(value) == {"$tuple"} and isinstance(value["$tuple"], list):
-        return tuple(decoded(item) for item in value["$tuple"])
+        return tuple(decode_argument(item) for item in value["$tuple"])
     if set(value) == {"$range"} and isinstance(value["$range"], list):
         ends = value["$range"]
         if len(ends) == 3 and ends[2] and all(type(end) is int for end in ends):  # noqa: PLR2004 - and no boolean
             return range(*ends)
     if any(key.startswith("$") for key in value):
         raise ValueError
-    return {key: decoded(item) for key, item in value.items()}
+    return {key: decode_argument(item) for key, item in value.items()}
 
 
-def selected(rule: Any) -> Any:
+def condition_argument(rule: Any) -> Any:
     """Return the argument of `where` for a described condition; raise a ValueError for any other rule."""
     match rule:
         case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
@@ -201,19 +201,19 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes:
     return key
 
 
-def fingerprint(key: bytes) -> str:
-    """Return a hash of a key, by which a ledger knows it."""
+def key_fingerprint(key: bytes) -> str:
+    """Return a hash of a key, by which a ledger identifies the key."""
     return hmac.new(key, b"dfprivacy key of an analyst", hashlib.sha256).hexdigest()
 
 
-def digest(plain: Mapping[str, Any]) -> str:
+def content_digest(plain: Mapping[str, Any]) -> str:
     """Return a digest of a file's content."""
-    return hashlib.sha256(_canonical(plain)).hexdigest()
+    return hashlib.sha256(_canonical_json(plain)).hexdigest()
 
 
-def signed(plain: Mapping[str, Any], key: bytes) -> str:
+def sign_content(plain: Mapping[str, Any], key: bytes) -> str:
     """Write a file's content as JSON, with its signature."""
-    return json.dumps({**plain, "signature": _signature(plain, key)}, indent=1, allow_nan=False) + "\n"
+    return json.dumps({**plain, "signature": _compute_signature(plain, key)}, indent=1, allow_nan=False) + "\n"
 
 
 def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str, Any]:
@@ -245,22 +245,24 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
         reason = getattr(error, "strerror", None) or str(error)
         raise ArgumentError(f"The file {path} cannot be read: {reason}.", "Check its path.") from None
     try:
-        plain = json.loads(content, object_pairs_hook=_once)
+        plain = json.loads(content, object_pairs_hook=_refuse_repeated_keys)
         signature = plain.pop("signature").encode()
-        wanted = _signature(plain, key).encode()
+        wanted = _compute_signature(plain, key).encode()
         if plain["format"] != kind:
             raise ValueError  # noqa: TRY301 - said below
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ArgumentError(f"The file {path} holds no {what} that can be read.", f"It begins: {kind}.") from None
+        raise ArgumentError(
+            f"The file {path} holds no {what} that can be read.", f"Its format is {kind!r}."
+        ) from None
     if not hmac.compare_digest(signature, wanted):
         raise ArgumentError(
-            f"The signature of {path} is wrong: it was signed with another key, or changed since.",
-            "Do not use it. Ask whom it came from.",
+            f"The signature of {path} is wrong: the file was signed with another key, or changed since.",
+            "Do not use the file. Ask its sender for it again.",
         )
     return dict(plain)
 
 
-def new_file(path: str | os.PathLike[str], text: str) -> None:
+def write_new_file(path: str | os.PathLike[str], text: str) -> None:
     """Write a new file atomically; raise an error if it exists."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -272,27 +274,27 @@ def new_file(path: str | os.PathLike[str], text: str) -> None:
         try:
             os.link(beside, target)
         except FileExistsError:
-            raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
+            raise ArgumentError(f"The file {path} exists.", "Name a new file.") from None
         except OSError:  # a file system without links
             if target.exists():
-                raise ArgumentError(f"The file {path} exists.", "Name a new one.") from None
+                raise ArgumentError(f"The file {path} exists.", "Name a new file.") from None
             beside.replace(target)
     except OSError as error:
-        raise ArgumentError(f"The file {path} cannot be written: {error.strerror}.", "Name another.") from None
+        raise ArgumentError(f"The file {path} cannot be written: {error.strerror}.", "Name another file.") from None
     finally:
         beside.unlink(missing_ok=True)
 
 
-def _signature(plain: Mapping[str, Any], key: bytes) -> str:
-    return hmac.new(key, _canonical(plain), hashlib.sha256).hexdigest()
+def _compute_signature(plain: Mapping[str, Any], key: bytes) -> str:
+    return hmac.new(key, _canonical_json(plain), hashlib.sha256).hexdigest()
 
 
-def _canonical(plain: Mapping[str, Any]) -> bytes:
-    """Write content as canonical JSON; its format is part of it, so a request cannot pass for an answer."""
+def _canonical_json(plain: Mapping[str, Any]) -> bytes:
+    """Write content as canonical JSON, which names its format, so that a request cannot pass for an answer."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     pairs_once = dict(pairs)
     if len(pairs_once) < len(pairs):
         raise ValueError

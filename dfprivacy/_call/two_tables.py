@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy._call.payment import Target
 from dfprivacy._call.replay import columns_among
 from dfprivacy._ledger.accounts import JointAccount
-from dfprivacy._measure.evaluate import union
+from dfprivacy._measure.evaluate import union_of_tables
 from dfprivacy.errors import ArgumentError, SchemaError
 
 if TYPE_CHECKING:
@@ -27,24 +27,24 @@ def join_tables(
     second = getattr(given, "_target", None)
     if not isinstance(second, Target) or getattr(given, "_by", None):
         raise ArgumentError(
-            f"{parameter}= takes a view, not a {type(given).__name__}.",
+            f"{parameter}= takes a view, not {type(given).__name__}.",
             "Pass what protect() returned, or view.where(...).",
         )
-    _ = JointAccount(target.account, second.account)  # or it says why they cannot pay join_tables
+    _ = JointAccount(target.account, second.account)  # raises an error if the two cannot pay together
     names = target.account.name, second.account.name
     for name, each in zip(names, (target, second), strict=True):
         if (unit := each.table.schema.unit) is not None:
             raise ArgumentError(
-                f"In {name!r} a {unit.column!r} may have several rows, and such a table is asked by itself.",
-                f"Ask of tables with one row each: view.per({unit.column!r}).agg(...).",
+                f"In {name!r} a {unit.column!r} may have several rows: such a table cannot be joined with another.",
+                f"Join tables with one row for each {unit.column!r}: view.per({unit.column!r}).agg(...).",
             )
         if each.table.sample is not None:
             raise ArgumentError(
-                f"The view of {name!r} is a secret sample, which is asked by itself: the price of two tables is "
-                "proved for all of their rows.",
-                "Ask of the whole tables.",
+                f"The view of {name!r} is a secret sample, which cannot be joined with another table: the price "
+                "of two tables is proved for all of their rows.",
+                "Join the whole tables.",
             )
-    table, which = union(target.table, second.table, names)
+    table, which = union_of_tables(target.table, second.table, names)
     resolved = mechanism.resolve(target.table.schema, arguments)
     try:
         its = mechanism.resolve(second.table.schema, arguments)
@@ -59,7 +59,7 @@ def join_tables(
     ]
     if differ:
         raise ArgumentError(
-            f"Columns {differ!r} are declared otherwise in {names[1]!r} than in {names[0]!r}.",
+            f"Columns {differ!r} are declared differently in {names[0]!r} and {names[1]!r}.",
             "Protect both with the same bounds, categories, missing= and public=.",
         )
     both = replace(target, table=table, second=second.account)

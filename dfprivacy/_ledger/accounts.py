@@ -13,13 +13,13 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
+from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
-from dfprivacy._ledger.remembered import newest
 from dfprivacy._ledger.tables import (
     KeptMeasurement,
     Measurement,
-    digest,
-    now,
+    current_time,
+    measurement_columns,
     read_accountant,
     read_fraction,
     read_moment,
@@ -29,8 +29,8 @@ from dfprivacy._ledger.tables import (
     read_steps,
     read_text,
     relation_of,
+    sha256_of_text,
     tables,
-    written,
 )
 from dfprivacy._privacy.filters import Accountant, Accounting, Spent
 from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dict
@@ -44,10 +44,19 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Row, Select, Table
 
-    from dfprivacy._ledger.budget import Wanted
+    from dfprivacy._ledger.budget import CallSelection
     from dfprivacy._ledger.ledger import Ledger
 
-__all__ = ["Account", "Answer", "ChargeStandsError", "Entry", "JointAccount", "Share", "filters", "retried"]
+__all__ = [
+    "Account",
+    "Answer",
+    "ChargeStandsError",
+    "Entry",
+    "JointAccount",
+    "Share",
+    "filter_columns",
+    "retry_rolled_back",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,11 +71,11 @@ class ChargeStandsError(LedgerError):
     outcome = "Nothing was released; what was charged stays charged."
 
 
-def retried(write: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a write so that it is repeated if the server rolled it back, which charged nothing."""
+def retry_rolled_back(write: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that writes to the ledger: it is repeated if the server rolled it back."""
 
     @functools.wraps(write)
-    def tried(*args: P.args, **kwargs: P.kwargs) -> T:
+    def write_with_retries(*args: P.args, **kwargs: P.kwargs) -> T:
         for already in range(TRIES - 1):
             try:
                 return write(*args, **kwargs)
@@ -76,7 +85,7 @@ def retried(write: Callable[P, T]) -> Callable[P, T]:
             time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**already))  # not all at the same moment again
         return write(*args, **kwargs)
 
-    return tried
+    return write_with_retries
 
 
 @dataclass(frozen=True)
@@ -93,11 +102,11 @@ class Entry:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         loss = loss_from_dict(json.loads(row.loss))
         if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
             raise ValueError
-        return cls(*_event(row), loss, loss.epsilon, loss.delta)
+        return cls(*_columns_of_answer(row), loss, loss.epsilon, loss.delta)
 
 
 @dataclass(frozen=True)
@@ -113,8 +122,8 @@ class Answer:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
-        return cls(*_event(row), row.question, dict(json.loads(row.release)))
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        return cls(*_columns_of_answer(row), row.question, dict(json.loads(row.release)))
 
 
 @dataclass(frozen=True)
@@ -136,7 +145,7 @@ class Share:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         accountant = read_accountant(row.accountant)
         return cls(row.id, read_text(row.analyst), accountant, read_spent(row.spent, accountant))
 
@@ -147,7 +156,7 @@ class Share:
 
     @property
     def remaining(self) -> Fraction:
-        """Largest epsilon that one question can have."""
+        """Largest epsilon that one question of the analyst can have."""
         return self.accountant.largest(self.spent)
 
 
@@ -200,7 +209,7 @@ class Account:
 
     @classmethod
     def read(cls, row: Row[Any], ledger: Ledger) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         accountant = read_accountant(row.accountant)
         terms = accountant.epsilon, accountant.delta, accountant.accounting
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
@@ -221,7 +230,7 @@ class Account:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether its ledger keeps measurements."""
+        """Whether the account's ledger keeps measurements."""
         return self.ledger.keeps_measurements
 
     @property
@@ -252,24 +261,25 @@ class Account:
         """Compare the spent total with all charges, or the newest ones; raise a `LedgerError` if it is less."""
         with self.ledger.transaction() as connection:
             shared = bool(self._shares(connection))
-            made = self._charges(connection, most, askers=shared)  # first: meanwhile more can be spent, never less
+            # First: meanwhile more can be spent, never less.
+            made = self._count_charges(connection, most, askers=shared)
             spent, shares = self._spent(connection), self._shares(connection) if shared else {}
-        with self.ledger.decoding():
+        with self.ledger.reporting_damage():
             robbed = [
                 f" by {share.analyst!r}"
                 for key, share in shares.items()
-                if not _at_least(share.spent, _sum(share.accountant, made, key))
+                if not _covers_every_sum(share.spent, _sum_of_charges(share.accountant, made, key))
             ]
-            if not _at_least(spent, _sum(self.accountant, made)):
+            if not _covers_every_sum(spent, _sum_of_charges(self.accountant, made)):
                 robbed.append("")
         if robbed:
             raise LedgerError(
                 f"The ledger {self.ledger.where} says that less was spent of {self.name!r}{robbed[0]} than was "
                 "charged.",
-                "It was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
+                "The ledger was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
             )
 
-    def give(self, wanted: Mapping[str, Fraction]) -> None:
+    def give_shares(self, wanted: Mapping[str, Fraction]) -> None:
         """Add analysts with their shares; existing shares must be the same.
 
         Who has asked before has spent what that was charged.
@@ -280,26 +290,31 @@ class Account:
             return
         with self.ledger.transaction(write=True) as connection:
             self._spent(connection, lock=True)
-            shares, made = self._shares(connection), self._charges(connection)
+            shares, made = self._shares(connection), self._count_charges(connection)
             for analyst, epsilon in wanted.items():
                 share = shares.get(name_key(analyst))
                 if share is not None and (share.analyst, share.epsilon) != (analyst, epsilon):
                     raise AccountMismatch(
-                        f"Of the data set {self.name!r}, {share.analyst!r} has a share of epsilon = "
-                        f"{share.epsilon}, not {analyst!r} one of {epsilon}.",
+                        f"The share of {share.analyst!r} in the data set {self.name!r} is epsilon = "
+                        f"{share.epsilon}: {analyst!r} cannot be given a share of {epsilon}.",
                         "Use the share that was given first.",
                     )
                 if share is None:
                     delta = self.delta * epsilon / self.epsilon
                     accountant = Accountant.open(cast("Accounting", self.accounting), epsilon, delta)
-                    with self.ledger.decoding():
-                        spent = _sum(accountant, made, name_key(analyst))
-                    row = {"account": self.name, "analyst": analyst, "opened": now(), **filters(accountant, spent)}
+                    with self.ledger.reporting_damage():
+                        spent = _sum_of_charges(accountant, made, name_key(analyst))
+                    row = {
+                        "account": self.name,
+                        "analyst": analyst,
+                        "opened": current_time(),
+                        **filter_columns(accountant, spent),
+                    }
                     connection.execute(tables().shares.insert(), row)
-            seen = newest(connection.exec_driver_sql)
-        self.ledger.note(shares=seen.shares)
+            seen = newest_state(connection.exec_driver_sql)
+        self.ledger.remember_state(shares=seen.shares)
 
-    @retried
+    @retry_rolled_back
     def charge(
         self,
         *losses: PrivacyLoss,
@@ -339,7 +354,7 @@ class Account:
         with self.ledger.transaction(write=True) as connection:
             for account in sorted([self, *also], key=_by_name):
                 number = account._pay(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind
-        self.ledger.note(charge=number, call=call)
+        self.ledger.remember_state(charge=number, call=call)
         return number
 
     def _pay(
@@ -360,8 +375,8 @@ class Account:
             share = shares.get(name_key(asker.asker))
             if share is None:
                 raise BudgetExceeded(
-                    f"{asker.asker!r} has no share of the budget of {self.name!r}, which others have.",
-                    "Ask its custodian for one: protect(..., budgets={...}).",
+                    f"{asker.asker!r} has no share of the budget of {self.name!r}, which other analysts share.",
+                    "Ask the custodian for a share: protect(..., budgets={...}).",
                 )
             of = f"the share that {share.analyst!r} has of the data set {self.name!r}"
             rows.append((tables().shares, share.id, share.accountant, share.spent, of))
@@ -372,14 +387,14 @@ class Account:
                 raise _exceeded_error(accountant, before, [*losses, *reserve], mechanism, of)
             (key,) = table.primary_key
             connection.execute(table.update().where(key == number).values(spent=json.dumps(after.to_list())))
-        event = self._begin(connection, call, mechanism, asker)
+        event = self._begin_call(connection, call, mechanism, asker)
         for loss in losses:
             price = {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
             row = {**event, "loss": json.dumps(loss.to_dict()), **price}
             entry = connection.execute(tables().charges.insert(), row).inserted_primary_key
         return int(cast("Any", entry)[0])
 
-    @retried
+    @retry_rolled_back
     def keep(
         self,
         *,
@@ -410,24 +425,24 @@ class Account:
         LedgerError
             If the answer could not be kept; its charge stays.
         """
-        key = {"question": question, "question_sha256": None if question is None else digest(question)}
+        key = {"question": question, "question_sha256": None if question is None else sha256_of_text(question)}
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
-        kept = [written(each) for each in measurements]
+        kept = [measurement_columns(each) for each in measurements]
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
             for account in sorted([self, *also], key=_by_name):  # a new row locks its account too
-                event = account._begin(connection, call, mechanism, self)  # noqa: SLF001 - of our kind
+                event = account._begin_call(connection, call, mechanism, self)  # noqa: SLF001 - of our kind
                 for table, rows in ((tables().answers, answers), (tables().measurements, kept)):
                     if rows:
                         connection.execute(table.insert(), [{**event, **row} for row in rows])
 
     def answer(self, *questions: str) -> Answer | None:
-        """Return the newest answer to the first question (canonical JSON) that has one, or None."""
+        """Return the newest answer to the first of several questions (canonical JSON) that has one, else None."""
         from sqlalchemy import bindparam
 
         table = tables().answers
         same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
-        wanted = [{"key": digest(each), "question": each} for each in questions]
-        found = self.ledger.read(_newest_first(self.of(table).where(*same), table, 1), Answer.read, wanted)
+        wanted = [{"key": sha256_of_text(each), "question": each} for each in questions]
+        found = self.ledger.read(_newest_first(self.select_rows(table).where(*same), table, 1), Answer.read, wanted)
         return found[0] if found else None
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
@@ -449,7 +464,7 @@ class Account:
 
         table = tables().measurements
         columns = ("description_sha256", "noise", "id", "at", "scale", "grid", "call")
-        query = self.of(table).with_only_columns(*(table.c[name] for name in columns))
+        query = self.select_rows(table).with_only_columns(*(table.c[name] for name in columns))
         query = query.where(table.c.private == int(private), table.c.description_sha256 == bindparam("key"))
         measurements: dict[tuple[str, str], list[KeptMeasurement]] = {}
         wanted = [{"key": key} for key in dict.fromkeys(keys)]
@@ -462,63 +477,63 @@ class Account:
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, in steps of its grid."""
         table = tables().measurements
-        query = self.of(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
-        with self.ledger.decoding():
+        query = self.select_rows(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
+        with self.ledger.reporting_damage():
             return self.ledger.read(query, lambda row: read_steps(row.steps))[0]
 
-    def of(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
+    def select_rows(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
         """Select the rows of the account, or of some calls, oldest first."""
         query = table.select().where(table.c.account == self.name).order_by(table.c.id)
         return query if calls is None else query.where(table.c.call.in_(calls))
 
     def entries(self, calls: Select[Any] | None = None) -> list[Entry]:
-        """Return every charge, or those of some calls, oldest first."""
-        return self.ledger.read(self.of(tables().charges, calls), Entry.read)
+        """Return all charges, or the charges of some calls, oldest first."""
+        return self.ledger.read(self.select_rows(tables().charges, calls), Entry.read)
 
     def answers(self, calls: Select[Any] | None = None) -> list[Answer]:
-        """Return every answer kept, or those of some calls, oldest first."""
-        return self.ledger.read(self.of(tables().answers, calls), Answer.read)
+        """Return all kept answers, or the answers of some calls, oldest first."""
+        return self.ledger.read(self.select_rows(tables().answers, calls), Answer.read)
 
-    def newest_answers(self, wanted: Wanted, most: int, skipped: int = 0) -> list[Answer]:
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
         """Return answers of the wanted calls, newest first, after skipping some."""
         table = tables().answers
-        query = _newest_first(wanted.of(self, table), table, most).offset(skipped)
+        query = _newest_first(wanted.select_calls(self, table), table, most).offset(skipped)
         return self.ledger.read(query, Answer.read)
 
-    def count(self, kind: Literal["charges", "answers"], wanted: Wanted) -> int:
+    def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the charges or answers of the wanted calls."""
         from sqlalchemy import func
 
         table = tables().charges if kind == "charges" else tables().answers
-        query = wanted.of(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
+        query = wanted.select_calls(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
         return self.ledger.read(query, lambda row: int(row[0]))[0]
 
-    def charged(self) -> Fraction:
+    def total_charged(self) -> Fraction:
         """Return the sum of the epsilons that were charged."""
         from sqlalchemy import func
 
         epsilon = tables().charges.c.epsilon
-        query = self.of(tables().charges).with_only_columns(epsilon, func.count().label("times"))
+        query = self.select_rows(tables().charges).with_only_columns(epsilon, func.count().label("times"))
         sums = self.ledger.read(
             query.order_by(None).group_by(epsilon), lambda row: read_fraction(row.epsilon) * int(row.times)
         )
         return sum(sums, Fraction(0))
 
     def askers(self, request: str | None = None, calls: Select[Any] | None = None) -> dict[str, str]:
-        """Return the known asker of each call, of all calls, some, or those for a request."""
+        """Return who asked each call, if known: of all calls, of some calls, or of the calls of a request."""
         table = tables().askers
-        query = self.of(table, calls)
+        query = self.select_rows(table, calls)
         query = query if request is None else query.where(table.c.request == request)
         return dict(self.ledger.read(query, lambda row: (read_text(row.call), read_text(row.analyst))))
 
     def shares(self) -> list[Share]:
         """Return the shares of analysts, with what is spent of each."""
-        return self.ledger.read(self.of(tables().shares), Share.read)
+        return self.ledger.read(self.select_rows(tables().shares), Share.read)
 
     def _shares(self, connection: Connection) -> dict[str, Share]:
         """Read the shares, by the key of the analyst's name."""
-        rows = connection.execute(self.of(tables().shares)).all() if self.ledger.keeps_analysts else ()
-        with self.ledger.decoding():
+        rows = connection.execute(self.select_rows(tables().shares)).all() if self.ledger.keeps_analysts else ()
+        with self.ledger.reporting_damage():
             return {name_key(share.analyst): share for share in map(Share.read, rows)}
 
     def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
@@ -526,27 +541,29 @@ class Account:
         table = tables().accounts
         query = table.select().where(table.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one()
-        with self.ledger.decoding():
+        with self.ledger.reporting_damage():
             return read_spent(row.spent, self.accountant)
 
-    def _charges(
+    def _count_charges(
         self, connection: Connection, most: int | None = None, *, askers: bool = True
     ) -> Counter[tuple[str, str]]:
         """Count all charges, or the newest ones, by loss and by the key of the asker's name."""
         charges = tables().charges
-        query = _newest_first(self.of(charges), charges, most).with_only_columns(charges.c.loss, charges.c.call)
+        query = _newest_first(self.select_rows(charges), charges, most).with_only_columns(
+            charges.c.loss, charges.c.call
+        )
         rows, asked = connection.execute(query).all(), {}
         if askers and self.ledger.keeps_analysts:
             calls = None if most is None else query.with_only_columns(charges.c.call)
-            asked = {row.call: row.analyst for row in connection.execute(self.of(tables().askers, calls))}
-        with self.ledger.decoding():
+            asked = {row.call: row.analyst for row in connection.execute(self.select_rows(tables().askers, calls))}
+        with self.ledger.reporting_damage():
             return Counter((row.loss, name_key(read_text(asked.get(row.call, "")))) for row in rows)
 
-    def _begin(self, connection: Connection, call: str, mechanism: str, asker: Account) -> dict[str, str]:
+    def _begin_call(self, connection: Connection, call: str, mechanism: str, asker: Account) -> dict[str, str]:
         """Record the asker and the request of a call, once; return the values that all its rows share."""
         table = tables().askers
-        event = {"account": self.name, "call": call, "at": now(), "mechanism": mechanism}
-        if connection.execute(self.of(table).where(table.c.call == call)).first() is None:
+        event = {"account": self.name, "call": call, "at": current_time(), "mechanism": mechanism}
+        if connection.execute(self.select_rows(table).where(table.c.call == call)).first() is None:
             asks = {"analyst": asker.asker, "request": asker.request or None}
             connection.execute(table.insert(), {**event, **asks})
         return event
@@ -594,16 +611,16 @@ class JointAccount:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up on both."""
+        """Whether epsilons simply add up on both accounts."""
         return self.first.basic_composition and self.second.basic_composition
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether the ledger of both keeps measurements."""
+        """Whether the ledger of both accounts keeps measurements."""
         return self.first.keeps_measurements
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return the largest epsilon that both can pay now."""
+        """Return the largest epsilon that both accounts can pay now."""
         return min(self.first.largest(*kind), self.second.largest(*kind))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
@@ -615,11 +632,11 @@ class JointAccount:
         return self.first.charge(*losses, call=call, mechanism=mechanism, reserve=reserve, also=[self.second])
 
     def answer(self, *questions: str) -> Answer | None:
-        """Return the newest answer to the first of some questions that has one, or None."""
+        """Return the newest answer to the first of several questions that has an answer, else None."""
         return self.first.answer(*questions)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return kept measurements of both, which the first account has, as descriptions name both."""
+        """Return kept measurements of the two tables together, which the first account has."""
         return self.first.measurements(keys, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
@@ -631,12 +648,12 @@ class JointAccount:
         self.first.keep(**what, also=[self.second])
 
 
-def _event(row: Row[Any]) -> tuple[int, str, datetime, str]:
+def _columns_of_answer(row: Row[Any]) -> tuple[int, str, datetime, str]:
     return row.id, read_text(row.call), read_moment(row.at), read_text(row.mechanism)
 
 
-def filters(accountant: Accountant, spent: Spent) -> dict[str, str]:
-    """Return the columns of filters, and of what was spent of them."""
+def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:
+    """Return an account's filters and their spent sums, as values by column of the ledger."""
     return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
 
 
@@ -645,8 +662,8 @@ def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[
     return query.order_by(None).order_by(table.c.id.desc()).limit(most)
 
 
-def _sum(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
-    """Return the sum of all charges, or of one analyst's."""
+def _sum_of_charges(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
+    """Return the sum of all charges, or of the charges of one analyst."""
     counts = list(accountant.nothing.counts)
     for (loss, by), times in made.items():
         if analyst in {None, by}:
@@ -658,8 +675,8 @@ def _sum(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | 
     return Spent(tuple(counts))
 
 
-def _at_least(spent: Spent, least: Spent) -> bool:
-    """Return whether every sum of `spent` is at least that of `least`.
+def _covers_every_sum(spent: Spent, least: Spent) -> bool:
+    """Return whether every sum of `spent` is at least the same sum of `least`.
 
     Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
     bits: 2 to the minus 30 of a sum is let pass.
@@ -676,11 +693,11 @@ def _exceeded_error(
     """Return an error that tells what a budget can pay instead."""
     epsilon = sum((each.epsilon for each in losses), Fraction())
     delta = sum((each.delta for each in losses), Fraction())
-    refusal = f"{mechanism} asks for epsilon = {_digits(epsilon)}, delta = {_digits(delta)} of {of}, where"
+    refusal = f"{mechanism} asks for epsilon = {_ten_digits(epsilon)}, delta = {_ten_digits(delta)} of {of}, where"
     again = "a question that was answered before can be asked again at no charge."
     if not delta:
         pure = any(isinstance(loss, Pure) for loss in losses)  # as all that is asked of a sample
-        most = _digits(accountant.largest(spent, "pure" if pure else "laplace"))
+        most = _ten_digits(accountant.largest(spent, "pure" if pure else "laplace"))
         return BudgetExceeded(f"{refusal} at most epsilon = {most} is left.", f"Ask for less; {again}")
     kind: Literal["gaussian", "approximate"] = "approximate"
     if all(isinstance(loss, Gaussian) for loss in losses):
@@ -688,13 +705,13 @@ def _exceeded_error(
     left = accountant.largest(spent, kind)
     same = accountant.largest(spent, kind, delta)
     return BudgetExceeded(
-        f"{refusal} at most epsilon = {_digits(same)} is left at this delta, or epsilon = {_digits(left)} at the "
-        f"default delta, {_digits(accountant.default_delta(left))}.",
+        f"{refusal} at most epsilon = {_ten_digits(same)} is left at this delta, or epsilon = {_ten_digits(left)} "
+        f"at the default delta, {_ten_digits(accountant.default_delta(left))}.",
         f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
     )
 
 
-def _digits(number: Fraction) -> str:
+def _ten_digits(number: Fraction) -> str:
     """Write a number with ten digits, rounded down, so that the displayed rest is affordable."""
     digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{float(digits):.10g}"

@@ -20,14 +20,14 @@ __all__ = [
     "ELSEWHERE",
     "LOCK_SECONDS",
     "MEMORY",
-    "connect",
-    "copied",
+    "address_for_reading",
+    "connect_to_file",
     "engine_of",
-    "file_of",
-    "place",
-    "readable",
-    "sync",
-    "uri",
+    "file_of_address",
+    "file_uri",
+    "ledger_address",
+    "sync_to_disk",
+    "temporary_copy",
 ]
 
 LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait for seconds
@@ -37,14 +37,14 @@ _CONNECT: dict[str, Any] = {  # isolation_level None: BEGIN and COMMIT are ours,
     "check_same_thread": False,  # threads take turns
 }
 MEMORY = "memory:"
-ELSEWHERE = "Mend it, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
+ELSEWHERE = "Mend the ledger, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
 
 
-def place(where: str | os.PathLike[str] | None) -> URL:
-    return address_of(os.fspath(where or os.environ.get("DFPRIVACY_LEDGER") or default_file()))
+def ledger_address(where: str | os.PathLike[str] | None) -> URL:
+    return parse_address(os.fspath(where or os.environ.get("DFPRIVACY_LEDGER") or default_ledger_file()))
 
 
-def file_of(url: URL) -> Path | None:
+def file_of_address(url: URL) -> Path | None:
     """Return the file of a SQLite database from any form of address; None if it has no file."""
     database = url.database or ""
     if url.get_backend_name() != "sqlite" or database in {"", ":memory:"}:
@@ -52,7 +52,7 @@ def file_of(url: URL) -> Path | None:
     return Path(unquote(database.removeprefix("file:")) if database.startswith("file:") else database).absolute()
 
 
-def readable(url: URL) -> URL:
+def address_for_reading(url: URL) -> URL:
     """Return the address of an existing file, read-only if it cannot be written."""
     path = Path(str(url.database))
     ahead = path.with_name(f"{path.name}-wal")
@@ -63,7 +63,7 @@ def readable(url: URL) -> URL:
     return url.set(database=f"file:{quote(str(path))}", query={**how, "uri": "true"})
 
 
-def default_file() -> Path:
+def default_ledger_file() -> Path:
     import platformdirs
 
     folder = Path(platformdirs.user_data_dir("dfprivacy"))
@@ -74,7 +74,7 @@ def default_file() -> Path:
     return folder / "ledger.sqlite"
 
 
-def address_of(where: str) -> URL:
+def parse_address(where: str) -> URL:
     from sqlalchemy import URL, make_url
     from sqlalchemy.exc import ArgumentError as NoAddressError
 
@@ -100,7 +100,7 @@ def address_of(where: str) -> URL:
     if url.drivername in {"postgres", "postgresql"}:
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() == "sqlite" and not url.query:
-        return address_of(url.database or MEMORY)
+        return parse_address(url.database or MEMORY)
     return url
 
 
@@ -123,48 +123,50 @@ def engine_of(url: URL, where: str) -> Engine:
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error
     pool = StaticPool if where == MEMORY else NullPool
     engine = create_engine(url, poolclass=pool, connect_args=_CONNECT, hide_parameters=True)
-    event.listen(engine, "connect", _made_safe)
+    event.listen(engine, "connect", _set_safe_pragmas)
     return engine
 
 
-def _made_safe(connection: sqlite3.Connection, _: object) -> None:
+def _set_safe_pragmas(connection: sqlite3.Connection, _: object) -> None:
     # With NORMAL the last charges could be lost when the power fails.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 @contextmanager
-def copied(source: Path, beside: Path) -> Iterator[Path]:
+def temporary_copy(source: Path, beside: Path) -> Iterator[Path]:
     """Copy a SQLite file, with its write-ahead log and mode, to a temporary file on the disk."""
     new = beside.with_name(f"{beside.name}.{os.getpid()}.copy")
     try:
         new.unlink(missing_ok=True)
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         new.chmod(source.stat().st_mode & 0o777)
-        with closing(connect(source, mode="ro")) as old, closing(connect(new, mode="rw")) as copy:
+        with closing(connect_to_file(source, mode="ro")) as old, closing(connect_to_file(new, mode="rw")) as copy:
             old.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")
             if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
                 raise sqlite3.DatabaseError("it is damaged")
-        sync(new)
+        sync_to_disk(new)
         yield new
     finally:
         for more in ("", "-wal", "-shm", "-journal"):
             new.with_name(new.name + more).unlink(missing_ok=True)
 
 
-def uri(path: Path, mode: str) -> str:
+def file_uri(path: Path, mode: str) -> str:
     """Write the address of a SQLite file."""
     return f"file:{quote(str(path))}?mode={mode}"
 
 
-def connect(path: Path, mode: str) -> sqlite3.Connection:
+def connect_to_file(path: Path, mode: str) -> sqlite3.Connection:
     """Open a SQLite file under the process lock."""
-    opened: sqlite3.Connection = sqlite3.connect(uri(path, mode), uri=True, **{**_CONNECT, "timeout": LOCK_SECONDS})
+    opened: sqlite3.Connection = sqlite3.connect(
+        file_uri(path, mode), uri=True, **{**_CONNECT, "timeout": LOCK_SECONDS}
+    )
     return opened
 
 
-def sync(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Wait until a file, or a folder's names, are on the disk."""
     if path.is_dir() and os.name == "nt":  # Windows has no such wait
         return

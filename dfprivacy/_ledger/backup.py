@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger.address import connect, copied, place, sync, uri
+from dfprivacy._ledger.address import connect_to_file, file_uri, ledger_address, sync_to_disk, temporary_copy
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, memory_of, newest_state
 from dfprivacy._ledger.ledger import Ledger, open_ledger
-from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
-from dfprivacy._ledger.tables import now, tables
+from dfprivacy._ledger.tables import current_time, tables
 from dfprivacy.errors import LedgerError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-__all__ = ["backup", "forget", "restore"]
+__all__ = ["backup_ledger", "forget_ledger", "restore_ledger"]
 
 
-def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
+def backup_ledger(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
     """Copy a ledger file with all its charges, and wait until the copy is on the disk.
 
     Parameters
@@ -48,21 +48,21 @@ def backup(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
     """
     path = Path(target).absolute()
     if path.exists():
-        raise LedgerError(f"The file {path} exists.", "Name a new one: a backup takes no other's place.")
+        raise LedgerError(f"The file {path} exists.", "Name a new file: a backup overwrites no file.")
     if ledger.file is None:
         raise LedgerError(f"The ledger {ledger.where} is not in a file.", "Use the tools of its server.")
     with (
-        _errors(f"The ledger {ledger.where} cannot be copied to {path}"),
+        _describe_failures(f"The ledger {ledger.where} cannot be copied to {path}"),
         forks.process_lock(),
-        copied(ledger.file, path) as new,
+        temporary_copy(ledger.file, path) as new,
     ):
-        _refuse_damage(new)
+        _refuse_damaged_copy(new)
         new.replace(path)
-        sync(path.parent)
+        sync_to_disk(path.parent)
     return path
 
 
-def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Path:
+def restore_ledger(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Path:
     """Restore a lost or damaged ledger file from a backup.
 
     Parameters
@@ -93,37 +93,37 @@ def restore(source: str | os.PathLike[str], where: str | os.PathLike[str]) -> Pa
     if not Path(source).is_file():
         raise LedgerError(f"The backup {source} does not exist.", "Check the path.")
     with (
-        _errors(f"The ledger {path} cannot be restored from {source}"),
+        _describe_failures(f"The ledger {path} cannot be restored from {source}"),
         forks.process_lock(),
-        copied(Path(source).absolute(), path) as new,
+        temporary_copy(Path(source).absolute(), path) as new,
     ):
-        _refuse_damage(new)
-        known, works = [*memory.recall().values()], _is_usable(path)
-        if not (known or works or memory.lost):
+        _refuse_damaged_copy(new)
+        known, works = [*memory.recall_states().values()], _is_working_ledger(path)
+        if not (known or works or memory.file_is_lost):
             raise LedgerError(
-                f"The ledger {path} cannot be read, and how far it had come is not remembered beside it.",
-                "To give up what was charged since the backup, move it away, and restore again.",
+                f"The ledger {path} cannot be read, and no file beside it tells its last charge.",
+                "To accept the loss of charges made after the backup, move the ledger away, and restore again.",
             )
         if path.exists():
             new.chmod(path.stat().st_mode & 0o777)
-        with closing(connect(new, mode="rw")) as copy:
-            restored = newest(copy.execute)
-            _refuse_less(copy, known, path)
-            event = now(), "restored", restored.ledger, f"charge {restored.charge}, {now()}"
+        with closing(connect_to_file(new, mode="rw")) as copy:
+            restored = newest_state(copy.execute)
+            _refuse_lost_charges(copy, known, path)
+            event = current_time(), "restored", restored.ledger, f"charge {restored.charge}, {current_time()}"
             copy.execute("INSERT INTO records (at, event, subject, value) VALUES (?, ?, ?, ?)", event)
         if works:
-            _replace_rows(new, path)
+            _replace_ledger_rows(new, path)
         else:  # no process can have charged anything there
             new.replace(path)
             for more in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + more).unlink(missing_ok=True)
-            sync(path.parent)
-    memory.note(restored)
+            sync_to_disk(path.parent)
+    memory.remember_states(restored)
     open_ledger(path).close()
     return path
 
 
-def forget(where: str | os.PathLike[str]) -> bool:
+def forget_ledger(where: str | os.PathLike[str]) -> bool:
     """Forget a ledger file that was deleted or replaced on purpose, with all its charges.
 
     The ledger that is made or restored in its place holds a record of it.
@@ -145,34 +145,34 @@ def forget(where: str | os.PathLike[str]) -> bool:
     """
     path = Path(where).resolve()
     memory = memory_of(path)
-    known = [*memory.recall().values()]
+    known = [*memory.recall_states().values()]
     if not known:
         return False
-    with _errors(f"The ledger {where} cannot be given up"), forks.process_lock():
-        if not memory.lost and _is_usable(path):
-            with closing(connect(path, mode="ro")) as live:
-                complete = not any(lacks(live.execute, each) for each in known)
+    with _describe_failures(f"The ledger {where} cannot be given up"), forks.process_lock():
+        if not memory.file_is_lost and _is_working_ledger(path):
+            with closing(connect_to_file(path, mode="ro")) as live:
+                complete = not any(lacks_known_state(live.execute, each) for each in known)
             if complete:
                 raise LedgerError(
-                    f"The ledger {where} is there, with all that is remembered of it.",
-                    "Only a ledger that was deleted or replaced can be given up.",
+                    f"The ledger {where} exists, and no known charge is missing in it.",
+                    "Only a ledger that was deleted or replaced can be forgotten.",
                 )
-        if not memory.note(*(replace(each, forgotten=now()) for each in known)):
+        if not memory.remember_states(*(replace(each, forgotten=current_time()) for each in known)):
             raise LedgerError(
                 f"Nothing can be written beside the ledger {where}.", "Check the folder's permissions."
             )
     return True
 
 
-def _replace_rows(new: Path, path: Path) -> None:
+def _replace_ledger_rows(new: Path, path: Path) -> None:
     """Replace all rows in one transaction, for which every charge waits."""
-    Ledger(place(path), str(path), passing=True).close()  # an older one gets the tables of today
-    with closing(connect(path, mode="rw")) as live, closing(connect(new, mode="ro")) as copy:
+    Ledger(ledger_address(path), str(path), passing=True).close()  # an older one gets the tables of today
+    with closing(connect_to_file(path, mode="rw")) as live, closing(connect_to_file(new, mode="ro")) as copy:
         live.execute("PRAGMA synchronous = FULL")
-        live.execute("ATTACH ? AS new", [uri(new, "ro")])
+        live.execute("ATTACH ? AS new", [file_uri(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
-        seen = newest(live.execute)
-        _refuse_less(copy, [seen] if seen.charge or seen.shares else [], path)
+        seen = newest_state(live.execute)
+        _refuse_lost_charges(copy, [seen] if seen.charge or seen.shares else [], path)
         names = [table.name for table in tables().metadata.sorted_tables]  # what others refer to first
         for name in reversed(names):
             live.execute(f"DELETE FROM main.{name}")  # noqa: S608 - names of ours
@@ -181,27 +181,26 @@ def _replace_rows(new: Path, path: Path) -> None:
         live.execute("COMMIT")
 
 
-def _refuse_damage(copy: Path) -> None:
+def _refuse_damaged_copy(copy: Path) -> None:
     """Check a copy by reading it as a ledger."""
-    ledger = Ledger(place(copy), str(copy), passing=True)
+    ledger = Ledger(ledger_address(copy), str(copy), passing=True)
     for account in ledger.accounts():
         account.check()
     ledger.close()
 
 
-def _refuse_less(copy: sqlite3.Connection, known: Iterable[Seen], path: Path) -> None:
-    if any(lacks(copy.execute, each) for each in known):
+def _refuse_lost_charges(copy: sqlite3.Connection, known: Iterable[LedgerState], path: Path) -> None:
+    if any(lacks_known_state(copy.execute, each) for each in known):
         raise LedgerError(
-            f"To restore this backup would lower what was spent in the ledger {path}: charges or shares that were "
-            "seen there are not in it.",
-            "Take a newer backup: with this one, what was released since then would not be accounted for.",
+            f"This backup lacks charges or shares of the ledger {path}: to restore it would lower what was spent.",
+            "Use a newer backup.",
         )
 
 
-def _is_usable(path: Path) -> bool:
-    """Return whether a working ledger exists there, which a process may be charging."""
+def _is_working_ledger(path: Path) -> bool:
+    """Return whether a working ledger exists at a path; a process may be charging it."""
     try:
-        with closing(connect(path, mode="rw")) as live:
+        with closing(connect_to_file(path, mode="rw")) as live:
             live.execute("SELECT name, opened, spent FROM main.accounts").fetchall()
             return live.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     except sqlite3.DatabaseError as error:
@@ -211,7 +210,7 @@ def _is_usable(path: Path) -> bool:
 
 
 @contextmanager
-def _errors(what: str) -> Iterator[None]:
+def _describe_failures(what: str) -> Iterator[None]:
     try:
         yield
     except forks.ForkedConnectionError:
@@ -219,4 +218,4 @@ def _errors(what: str) -> Iterator[None]:
             f"{what}: this process was forked in the middle of a transaction.", "Use another process."
         ) from None
     except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-        raise LedgerError(f"{what}: {error}.", "Nothing there was changed.") from error
+        raise LedgerError(f"{what}: {error}.", "No file was changed.") from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy import _words
 from dfprivacy._ledger.names import name_key
-from dfprivacy._ledger.tables import read_moment, read_text, tables, written_moment
+from dfprivacy._ledger.tables import read_moment, read_text, tables, write_moment
 from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account, Answer, Entry
     from dfprivacy._ledger.ledger import Ledger
 
-__all__ = ["PAGE", "Budget", "CallRecord", "Releases", "Wanted", "calls_of", "questions_grid", "written"]
+__all__ = [
+    "PAGE",
+    "Budget",
+    "CallRecord",
+    "CallSelection",
+    "Releases",
+    "calls_of",
+    "question_as_typed",
+    "questions_grid",
+]
 
 PAGE = 50
 """Calls or answers that are read, or shown, at once."""
@@ -53,10 +62,10 @@ class Budget:
         self.epsilon = account.epsilon
         self.delta = account.delta
         self.remaining = account.accountant.largest(spent)
-        self.spent = account.charged()
+        self.spent = account.total_charged()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain JSON values; epsilons as exact strings."""
+        """Return the budget as plain JSON values, with epsilons as exact strings."""
         account = self._account
         return {
             "account": account.name,
@@ -79,18 +88,18 @@ class Budget:
             },
         }
 
-    def _spent(self) -> str:
+    def _spent_as_text(self) -> str:
         total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
         return f"{float(self.spent):g} of {total}"
 
     def __repr__(self) -> str:
         filled = round(_BAR * self._used)
         rest = f"{float(self.remaining):g} left" if self.remaining else "nothing is left"
-        return f"budget {'█' * filled}{'░' * (_BAR - filled)} spent {self._spent()}; {rest}"
+        return f"budget {'█' * filled}{'░' * (_BAR - filled)} spent {self._spent_as_text()}; {rest}"
 
     def _repr_html_(self) -> str:
         facts = [
-            ("spent", f"epsilon {self._spent()}"),
+            ("spent", f"epsilon {self._spent_as_text()}"),
             ("left", f"epsilon {float(self.remaining):g}" if self.remaining else "nothing"),
             ("accounting", self._account.accounting),
             ("neighbors", self._account.relation),
@@ -106,9 +115,9 @@ class Releases(Sequence[Release]):
     What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
     """
 
-    def __init__(self, account: Account, wanted: Wanted | None = None, library: str = "pandas") -> None:
+    def __init__(self, account: Account, wanted: CallSelection | None = None, library: str = "pandas") -> None:
         self._account = account
-        self._wanted = wanted or Wanted()
+        self._wanted = wanted or CallSelection()
         self._library = library
 
     def filter(
@@ -171,7 +180,7 @@ class Releases(Sequence[Release]):
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             The columns ``asked`` (when), ``by``, ``method``, ``question``, ``epsilon`` and ``delta``.
         """
-        with self._account.ledger.decoding():
+        with self._account.ledger.reporting_damage():
             rows = [
                 {
                     "asked": each.at.isoformat(sep=" ", timespec="seconds"),
@@ -185,7 +194,7 @@ class Releases(Sequence[Release]):
             ]
         return frame_of(rows, self._library if library is None else library)
 
-    def _page(self, start: int, stop: int) -> list[Answer]:
+    def _releases_between(self, start: int, stop: int) -> list[Answer]:
         """Read answers by position, oldest first."""
         count = len(self)
         stop = min(stop, count)
@@ -198,19 +207,19 @@ class Releases(Sequence[Release]):
     def __getitem__(self, index: int | slice) -> Release | list[Release]:
         places = range(len(self))[index]
         if isinstance(places, int):
-            return _read(self._page(places, places + 1)[0])
+            return _release_of_answer(self._releases_between(places, places + 1)[0])
         if not places:
             return []
         first = min(places)
-        page = self._page(first, max(places) + 1)
-        return [_read(page[at - first]) for at in places]
+        page = self._releases_between(first, max(places) + 1)
+        return [_release_of_answer(page[at - first]) for at in places]
 
     def __len__(self) -> int:
         return self._account.count("answers", self._wanted)
 
     def __iter__(self) -> Iterator[Release]:
         for start in range(0, len(self), PAGE):
-            yield from map(_read, self._page(start, start + PAGE))
+            yield from map(_release_of_answer, self._releases_between(start, start + PAGE))
 
     def __repr__(self) -> str:
         heading, grid = self._shown()
@@ -221,7 +230,7 @@ class Releases(Sequence[Release]):
         return grid.html(heading)
 
     def _shown(self) -> tuple[str, Grid]:
-        """Return the number of releases, and a table of the last ones."""
+        """Return the number of releases, and a table of the newest releases."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
         last = calls_of(self._account, self._wanted, PAGE, answered=True)
@@ -231,26 +240,21 @@ class Releases(Sequence[Release]):
 
 def questions_grid(calls: Sequence[CallRecord], ledger: Ledger) -> Grid:
     """Return a table of questions, as they would be typed."""
-    with ledger.decoding():
+    with ledger.reporting_damage():
         rows = [
-            (
-                each.at.isoformat(sep=" ", timespec="seconds"),
-                each.analyst or "?",
-                each.brief,
-                _price(each),
-            )
+            (each.at.isoformat(sep=" ", timespec="seconds"), each.analyst or "?", each.brief, _price_text(each))
             for each in calls
         ]
     return Grid(("asked", "by", "question", "price"), rows)
 
 
-def _price(call: CallRecord) -> str:
+def _price_text(call: CallRecord) -> str:
     price = f"ε = {float(call.epsilon):g}" + (f", δ = {float(call.delta):.3g}" if call.delta else "")
     price += f", {call.reused} measurement{'s' * (call.reused > 1)} reused" if call.reused else ""
     return price if call.answered else f"{price}, not answered"
 
 
-def _read(answer: Answer) -> Release:
+def _release_of_answer(answer: Answer) -> Release:
     """Convert a stored answer to a release."""
     try:
         return Release.from_dict(answer.release)
@@ -310,7 +314,7 @@ class CallRecord:
         return sum((each.delta for each in self.charges), Fraction(0))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain JSON values; prices as exact strings."""
+        """Return the call as plain JSON values, with prices as exact strings."""
         return {
             "at": self.at.isoformat(timespec="seconds"),
             "analyst": self.analyst,
@@ -326,7 +330,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CallSelection:
     """Selection of calls by method, analyst and time; ``until`` a day includes that day.
 
     Raises
@@ -345,9 +349,9 @@ class Wanted:
         days = (("since", self.since), ("until", self.until))
         object.__setattr__(self, "_moments", [None if day is None else _read_time(name, day) for name, day in days])
 
-    def of(self, account: Account, table: Table) -> Select[Any]:
+    def select_calls(self, account: Account, table: Table) -> Select[Any]:
         """Return the query of these calls of an account, oldest first."""
-        query, (first, last) = account.of(table), self._moments
+        query, (first, last) = account.select_rows(table), self._moments
         if self.method is not None:
             methods = [self.method] if isinstance(self.method, str) else self.method
             query = query.where(table.c.mechanism.in_(methods))
@@ -356,21 +360,21 @@ class Wanted:
         if self.analyst is None:
             return query
         asked = tables().askers
-        names = account.of(asked).with_only_columns(asked.c.analyst).order_by(None).distinct()
+        names = account.select_rows(asked).with_only_columns(asked.c.analyst).order_by(None).distinct()
         every = account.ledger.read(names, lambda row: read_text(row.analyst))
         same = [name for name in every if name_key(name) == name_key(self.analyst)]
-        calls = account.of(asked).with_only_columns(asked.c.call).where(asked.c.analyst.in_(same))
+        calls = account.select_rows(asked).with_only_columns(asked.c.call).where(asked.c.analyst.in_(same))
         return query.where(table.c.call.in_(calls))
 
 
 def calls_of(
-    account: Account, wanted: Wanted, last: int | None = None, *, answered: bool = False
+    account: Account, wanted: CallSelection, last: int | None = None, *, answered: bool = False
 ) -> list[CallRecord]:
-    """Read the calls of an account, or the last or the answered ones, oldest first."""
+    """Read selected calls of an account, oldest first: all, only the last, or only answered calls."""
     every = tables()
     # An older ledger has no calls but in its charges.
     table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges
-    query = wanted.of(account, table)
+    query = wanted.select_calls(account, table)
     found = query.with_only_columns(table.c.id, table.c.call, table.c.at, table.c.mechanism).order_by(None)
     rows = account.ledger.read(found.order_by(table.c.id.desc()).limit(last), tuple)[::-1]
     if not rows:
@@ -381,18 +385,18 @@ def calls_of(
     for entry in account.entries(these):
         charges.setdefault(entry.call, []).append(entry)
     first = {call: (at, method) for _, call, at, method in reversed(rows)}  # of several charges the oldest
-    with account.ledger.decoding():
+    with account.ledger.reporting_damage():
         return [
-            _record(call, at, method, askers.get(call, ""), charges.get(call, ()), answers.get(call))
+            _call_record(call, at, method, askers.get(call, ""), charges.get(call, ()), answers.get(call))
             for call, (at, method) in reversed(first.items())
         ]
 
 
-def _record(
+def _call_record(
     call: str, at: str, method: str, analyst: str, charges: Sequence[Entry], answer: Answer | None
 ) -> CallRecord:
     question = None if answer is None or answer.question is None else dict(json.loads(answer.question))
-    text = f"{method}(...)" if question is None else written(question)
+    text = f"{method}(...)" if question is None else question_as_typed(question)
     privacy = {} if answer is None else answer.release.get("privacy") or {}
     where = " and ".join(map(str, privacy.get("where", ())))
     typed = str(privacy.get("question", "")) + (f" where {where}" if where else "")
@@ -401,26 +405,28 @@ def _record(
     return CallRecord(call, *about, charges, reused, answered=answer is not None)
 
 
-def written(question: Mapping[str, Any]) -> str:
+def question_as_typed(question: Mapping[str, Any]) -> str:
     """Write a question of the ledger as it would be typed."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
-    sentence = _words.call(question["mechanism"], ((name, _words.value(value)) for name, value in given.items()))
-    where = [_words.condition(each) for each in question.get("where", ())]
+    sentence = _words.call_as_text(
+        question["mechanism"], ((name, _words.value_as_text(value)) for name, value in given.items())
+    )
+    where = [_words.condition_as_text(each) for each in question.get("where", ())]
     by = question.get("group_by") or []
     sentence += f" where {' and '.join(where)}" if where else ""
     return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
 
 
 def _read_time(name: str, given: object) -> str:
-    """Read a time or a day, whose end counts for ``until``, else its beginning; by default in UTC."""
+    """Read a time, or a day as its beginning (its end for ``until``); in UTC if no zone is given."""
     try:
         moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
         moment = None
     day = isinstance(given, str) and len(given) <= len("2000-01-01")
     if isinstance(moment, dt.datetime) and not day:
-        return written_moment(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
+        return write_moment(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
     if isinstance(moment, dt.date):
         time = dt.time.max if name == "until" else dt.time.min
-        return written_moment(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
+        return write_moment(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
     raise ArgumentError(f"{name}{quoted(given)} is no date.", "For example 2026-01-31.")

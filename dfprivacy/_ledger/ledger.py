@@ -23,31 +23,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from dfprivacy import _forks as forks
-from dfprivacy._ledger.accounts import Account, ChargeStandsError, filters, retried
+from dfprivacy._ledger.accounts import Account, ChargeStandsError, filter_columns, retry_rolled_back
 from dfprivacy._ledger.address import (
     ELSEWHERE,
     LOCK_SECONDS,
     MEMORY,
-    copied,
+    address_for_reading,
     engine_of,
-    file_of,
-    place,
-    readable,
-    sync,
+    file_of_address,
+    ledger_address,
+    sync_to_disk,
+    temporary_copy,
 )
-from dfprivacy._ledger.names import LENGTH, checked_name, has_invisible, name_key
-from dfprivacy._ledger.remembered import Seen, lacks, memory_of, newest
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, memory_of, newest_state
+from dfprivacy._ledger.names import LENGTH, checked_analyst, has_invisible_characters, name_key
 from dfprivacy._ledger.tables import (
     KEY_BYTES,
     SCHEMA_VERSION,
-    definitions,
-    digest,
-    now,
+    current_time,
     read_moment,
     read_text,
     relation_of,
+    sha256_of_text,
+    table_definitions,
     tables,
-    written_relation,
+    write_relation,
 )
 from dfprivacy._privacy.filters import Accountant, Accounting
 from dfprivacy.errors import AccountMismatch, ArgumentError, LedgerError
@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
     from sqlalchemy import URL, Connection, Engine, Row, Select, Table
 
-__all__ = ["Ledger", "Record", "ledger_file", "open_ledger"]
+__all__ = ["Ledger", "LedgerRecord", "ledger_file", "open_ledger"]
 
 T = TypeVar("T")
 _NEWEST = 1000
@@ -67,7 +67,7 @@ _NEWEST = 1000
 
 
 @dataclass(frozen=True)
-class Record:
+class LedgerRecord:
     """A recorded event of a ledger: made, found, forgotten, restored, or an analyst's key."""
 
     at: datetime
@@ -77,7 +77,7 @@ class Record:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         return cls(read_moment(row.at), *map(read_text, row[2:]))
 
 
@@ -103,11 +103,11 @@ class Ledger:
         self._id = ""
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
-        file = file_of(url)
+        file = file_of_address(url)
         self.file = None if file is None else Path(os.path.realpath(file))
         self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
         self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
-        fresh = self._prepare(backup=not passing)
+        fresh = self._make_missing_tables(backup=not passing)
         self._refuse_outdated(fresh=fresh)
 
     def __repr__(self) -> str:
@@ -115,19 +115,19 @@ class Ledger:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether it keeps measurements."""
+        """Whether the ledger keeps measurements."""
         return self.schema > 1
 
     @property
     def keeps_analysts(self) -> bool:
-        """Whether it keeps askers, and shares of analysts."""
+        """Whether the ledger keeps the names of askers, and shares of analysts."""
         return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
 
     def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
         # A copy in another process opens the same place. A password stays here: there it comes from the driver.
         return open_ledger, (self.where,)
 
-    @retried
+    @retry_rolled_back
     def open_account(
         self,
         name: str,
@@ -173,20 +173,19 @@ class Ledger:
         """
         if not name.strip() or not name.isprintable() or len(name) > LENGTH:
             raise ArgumentError(
-                "The data set's name is not a short line of text.",
-                f"Use 1 to {LENGTH} printable characters.",
+                "The data set's name is not a short line of text.", f"Use 1 to {LENGTH} printable characters."
             )
         accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
         if not (known := self._find_account(name)):
-            self._add(
+            self._add_account(
                 name=name,
                 epsilon=str(epsilon),
                 delta=str(delta),
                 accounting=accountant.accounting,
-                neighbors=written_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
+                neighbors=write_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
                 public=json.dumps(public),
-                opened=now(),
-                **filters(accountant, accountant.nothing),
+                opened=current_time(),
+                **filter_columns(accountant, accountant.nothing),
             )
             known = self._find_account(name)
         account = known[0]
@@ -204,7 +203,7 @@ class Ledger:
                 "Use the terms it was given first, or give another data set another name.",
             )
         if shares:
-            account.give(shares)
+            account.give_shares(shares)
         account.check(_NEWEST)
         return account
 
@@ -214,11 +213,11 @@ class Ledger:
             tables().accounts.select().where(tables().accounts.c.name == name), lambda row: Account.read(row, self)
         )
 
-    def _add(self, name: str, **values: str) -> None:
+    def _add_account(self, name: str, **values: str) -> None:
         """Add a new account, unless another process has just done so."""
         from sqlalchemy.exc import IntegrityError
 
-        if has_invisible(name):
+        if has_invisible_characters(name):
             raise ArgumentError(
                 "The data set's name has characters that nobody can see.",
                 f"Use 1 to {LENGTH} printable characters.",
@@ -227,7 +226,7 @@ class Ledger:
         with self.transaction(write=True) as connection:
             # A server locks rows: two new names wait for each other here, or each would miss the other.
             connection.execute(tables().ledger.select().with_for_update())
-            with self.decoding():
+            with self.reporting_damage():
                 names = [read_text(row.name) for row in connection.execute(_oldest_first())]
             same = [known for known in names if name_key(known) == name_key(name)]
             if same and name not in same:
@@ -277,20 +276,20 @@ class Ledger:
                 problems.append(f"{error.what} {error.hint}")
         return problems
 
-    def records(self) -> list[Record]:
-        """Return its recorded events, oldest first."""
+    def records(self) -> list[LedgerRecord]:
+        """Return the recorded events of the ledger, oldest first."""
         table = tables().records
-        return self.read(table.select().order_by(table.c.id), Record.read)
+        return self.read(table.select().order_by(table.c.id), LedgerRecord.read)
 
     def record(self, event: str, subject: str, value: str) -> None:
         """Write a record, unless it exists."""
         table, row = tables().records, {"event": event, "subject": subject, "value": value}
         same = table.select().where(*(table.c[name] == each for name, each in row.items()))
-        if self.read(same, Record.read):  # most often it is there, and needs no writers' lock
+        if self.read(same, LedgerRecord.read):  # most often it is there, and needs no writers' lock
             return
         with self.transaction(write=True) as connection:
             if connection.execute(same).first() is None:
-                connection.execute(table.insert(), {"at": now(), **row})
+                connection.execute(table.insert(), {"at": current_time(), **row})
 
     def analyst_of(self, fingerprint: str) -> str | None:
         """Return the analyst to whom a key belongs, by the key's fingerprint; None for an unknown key."""
@@ -299,16 +298,16 @@ class Ledger:
 
     def add_key(self, fingerprint: str, analyst: str) -> None:
         """Record an analyst's key; raise an `ArgumentError` if it belongs to another analyst."""
-        name = checked_name(analyst)
+        name = checked_analyst(analyst)
         if self.analyst_of(fingerprint) is None:
             self.record("key", fingerprint, name)
         if (known := self.analyst_of(fingerprint)) != name:
             raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
 
-    def note(self, **how_far: Any) -> None:
-        """Remember its newest state, in this process and in a file beside it; see `Seen`."""
+    def remember_state(self, **how_far: Any) -> None:
+        """Remember the ledger's newest state, in this process and in a file beside it; see `LedgerState`."""
         if self.memory is not None:
-            self.memory.note(Seen(self._id, **how_far))
+            self.memory.remember_states(LedgerState(self._id, **how_far))
 
     def close(self) -> None:
         """Close the ledger: every later use of it, or of its accounts, raises a `LedgerError`."""
@@ -325,7 +324,7 @@ class Ledger:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            engine, process = self._usable(), os.getpid()
+            engine, process = self._usable_engine(), os.getpid()
             # Before the transaction begins, for a server may show it what was committed until then.
             known = self._required_state() if write else []
             dialect = engine.dialect.name
@@ -339,7 +338,7 @@ class Ledger:
                         "SELECT set_config('synchronous_commit', 'on', true), "
                         f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
                     )
-                self._refuse_loss(connection, known)
+                self._refuse_lost_charges(connection, known)
                 yield connection
                 if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
                     raise forks.ForkedConnectionError  # noqa: TRY301 - said below
@@ -376,18 +375,18 @@ class Ledger:
                 return []
         with self.transaction() as connection:
             rows = [row for each in several for row in connection.execute(query, each)]
-        with self.decoding():
+        with self.reporting_damage():
             return [*map(read, rows)]
 
     @contextmanager
-    def decoding(self) -> Iterator[None]:
+    def reporting_damage(self) -> Iterator[None]:
         """Convert errors about a damaged row to a `LedgerError`."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             raise LedgerError(f"A row of the ledger {self.where} is damaged.", ELSEWHERE) from error
 
-    def _usable(self) -> Engine:
+    def _usable_engine(self) -> Engine:
         if self._engine is None:
             raise LedgerError(f"The ledger {self.where} is closed.", "Open it, and protect the data, again.")
         if self.where == MEMORY and os.getpid() != self._process:
@@ -401,8 +400,8 @@ class Ledger:
         """Make the file, readable by its owner only, unless it exists; refuse lost files and hard links."""
         if self.file is None:
             return
-        if self.memory is not None and self.memory.lost and self.memory.recall():
-            raise self._lost()
+        if self.memory is not None and self.memory.file_is_lost and self.memory.recall_states():
+            raise self._lost_ledger_error()
         if not reading:
             with suppress(OSError, forks.ForkedConnectionError), forks.process_lock():  # else SQLite says why not
                 os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -415,18 +414,18 @@ class Ledger:
 
         if self.memory is None or self.schema != SCHEMA_VERSION:
             return
-        known, noted = self.memory.recall(), False
+        known, noted = self.memory.recall_states(), False
         with self.transaction() as connection:
-            self._refuse_loss(connection, known.values())
-            seen = newest(connection.exec_driver_sql)
+            self._refuse_lost_charges(connection, known.values())
+            seen = newest_state(connection.exec_driver_sql)
             # Writing ahead is a matter of speed, not of safety: a busy file is left as it is.
             with suppress(OperationalError):
                 if self.file is not None:
                     connection.exec_driver_sql("PRAGMA journal_mode = WAL")
-        self._id, before = seen.ledger, known.get(seen.ledger, Seen(seen.ledger))
+        self._id, before = seen.ledger, known.get(seen.ledger, LedgerState(seen.ledger))
         gone = self.memory.path is not None and not self.memory.path.exists()
         if seen.charge > before.charge or seen.shares > before.shares or (gone and seen.charge):
-            noted = self.memory.note(seen)
+            noted = self.memory.remember_states(seen)
         events = [
             ("forgotten", each.ledger, f"charge {each.charge}, {each.forgotten}") for each in self.memory.forgotten
         ]
@@ -436,7 +435,7 @@ class Ledger:
             with suppress(LedgerError):  # a ledger that is only read
                 self.record(*event)
 
-    def _required_state(self) -> list[Seen]:
+    def _required_state(self) -> list[LedgerState]:
         """Return the state that the ledger must include; refuse one that is not safe to write."""
         if self.schema != SCHEMA_VERSION:
             raise LedgerError(
@@ -445,16 +444,16 @@ class Ledger:
             )
         if self.memory is None or not self._id:  # a passing copy, or not yet open
             return []
-        if self.memory.lost:
-            raise self._lost()
+        if self.memory.file_is_lost:
+            raise self._lost_ledger_error()
         self._refuse_links()
-        return [*({self._id: Seen(self._id)} | self.memory.recall()).values()]
+        return [*({self._id: LedgerState(self._id)} | self.memory.recall_states()).values()]
 
-    def _refuse_loss(self, connection: Connection, known: Iterable[Seen]) -> None:
-        if any(lacks(connection.exec_driver_sql, seen) for seen in known):
-            raise self._lost()
+    def _refuse_lost_charges(self, connection: Connection, known: Iterable[LedgerState]) -> None:
+        if any(lacks_known_state(connection.exec_driver_sql, seen) for seen in known):
+            raise self._lost_ledger_error()
 
-    def _lost(self) -> LedgerError:
+    def _lost_ledger_error(self) -> LedgerError:
         again = "Put the file back, or restore a newer backup with `dfprivacy ledger restore SOURCE`. If it was "
         again += "deleted on purpose, with all that was released from it, say so: "
         again += f"`dfprivacy ledger forget {self.where}`."
@@ -468,7 +467,7 @@ class Ledger:
         """Refuse a file with hard links: SQLite has a write-ahead log for each name."""
         if self.file is not None and self.file.stat().st_nlink > 1:
             raise LedgerError(
-                f"The ledger {self.where} has several names (hard links), and each would be a budget.",
+                f"The ledger {self.where} has several names (hard links), and each name would have its own budget.",
                 "Delete the other names.",
             )
 
@@ -477,7 +476,7 @@ class Ledger:
         if self.file is None:
             return
         with self.transaction() as connection:
-            ours = {_normalised_sql(text) for text in definitions(connection.dialect)}
+            ours = {_normalised_sql(text) for text in table_definitions(connection.dialect)}
             found = connection.exec_driver_sql(
                 "SELECT name, sql FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'"
             ).fetchall()
@@ -488,37 +487,42 @@ class Ledger:
                 "Name another file, or restore a backup without it.",
             )
 
-    def _prepare(self, *, backup: bool) -> bool:
+    def _make_missing_tables(self, *, backup: bool) -> bool:
         """Make missing tables; return whether any was made."""
-        version = first = self._version()
+        version = first = self._schema_version()
         self._refuse_foreign()
         if version != SCHEMA_VERSION:
             try:
                 self._make_tables(version, backup=backup)
             except (LedgerError, sqlite3.Error, OSError, forks.ForkedConnectionError):
                 # Another process made them at this moment, or they may only be read, and are used as they are.
-                if not self._version():
+                if not self._schema_version():
                     raise
-            self.schema = version = self._version()
+            self.schema = version = self._schema_version()
         return version != first
 
     def _make_tables(self, version: int, *, backup: bool) -> None:
         """Make the tables that an older schema lacks, after a backup of the file; all rows stay."""
-        copy, every = self._copy(version) if version and backup and self.file is not None else None, tables()
+        copy, every = (
+            self._backup_beside(version) if version and backup and self.file is not None else None,
+            tables(),
+        )
         try:
             with self.transaction(write=True) as connection:
                 if version:
                     connection.execute(every.ledger.select().with_for_update())
-                if self._version_in(connection) != version:  # another was faster
+                if self._schema_version_in(connection) != version:  # another was faster
                     return
                 every.metadata.create_all(connection)
                 for index in every.charges.indexes | every.answers.indexes:
                     index.create(connection, checkfirst=True)
                 first = connection.execute(_oldest_first()).first()
                 # An older backup gets the same id.
-                made = secrets.token_hex(16) if first is None else digest(f"{first.name} {first.opened}")[:32]
+                made = (
+                    secrets.token_hex(16) if first is None else sha256_of_text(f"{first.name} {first.opened}")[:32]
+                )
                 event = {"event": "made", "subject": made, "value": f"schema {version}" if version else ""}
-                connection.execute(every.records.insert(), {"at": now(), **event})
+                connection.execute(every.records.insert(), {"at": current_time(), **event})
                 new = every.ledger.update() if version else every.ledger.insert()
                 connection.execute(new, {"schema_version": SCHEMA_VERSION})
         except LedgerError:
@@ -526,29 +530,31 @@ class Ledger:
                 copy.unlink(missing_ok=True)
             raise
 
-    def _copy(self, version: int) -> Path:
+    def _backup_beside(self, version: int) -> Path:
         """Make a backup of the file beside it."""
         file = cast("Path", self.file)
-        kept = file.with_name(f"{file.name}.schema-{version}.{now().translate(str.maketrans('', '', '-:.+'))}")
-        with forks.process_lock(), copied(file, file) as copy:
+        kept = file.with_name(
+            f"{file.name}.schema-{version}.{current_time().translate(str.maketrans('', '', '-:.+'))}"
+        )
+        with forks.process_lock(), temporary_copy(file, file) as copy:
             copy.replace(kept)
-            sync(file.parent)
+            sync_to_disk(file.parent)
         return kept
 
-    def _version(self) -> int:
-        """Return the version of its tables; 0 if there are none."""
+    def _schema_version(self) -> int:
+        """Return the version of the ledger's tables; 0 if there are none."""
         with self.transaction() as connection:
-            return self._version_in(connection)
+            return self._schema_version_in(connection)
 
-    def _version_in(self, connection: Connection) -> int:
+    def _schema_version_in(self, connection: Connection) -> int:
         if not connection.dialect.has_table(connection, "ledger"):
             return 0
         version = connection.execute(tables().ledger.select()).scalar_one()
-        with self.decoding():
+        with self.reporting_damage():
             version = int(version)
         if not 1 <= version <= SCHEMA_VERSION:
             raise LedgerError(
-                f"The ledger {self.where} is of a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
+                f"The ledger {self.where} was made by a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
                 "Upgrade dfprivacy, or choose another ledger.",
             )
         return version
@@ -594,19 +600,19 @@ def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:
     >>> open_ledger("memory:") is open_ledger("memory:")
     True
     """
-    url = place(where)
+    url = ledger_address(where)
     if url.get_backend_name() != "sqlite" or url.query:
         shown = url.difference_update_query(["password", "sslpassword"])
         return Ledger(url, shown.render_as_string(hide_password=True))
     if url.database in {None, "", ":memory:"}:
         # The same object every time, closed or not: a second one would be a second budget.
         return _in_memory.get(MEMORY) or _in_memory.setdefault(MEMORY, Ledger(url, MEMORY))
-    return Ledger(readable(url), str(url.database))
+    return Ledger(address_for_reading(url), str(url.database))
 
 
 def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     """Return the file that `open_ledger` would open; raise a `LedgerError` if it is not in a file."""
-    file = file_of(place(where))
+    file = file_of_address(ledger_address(where))
     if file is None:
         raise LedgerError("This ledger is not in a file.", "Use the tools of its server.")
     return file

@@ -14,14 +14,13 @@ import unicodedata
 
 from dfprivacy.errors import ArgumentError
 
-__all__ = ["LENGTH", "checked_name", "current_analyst", "has_invisible", "name_key"]
+__all__ = ["LENGTH", "checked_analyst", "current_analyst", "has_invisible_characters", "name_key"]
 
 LENGTH = 200
 VARIABLE = "DFPRIVACY_ANALYST"
 # Lower case, for keys are: a letter stands here if either of its cases looks like the Latin one.
 _LATIN = str.maketrans(
-    "авекмнорстухѕіјһԁԛԝѵү" + "αβεζηικμνορτυχ" + "ıℓ",
-    "abekmhopctyxsijhdqwvy" + "abezhikmnoptyx" + "il",
+    "авекмнорстухѕіјһԁԛԝѵү" + "αβεζηικμνορτυχ" + "ıℓ", "abekmhopctyxsijhdqwvy" + "abezhikmnoptyx" + "il"
 )
 # Letters and marks of no width, which `str.isprintable` lets pass; Unicode: Default_Ignorable_Code_Point.
 _INVISIBLE = frozenset(
@@ -29,7 +28,7 @@ _INVISIBLE = frozenset(
 ) | frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 
 
-def has_invisible(name: str) -> bool:
+def has_invisible_characters(name: str) -> bool:
     """Return whether a name has invisible characters: format and control characters, odd spaces, fillers."""
     return not name.isprintable() or not _INVISIBLE.isdisjoint(name)
 
@@ -63,9 +62,9 @@ def name_key(name: str) -> str:
     return " ".join(visible.translate(_LATIN).split())
 
 
-def checked_name(name: object) -> str:
+def checked_analyst(name: object) -> str:
     """Return an analyst's name, or raise an `ArgumentError`."""
-    if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible(name):
+    if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible_characters(name):
         raise ArgumentError(
             "The analyst's name is not a short line of text.", f"Use 1 to {LENGTH} printable characters."
         )
@@ -75,7 +74,7 @@ def checked_name(name: object) -> str:
 def current_analyst() -> str:
     """Return the asker's name: ``DFPRIVACY_ANALYST``, or else the operating system's user."""
     if named := os.environ.get(VARIABLE, "").strip():
-        return checked_name(named)
+        return checked_analyst(named)
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a user without a name, as in some containers

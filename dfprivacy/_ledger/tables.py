@@ -1,8 +1,8 @@
 """Tables of a ledger, and strict readers of their rows, so that damage is noticed.
 
 Numbers are exact text (``p/q``), times are ISO 8601 text in UTC. Every reader raises an ordinary error
-(`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy never writes; `Ledger.decoding` says so to
-people.
+(`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy never writes;
+`Ledger.reporting_damage` says so to people.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ __all__ = [
     "KeptMeasurement",
     "Measurement",
     "Tables",
-    "definitions",
-    "digest",
-    "now",
+    "current_time",
+    "measurement_columns",
     "read_accountant",
     "read_fraction",
     "read_moment",
@@ -46,10 +45,11 @@ __all__ = [
     "read_steps",
     "read_text",
     "relation_of",
+    "sha256_of_text",
+    "table_definitions",
     "tables",
-    "written",
-    "written_moment",
-    "written_relation",
+    "write_moment",
+    "write_relation",
 ]
 
 SCHEMA_VERSION = 4  # 1 had no measurements, 2 nothing about analysts, and 3 no records
@@ -81,21 +81,24 @@ def tables() -> Tables:
     """Return the tables of a ledger."""
     from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
-    def text(*names: str) -> list[Column[str]]:
+    def texts(*names: str) -> list[Column[str]]:
         return [Column(name, Text, nullable=False) for name in names]
 
-    def of_account() -> list[Column[Any]]:
+    def account_column() -> list[Column[Any]]:
         account = Column("account", String(LENGTH), ForeignKey("accounts.name"), nullable=False)
         return [Column("id", Integer, primary_key=True), account]
 
-    def event() -> list[Column[Any]]:
-        return [*of_account(), *text("call", "at", "mechanism")]
+    def event_columns() -> list[Column[Any]]:
+        return [*account_column(), *texts("call", "at", "mechanism")]
 
     metadata = MetaData()
     name = Column("name", String(LENGTH), primary_key=True)
-    terms = text("epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened")
+    terms = texts("epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened")
     question = [Column("question", Text), Column("question_sha256", String(64))]
-    description = [Column("description_sha256", String(64), nullable=False), *text("description", "noise", "scale")]
+    description = [
+        Column("description_sha256", String(64), nullable=False),
+        *texts("description", "noise", "scale"),
+    ]
     numbers = [Column(name, Integer, nullable=False) for name in ("grid", "private")]
     steps = Column("steps", LargeBinary, nullable=False)
     by_account, charged, of_all, answered, by_question, by_description, by_call, by_analyst = (
@@ -111,19 +114,21 @@ def tables() -> Tables:
     return Tables(
         metadata,
         Table("ledger", metadata, Column("schema_version", Integer, nullable=False)),
-        Table("accounts", metadata, name, *terms, *text("spent")),
-        Table("charges", metadata, *event(), *text("loss", "epsilon", "delta"), by_account, charged),
-        Table("answers", metadata, *event(), *question, *text("release"), by_question, of_all, answered),
-        Table("measurements", metadata, *event(), *description, *numbers, steps, by_description),
-        Table("askers", metadata, *event(), *text("analyst"), Column("request", Text), by_call),
-        Table("shares", metadata, *of_account(), *text("analyst", "opened", "accountant", "spent"), by_analyst),
+        Table("accounts", metadata, name, *terms, *texts("spent")),
+        Table("charges", metadata, *event_columns(), *texts("loss", "epsilon", "delta"), by_account, charged),
+        Table("answers", metadata, *event_columns(), *question, *texts("release"), by_question, of_all, answered),
+        Table("measurements", metadata, *event_columns(), *description, *numbers, steps, by_description),
+        Table("askers", metadata, *event_columns(), *texts("analyst"), Column("request", Text), by_call),
         Table(
-            "records", metadata, Column("id", Integer, primary_key=True), *text("at", "event", "subject", "value")
+            "shares", metadata, *account_column(), *texts("analyst", "opened", "accountant", "spent"), by_analyst
+        ),
+        Table(
+            "records", metadata, Column("id", Integer, primary_key=True), *texts("at", "event", "subject", "value")
         ),
     )
 
 
-def definitions(dialect: Dialect) -> list[str]:
+def table_definitions(dialect: Dialect) -> list[str]:
     """Return the SQL that makes all tables and indices."""
     from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -132,12 +137,12 @@ def definitions(dialect: Dialect) -> list[str]:
     return [str(each.compile(dialect=dialect)) for kind in made for each in kind]
 
 
-def now() -> str:
+def current_time() -> str:
     """Return the current time as the ledger writes it."""
-    return written_moment(datetime.now(UTC))
+    return write_moment(datetime.now(UTC))
 
 
-def written_moment(moment: datetime) -> str:
+def write_moment(moment: datetime) -> str:
     """Write a time in UTC; the texts sort as the times do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
@@ -180,7 +185,7 @@ def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
     return f"{neighbors} of all rows of one {column!r}, {max_rows} at most, unit_missing={missing!r}"
 
 
-def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
+def write_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
     """Write a neighbouring relation: the people's column, rows a person, and rows without a person.
 
     An older dfprivacy, which would take a person's rows for different people's, cannot read it.
@@ -194,7 +199,7 @@ def written_relation(neighbors: str, whose: tuple[str, int, str] | None, key: st
 
 
 def read_relation(value: object) -> tuple[str, tuple[str, int, str] | None, str]:
-    """Read the result of `written_relation`."""
+    """Read the result of `write_relation`."""
     written = read_text(value)
     if written in _RELATIONS:
         return written, None, ""
@@ -284,7 +289,7 @@ class KeptMeasurement:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row; raise an ordinary error for a damaged one."""
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         scale = float.fromhex(row.scale)
         if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
             raise ValueError
@@ -298,22 +303,22 @@ class KeptMeasurement:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of Laplace noise, scale of other noise: compared between kept measurements."""
+        """Size of the noise, to compare kept measurements: standard deviation of Laplace noise, else the scale."""
         if self.noise != "laplace":
             return self.scale
         return NoiseLaw(self.scale, math.ldexp(1.0, -self.grid)).standard_deviation
 
 
-def digest(text: str) -> str:
+def sha256_of_text(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def written(measurement: Measurement) -> dict[str, Any]:
-    """Return the columns of a measurement."""
+def measurement_columns(measurement: Measurement) -> dict[str, Any]:
+    """Return a measurement as values by column of the ledger."""
     return {
         "description": measurement.description,
-        "description_sha256": digest(measurement.description),
+        "description_sha256": sha256_of_text(measurement.description),
         "noise": measurement.noise,
         "scale": float(measurement.scale).hex(),
         "grid": measurement.grid,
@@ -323,5 +328,5 @@ def written(measurement: Measurement) -> dict[str, Any]:
 
 
 def read_steps(value: bytes) -> NDArray[np.int64]:
-    """Read the noisy values; raise an ordinary error if they are damaged."""
+    """Read the noisy values; raise a `ValueError` or the like if they are damaged."""
     return np.frombuffer(value, dtype=_STEP).astype(np.int64)

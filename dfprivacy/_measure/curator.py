@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy._measure.decisions import Decisions, SparseVectorAnswers
 from dfprivacy._measure.discovery import Discovery
-from dfprivacy._measure.query import copied
+from dfprivacy._measure.query import copy_by_value
 from dfprivacy._measure.sums import Sums
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Pure
@@ -42,7 +42,7 @@ _TYPICAL_ROWS = 10_000
 
 
 class Curator(Sums, Decisions, Discovery):
-    """Public facts for a mechanism, and the measurements it may ask for.
+    """A mechanism's access to a table: public facts, and measurements with noise.
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ class Curator(Sums, Decisions, Discovery):
 
     @property
     def groups(self) -> int:
-        """Groups of the call, 1 where it has none."""
+        """Number of groups of the call; 1 for a call without groups."""
         return math.prod(len(by.categories or (by,)) for by in self._table.by)
 
     @property
     def typical_size(self) -> int | None:
-        """Rows of the table divided by the number of groups; None if private.
+        """Number of rows of the table divided by the number of groups; None if it is private.
 
         Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
         what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
@@ -79,9 +79,9 @@ class Curator(Sums, Decisions, Discovery):
 
     @property
     def supposed_size(self) -> tuple[int, str]:
-        """Number of rows that a planner (`Mechanism.plans`) assumes, and a sentence on it.
+        """Number of rows that a planner (`Mechanism.plans`) assumes, and a sentence on the assumption.
 
-        That is nothing where their number is public. A private group has an equal part of a public table, and a
+        The sentence is empty if the number is public. A private group has an equal part of a public table, and a
         private table 10,000 rows.
         """
         if self.size is not None:
@@ -99,7 +99,7 @@ class Curator(Sums, Decisions, Discovery):
     def sizes(
         self, by: Column, groups: tuple[Category, ...] | None = None, *, least: int = 0
     ) -> NDArray[np.float64] | None:
-        """Return the rows in each group of a column, None if they are private.
+        """Return the number of rows in each group of a column; None if the numbers are private.
 
         Parameters
         ----------
@@ -124,15 +124,15 @@ class Curator(Sums, Decisions, Discovery):
             return None
         counts = self.sum(OneHot(by, groups=groups)).values
         if counts.size and counts.min() < least:
-            none = "No row is of any of them: declare categories as the values are."
+            none = "No row has any of these categories: declare categories that equal the values."
             raise ArgumentError(
                 f"A group of {by.name!r} has {counts.min():g} rows, and {least} are needed.",
-                "Name groups that have more." if counts.any() else none,
+                "Name groups with more rows in groups=." if counts.any() else none,
             )
         return counts
 
     def public_values(self, column: Column) -> list[object]:
-        """Return the values of a public column, as they are in the table: a key of its rows, for example.
+        """Return the values of a public column, such as a key of the rows, as they are in the table.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Curator(Sums, Decisions, Discovery):
         return [released(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-        """Return the columns a row must have a value in, for `~dfprivacy.features.Given`.
+        """Return the columns without which a row is left out, as arguments of `~dfprivacy.features.Given`.
 
         Parameters
         ----------
@@ -180,12 +180,16 @@ class Curator(Sums, Decisions, Discovery):
         if nan_policy == "fill":
             return ()
         if nan_policy == "omit":
-            return tuple(c for c in columns if not (c.filled or (self._table.is_public([c]) and self._complete(c))))
+            return tuple(
+                c
+                for c in columns
+                if not (c.filled or (self._table.is_public([c]) and self._has_no_missing_value(c)))
+            )
         self.refuse_missing(*columns)
         return ()
 
     def refuse_missing(self, *columns: Column) -> None:
-        """Refuse rows in which a value of public columns is missing.
+        """Raise an `ArgumentError` if a value of public columns is missing.
 
         Parameters
         ----------
@@ -204,10 +208,10 @@ class Curator(Sums, Decisions, Discovery):
                     f"nan_policy='raise' would tell whether a private value is missing in {column.name!r}.",
                     "Use nan_policy='omit', or 'fill'.",
                 )
-            if not self._complete(column):
+            if not self._has_no_missing_value(column):
                 raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
 
-    def _complete(self, column: Column) -> bool:
+    def _has_no_missing_value(self, column: Column) -> bool:
         """Return whether no value of a public column is missing."""
         return bool(self.size == self.sum(Given(column)).values[0])
 
@@ -219,7 +223,7 @@ class Curator(Sums, Decisions, Discovery):
         turns: NDArray[np.intp] | None = None,
         share: object = None,
     ) -> Messages:
-        """Ask every row for one randomised message: the local model.
+        """Draw one randomised message for each row (local differential privacy).
 
         Parameters
         ----------
@@ -246,24 +250,24 @@ class Curator(Sums, Decisions, Discovery):
         ReadError
             If the rows could not be read; the charge stays.
         """
-        self._refuse_several("This asks every row for a message")
-        self._table.present()  # a copy without rows must not pay
+        self._require_single_rows("This draws a message for every row")
+        self._table.require_rows()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
-        copies = copied(several)
+        copies = copy_by_value(several)
         self.numbers |= {column for each in several for column in each.columns if column.bounds is not None}
         size = self.size
         if size is None or self.neighbors != "replace_one":
             raise ArgumentError(
-                "One message a row tells how many rows there are, which is private here.",
+                "The number of messages would reveal the number of rows, which is private here.",
                 "Use neighbors='replace_one', and conditions on public columns only.",
             )
         whose = np.zeros(size, dtype=np.intp) if turns is None else np.asarray(turns)
         in_turn = whose.shape == (size,) and whose.dtype.kind == "i"
         if not in_turn or (size and not 0 <= whose.min() <= whose.max() < len(several)):
-            raise PluginError("turns= must give the number of a map for each row.", "Leave it out for one map.")
+            raise PluginError("turns= must name a map by its number for each row.", "Leave out turns= for one map.")
         if len({each.places for each in several}) != 1:
-            raise PluginError("All maps must have the same number of places.", "Use one number for all.")
-        epsilon, _ = self._share(share)
+            raise PluginError("All maps must have the same number of places.", "Give all maps the same `places`.")
+        epsilon, _ = self._take_share(share)
         arc = Arc.within(epsilon, places=several[0].places, reach=reach)
         record = MeasurementRecord(
             what=f"one message a row, {several[0].describe()}",
@@ -275,11 +279,11 @@ class Curator(Sums, Decisions, Discovery):
             delta=0.0,
         )
 
-        def draw() -> NDArray[np.int64]:
+        def draw_messages() -> NDArray[np.int64]:
             return noises.sampler().arc(self._table.labels(copies, whose), arc)
 
         blank = np.zeros(size, dtype=np.int64)
-        return Messages(self._perform(record, [Pure(epsilon)], draw, blank), arc, record)
+        return Messages(self._pay_and_draw(record, [Pure(epsilon)], draw_messages, blank), arc, record)
 
 
 class Planner(Curator):
@@ -291,19 +295,19 @@ class Planner(Curator):
     _dry = True
 
     @property
-    def spared(self) -> Fraction:
+    def saved_epsilon(self) -> Fraction:
         """Epsilon saved by measurements that the ledger keeps."""
-        return self._runner.spared
+        return self._runner.saved_epsilon
 
 
 class Holder(Curator):
-    """A curator for the table's owner: it shows rows as they are, and measures nothing private.
+    """A curator for the owner of the table: it returns exact rows, and makes no private measurement.
 
     The form of a method for the owner alone (`Mechanism.holds`) receives one, for the time of its call.
     """
 
     def rows(self, *columns: Column) -> Batch:
-        """Show rows, exactly: cleaned, and only those that the view selects.
+        """Return the rows that the view selects, exact and cleaned.
 
         Parameters
         ----------
@@ -321,10 +325,13 @@ class Holder(Curator):
             If the rows could not be read.
         """
         if not self._left:
-            raise PluginError("The call of this form for the owner has ended.", "Show rows while it runs.")
+            raise PluginError(
+                "rows() was called after the owner's call had ended.",
+                "Call rows() inside the function given to holds().",
+            )
         return self._table.gathered(columns, limited=False)
 
-    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
+    def _take_share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError(
             "An answer for the data owner alone makes no private measurement.", "Compute it from rows()."
         )

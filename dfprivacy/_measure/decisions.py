@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from dfprivacy._measure.query import Decision, grid_for
-from dfprivacy._measure.steps import CallState, clamped
+from dfprivacy._measure.steps import CallState, clamp_for_noise
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.calibrate import SUM_MAX
@@ -53,7 +53,7 @@ class SparseVectorAnswers:
 
 
 class Decisions(CallState):
-    """Decisions by the values of a statistic, which are not released."""
+    """Measurements that release a decision by the values of a statistic, but not the values."""
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
         """Select coordinates of a statistic that are close to the largest.
@@ -91,7 +91,7 @@ class Decisions(CallState):
         if not 1 <= top <= statistic.dimension:
             raise ArgumentError(
                 f"top={top} of {statistic.dimension} scores cannot be selected.",
-                "Select one to all.",
+                f"Use a whole number from 1 to {statistic.dimension}.",
             )
         flip = self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
@@ -99,12 +99,14 @@ class Decisions(CallState):
         scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
         each: type[Pure] = Pure if flip else BoundedRange
 
-        def draw(values: Integers) -> NDArray[np.intp]:
+        def draw_decision(values: Integers) -> NDArray[np.intp]:
             chosen = noises.sampler().noisy_top_k(_shift_into_range(values), scale, top, flip=flip)
             return np.array(chosen, dtype=np.intp)
 
         losses = [each(plan.epsilon / top)] * top
-        return self._perform(plan.at(scale), losses, draw, np.arange(top), plan.query, plan.k)
+        return self._pay_and_draw(
+            plan.record_at_scale(scale), losses, draw_decision, np.arange(top), plan.query, plan.k
+        )
 
     def above_threshold(
         self,
@@ -163,17 +165,17 @@ class Decisions(CallState):
         units = [math.ldexp(scale, -plan.k) for scale in scales]
         wanted = np.broadcast_to(np.asarray(thresholds(*units), dtype=np.float64).ravel(), statistic.dimension)
         if np.isnan(wanted).any():
-            raise PluginError("A threshold is not a number.", "Thresholds follow from public numbers.")
+            raise PluginError("thresholds() returned NaN.", "Return thresholds computed from public numbers.")
         far = float(2**1000)  # beyond any value
         steps = [int(step) for step in np.rint(np.clip(np.ldexp(wanted, plan.k), -far, far))]
 
-        def draw(values: Integers) -> NDArray[np.bool_]:
-            gaps = clamped([value - step for value, step in zip(integers(values), steps, strict=True)])
+        def draw_decision(values: Integers) -> NDArray[np.bool_]:
+            gaps = clamp_for_noise([value - step for value, step in zip(integers(values), steps, strict=True)])
             return noises.sampler().sparse_vector(gaps, scales, most)
 
-        record = plan.at(scales[1])
+        record = plan.record_at_scale(scales[1])
         blank = np.zeros(statistic.dimension, dtype=np.bool_)
-        reached = self._perform(record, [Pure(plan.epsilon)], draw, blank, plan.query, plan.k)
+        reached = self._pay_and_draw(record, [Pure(plan.epsilon)], draw_decision, blank, plan.query, plan.k)
         return SparseVectorAnswers(reached, units[0], units[1], record)
 
     @overload
@@ -216,13 +218,13 @@ class Decisions(CallState):
         """
         if alpha is not None:
             as_probability(alpha, "alpha")
-        self._refuse_several("This compares the table with its rearrangements")
+        self._require_single_rows("This compares the table with its rearrangements")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
         count = plan.query.dimension
 
-        def draw() -> bool | float:
+        def draw_decision() -> bool | float:
             sampler = noises.sampler()
             values = _shift_into_range(self._table.value(plan.query, plan.k, sampler.generator()))
             if alpha is None:
@@ -230,30 +232,30 @@ class Decisions(CallState):
             return sampler.permutation_decision(values, scale, math.floor(exact(alpha) * count))
 
         blank: bool | float = 1.0 if alpha is None else False
-        return self._perform(plan.at(scale), [Pure(plan.epsilon)], draw, blank)
+        return self._pay_and_draw(plan.record_at_scale(scale), [Pure(plan.epsilon)], draw_decision, blank)
 
     @property
     def decides(self) -> bool:
-        """Whether decisions are possible: not by group if a person may have several rows."""
+        """Whether the curator can make decisions: it cannot by group if a person may have several rows."""
         return not (self._table.by and self._table.schema.unit is not None)
 
     def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
         if not self.decides:
-            self._refuse_several("This decides by group")
-        self._table.present()
-        query = self._read(statistic)
-        if self._table.is_public(query.looks_at):
+            self._require_single_rows("This decides by group")
+        self._table.require_rows()
+        query = self._read_query(statistic)
+        if self._table.is_public(query.columns_read):
             raise ArgumentError(
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
-        self._table.refuse_large(query)
-        epsilon, _ = self._share(share)
+        self._table.refuse_large_columns(query)
+        epsilon, _ = self._take_share(share)
         grid = grid_for(self._table, query, math.inf, epsilon)
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
 
 
 def _shift_into_range(values: Integers) -> NDArray[np.int64]:
-    """Shift all values equally into the range of 64 bits: a choice depends on differences only.
+    """Shift all values by one number into the range of 64 bits, which changes no difference of two values.
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """
@@ -261,4 +263,4 @@ def _shift_into_range(values: Integers) -> NDArray[np.int64]:
         return values
     every = integers(values)
     most = max(every) if max(map(abs, every), default=0) > SUM_MAX else 0
-    return clamped([value - most for value in every])
+    return clamp_for_noise([value - most for value in every])

@@ -12,8 +12,8 @@ from dfprivacy._measure.steps import CallState
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Approximate, Laplace
-from dfprivacy._table.domain import domain_of
-from dfprivacy._table.keys import ordered
+from dfprivacy._table.domain import read_domain
+from dfprivacy._table.keys import sort_keys
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, SurveyedColumn
@@ -39,7 +39,7 @@ class Discovery(CallState):
         domain: Sequence[Category] | str | None = None,
         share: object = None,
     ) -> DiscoveredKeys:
-        r"""Find the keys that enough rows have, with noisy numbers of rows.
+        r"""Find the keys (values, or tuples of values) that enough rows have, with noisy numbers of rows.
 
         Parameters
         ----------
@@ -89,21 +89,23 @@ class Discovery(CallState):
         several = tuple(columns) if isinstance(columns, list | tuple) else (columns,)
         single = not isinstance(columns, list | tuple)
         if not several:
-            raise PluginError("discover() was given no column.", "Name those that hold the keys.")
+            raise PluginError("discover() was given no column.", "Name the columns that hold the keys.")
         if domain is not None:
             if not single:
-                raise PluginError("discover() was given a domain for several columns.", "A domain is of one.")
-            return self._within_domain(several[0], domain_of(domain), share)
-        self._refuse_several("This shows keys that nobody declared")
+                raise PluginError(
+                    "discover() was given a domain for several columns.", "Name one column, or leave out domain=."
+                )
+            return self._within_domain(several[0], read_domain(domain), share)
+        self._require_single_rows("This shows undeclared keys")
         self._refuse_partial_sample()
-        self._table.present()  # a copy without rows must not pay
+        self._table.require_rows()  # a copy without rows must not pay
         if self._table.is_public(several):
             return _rank_keys(self._table.keys(several), 1, None, single=single)
-        epsilon, delta = self._share(share)
+        epsilon, delta = self._take_share(share)
         if not delta > 0:
             raise ArgumentError(
-                "Keys that nobody declared can only be shown with a delta above zero.",
-                "Protect the table with a delta, declare the categories, or say which values there can be.",
+                "Undeclared keys can only be shown with a delta above zero.",
+                "Protect the table with a delta, declare the categories, or give the possible values as domain=.",
             )
         moved = 1 if self.neighbors == "add_remove" else 2  # a row leaves one key for another
         scale = calibrate.laplace_scale(moved, epsilon)
@@ -111,34 +113,34 @@ class Discovery(CallState):
         names = ", ".join(column.name for column in several)
         record = _key_count_record(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
 
-        def draw() -> dict[Key, int]:
+        def draw_noisy_counts() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
 
         nothing: dict[Key, int] = {}
-        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        noisy = self._pay_and_draw(record, [Approximate(epsilon, delta)], draw_noisy_counts, nothing)
         return _rank_keys(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain that enough rows have."""
         self._refuse_partial_sample()
-        self._table.present()  # a copy without rows must not pay
+        self._table.require_rows()  # a copy without rows must not pay
         if self._table.is_public([column]):
-            exactly = domain.keyed(domain.placed(self._table.keys([column], as_written=True)))
+            exactly = domain.counts_by_key(domain.counts_by_position(self._table.keys([column], as_written=True)))
             return _rank_keys(exactly, 1, None, single=True, domain=domain.size)
-        epsilon, _ = self._share(share)
-        moved = (1 if self.neighbors == "add_remove" else 2) * self._table.rows_each
+        epsilon, _ = self._take_share(share)
+        moved = (1 if self.neighbors == "add_remove" else 2) * self._table.max_rows_per_person
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.sparse_threshold(scale, domain.size)
         what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
         record = _key_count_record(what, scale, moved, epsilon, Fraction(0))
 
-        def draw() -> dict[int, int]:
-            counts = domain.placed(self._table.keys([column], as_written=True))
+        def draw_noisy_counts() -> dict[int, int]:
+            counts = domain.counts_by_position(self._table.keys([column], as_written=True))
             return noises.sampler().sparse(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}
-        places = self._perform(record, [Laplace(moved, scale, epsilon)], draw, nothing)
-        return _rank_keys(domain.keyed(places), threshold, record, single=True, domain=domain.size)
+        places = self._pay_and_draw(record, [Laplace(moved, scale, epsilon)], draw_noisy_counts, nothing)
+        return _rank_keys(domain.counts_by_key(places), threshold, record, single=True, domain=domain.size)
 
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
@@ -182,15 +184,15 @@ class Discovery(CallState):
         """
         plain = tuple(column.undeclared() for column in columns)
         if not plain or len(set(plain)) < len(plain):
-            raise PluginError("survey() takes columns, each once.", "Name those that are wanted.")
+            raise PluginError("survey() was given no column, or a column twice.", "Name each column once.")
         ends = np.asarray(edges, dtype=np.float64)
-        self._refuse_several("This shows values that nobody declared")
+        self._require_single_rows("This shows undeclared values")
         self._refuse_partial_sample()
-        self._table.present()  # a copy without rows must not pay
-        epsilon, delta = self._share(share)
+        self._table.require_rows()  # a copy without rows must not pay
+        epsilon, delta = self._take_share(share)
         if not delta > 0:
             raise ArgumentError(
-                "Values that nobody declared can only be shown with a delta above zero.",
+                "Undeclared values can only be shown with a delta above zero.",
                 "Protect the table with a delta, or declare bounds and categories.",
             )
         own = 2 * len(plain)
@@ -207,12 +209,12 @@ class Discovery(CallState):
             delta=float(delta),
         )
 
-        def draw() -> dict[Key, int]:
+        def draw_noisy_counts() -> dict[Key, int]:
             counts = {key: count << grid for key, count in self._table.survey(plain, ends).items()}
             return noises.sampler().survey(counts, scale, threshold << grid)
 
         nothing: dict[Key, int] = {}
-        noisy = self._perform(record, [Approximate(epsilon, delta)], draw, nothing)
+        noisy = self._pay_and_draw(record, [Approximate(epsilon, delta)], draw_noisy_counts, nothing)
         return _split_by_column(noisy, len(plain), threshold, record)
 
     def _refuse_partial_sample(self) -> None:
@@ -220,13 +222,13 @@ class Discovery(CallState):
         frame = self._table.frame
         if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
-                "A sample of a query, a stream or a cluster has declared columns only, and this needs others.",
-                "Ask it of the whole table.",
+                "A sample of a query, a stream or a cluster has declared columns only, and this reads others.",
+                "Ask the whole table.",
             )
 
 
 def _key_count_record(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
-    """Return the record of a count of keys."""
+    """Return the record of the noise in the counts of keys."""
     return MeasurementRecord(
         what=f"how many rows hold each key of {what}",
         kind="discrete Laplace",
@@ -246,8 +248,8 @@ def _rank_keys(
     single: bool,
     domain: int | None = None,
 ) -> DiscoveredKeys:
-    """Return keys in the order of their noisy counts, which reveals nothing else."""
-    ranked = sorted(ordered(counts).items(), key=lambda item: -item[1])
+    """Sort keys by their noisy counts, so that their order reveals nothing more."""
+    ranked = sorted(sort_keys(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
         keys=tuple(released(key[0] if single else key) for key, _ in ranked),
         counts=np.array([count for _, count in ranked], dtype=np.int64),
@@ -261,19 +263,19 @@ def _rank_keys(
 def _split_by_column(
     counts: dict[Key, int], columns: int, threshold: int, noise: MeasurementRecord
 ) -> tuple[SurveyedColumn, ...]:
-    """Split noisy counts by column, and sort values by them."""
-    rows = {key: math.ldexp(steps, -noise.grid) for key, steps in ordered(counts).items()}
+    """Split noisy counts by column, and sort the values of each column by their counts."""
+    rows = {key: math.ldexp(steps, -noise.grid) for key, steps in sort_keys(counts).items()}
 
-    def of(place: int, kind: str) -> dict[Any, float]:
+    def counts_of_kind(place: int, kind: str) -> dict[Any, float]:
         return {released(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
 
     return tuple(
         SurveyedColumn(
-            numbers=of(place, "number"),
-            dates=of(place, "date"),
-            text=of(place, "text").get(0, 0.0),
-            nothing=of(place, "nothing").get(0, 0.0),
-            values=dict(sorted(of(place, "value").items(), key=lambda item: -item[1])),
+            numbers=counts_of_kind(place, "number"),
+            dates=counts_of_kind(place, "date"),
+            text=counts_of_kind(place, "text").get(0, 0.0),
+            nothing=counts_of_kind(place, "nothing").get(0, 0.0),
+            values=dict(sorted(counts_of_kind(place, "value").items(), key=lambda item: -item[1])),
             threshold=threshold,
             scale=noise.scale,
         )

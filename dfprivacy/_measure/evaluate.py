@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from dfprivacy._measure.query import L2, copied
+from dfprivacy._measure.query import L2, copy_by_value
 from dfprivacy._measure.tasks import Selected, SumTask, Task
 from dfprivacy._privacy.calibrate import SUM_MAX
-from dfprivacy._table.batch import VALUE_BYTES, gathered, number, of_each, reads_of
-from dfprivacy._table.conditions import IsIn, Satisfies, kept_by
+from dfprivacy._table.batch import VALUE_BYTES, apply_to_batch, gather_selected_rows, number, reads_of
+from dfprivacy._table.conditions import IsIn, Satisfies, conditions_for_engine
 from dfprivacy._table.frames import redact_errors
 from dfprivacy._table.frames.engine import EngineFrame
-from dfprivacy._table.keys import count_keys, count_values, key_read, ordered
+from dfprivacy._table.keys import count_keys, count_values, key_read, sort_keys
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
 from dfprivacy.expressions import Formula
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dfprivacy.local import RowLabels
     from dfprivacy.statistics import Statistic
 
-__all__ = ["MEMORY", "Table", "union"]
+__all__ = ["MEMORY", "Table", "union_of_tables"]
 
 T = TypeVar("T")
 Relation = Literal["replace_one", "add_remove"]
@@ -106,24 +106,24 @@ class Table(Rows):
         return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
     @property
-    def rows_each(self) -> int:
+    def max_rows_per_person(self) -> int:
         """Largest number of rows of one person."""
         return 1 if self.schema.unit is None else self.schema.unit.max_rows
 
     def sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        """Return the sensitivity in L1, L2 or L∞, before rounding; for a group, that of all groups together.
+        """Return the sensitivity in L1, L2 or L∞, of all groups together; rounding errors are not in it.
 
         Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
         """
-        return self.rows_each * self._one_row_sensitivity(measurand, norm)
+        return self.max_rows_per_person * self._one_row_sensitivity(measurand, norm)
 
     def _one_row_sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        added = _bound(measurand, "add_remove", norm, self.public)
+        added = _checked_sensitivity(measurand, "add_remove", norm, self.public)
         if self.schema.neighbors == "add_remove":
             return added
         if self.schema.unit is not None and not isinstance(measurand, RowFeatures | OfSums):
             return 2 * added  # it may depend on the order of rows, and one that is exchanged comes elsewhere
-        changed = _bound(measurand, "replace_one", norm, self.public)
+        changed = _checked_sensitivity(measurand, "replace_one", norm, self.public)
         if not all(column.public for column in self.by):
             # A row that changes its group leaves one release and enters another. Each has noise of its own, so the
             # losses of both add up in the norm of infinity too. Noise of the cube over all groups is for OneHot.
@@ -132,22 +132,22 @@ class Table(Rows):
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
         """Return the exact sum of features over the rows as Python integers, in steps of 2^-k."""
-        return integers(self.summed(features, k))
+        return integers(self.exact_sums(features, k))
 
-    def summed(self, features: RowFeatures, k: int) -> Integers:
-        """Return the exact sum of features over the rows, in steps of 2^-k. Only a copy of them sees rows."""
-        features = copied(features)
-        sums = self._fold(features.reads, SumTask(features, k), portable=features.portable)
+    def exact_sums(self, features: RowFeatures, k: int) -> Integers:
+        """Return the exact sum of features over the rows, in steps of 2^-k, by a copy that alone sees rows."""
+        features = copy_by_value(features)
+        sums = self._results_by_part(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.n_sums, *map(integers, sums), strict=True)
         total = sums[0] if len(sums) == 1 else [sum(each) for each in several]
         return redact_errors(lambda: features.image(total, k))
 
-    def _read(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
+    def _pass_rows(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
         """Pass the rows in order to `use`, the tables of a union one after the other; may raise ReadError."""
         for part in self.parts or (self,):
-            part._read_here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
+            part._pass_rows_here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
-    def _fold(
+    def _results_by_part(
         self,
         reads: Sequence[Read],
         use: Callable[[Selected], T],
@@ -165,58 +165,60 @@ class Table(Rows):
             frame: Any = part.rows
             public = [condition for condition in part.conditions if condition.public]
             if public and isinstance(frame, EngineFrame):
-                frame = frame.keeping(kept_by(public))  # which may leave out rows that these do not select
+                frame = frame.with_conditions(
+                    conditions_for_engine(public)
+                )  # which may leave out rows that these do not select
             if not frame.elsewhere:
-                values.append(part._read_here(frame, reads, use))  # noqa: SLF001
+                values.append(part._pass_rows_here(frame, reads, use))  # noqa: SLF001
                 continue
             task = Task(tuple(reads), part.conditions, part.mark, use)
             alike = portable and not any(isinstance(condition, Satisfies) for condition in part.conditions)
-            alike &= all(read.domain.portable for read in task.asked if isinstance(read.domain, Formula))
-            with part._counting(frame) as count:  # noqa: SLF001
-                values += frame.fold(task.needed, task, count, portable=alike, enough=enough)
+            alike &= all(read.domain.portable for read in task.columns_asked if isinstance(read.domain, Formula))
+            with part._checking_row_count(frame) as count:  # noqa: SLF001
+                values += frame.fold(task.columns_needed, task, count, portable=alike, enough=enough)
         return values
 
-    def _read_here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
+    def _pass_rows_here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
         """Pass the rows to `use` in this process."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         # A warning of NumPy's would tell on a row.
-        with np.errstate(all="ignore"), self._counting(frame) as count:
+        with np.errstate(all="ignore"), self._checking_row_count(frame) as count:
             return redact_errors(partial(task, frame, count))
 
     @contextmanager
-    def _counting(self, frame: Frame) -> Iterator[Callable[[int], None]]:
-        """Count and show the rows that are read; raise a ReadError if their number is not the public one."""
+    def _checking_row_count(self, frame: Frame) -> Iterator[Callable[[int], None]]:
+        """Count the rows that are read, in a progress bar; raise a ReadError if the public number differs."""
         seen = 0
 
-        def count(rows: int) -> None:
+        def count_rows(rows: int) -> None:
             nonlocal seen
             seen += rows
             bar.update(rows)
 
         with progress(self.schema.size) as bar:
-            yield count
+            yield count_rows
         if self.schema.size is not None and isinstance(frame, EngineFrame) and frame.keep:
             seen = redact_errors(frame.rows)  # not all were read
-        self._check_size(seen)
+        self._check_row_count(seen)
 
-    def _check_size(self, seen: int) -> None:
+    def _check_row_count(self, seen: int) -> None:
         if self.schema.size not in {None, seen}:
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",
-                "Do not change a table after protecting it: answers and kept measurements are of what it was.",
+                "Do not change a table after protecting it: answers and kept measurements are about the old table.",
             )
 
     def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
         """Return a sum of features, or the value of a statistic, in steps of 2^-k; may raise ReadError.
 
-        `total` is what `Query.summed` sums, if it was read already.
+        `total` is what `Query.features_to_sum` sums, if it was read already.
         """
-        summed = query.summed(k)
+        summed = query.features_to_sum(k)
         if summed is not None and total is None:
-            total = self.summed(*summed)
+            total = self.exact_sums(*summed)
         if total is not None and isinstance(query.of, RowFeatures):
             return total
-        query = query.copy()  # which alone sees rows, as in `summed`
+        query = query.copy()  # which alone sees rows, as in `exact_sums`
         data: Any
         if summed is not None and total is not None:
             features, fine = summed
@@ -230,14 +232,14 @@ class Table(Rows):
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the place of each selected row, by the map that `turns` names; may raise ReadError."""
+        """Return the place of each selected row by its own map, which `turns` names; may raise ReadError."""
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
-        def place(read: Selected) -> None:
+        def place_rows(read: Selected) -> None:
             nonlocal seen
             for batch, mask in read:
-                places = np.stack([of_each(each.rows, batch, 1)[:, 0] for each in maps])
+                places = np.stack([apply_to_batch(each.rows, batch, 1)[:, 0] for each in maps])
                 places = places if mask is None else places[:, mask]
                 whose = turns[seen : seen + places.shape[1]]  # rows beyond the known number have no turn
                 own = places[whose, np.arange(len(whose))]
@@ -245,11 +247,11 @@ class Table(Rows):
                 labels[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
                 seen += places.shape[1]
 
-        self._read([read for each in maps for read in each.reads], place)
+        self._pass_rows([read for each in maps for read in each.reads], place_rows)
         if seen != len(turns):
             raise ReadError(
                 "The table was protected with another number of rows than it has now.",
-                "Do not change a table after protecting it: answers and kept measurements are of what it was.",
+                "Do not change a table after protecting it: answers and kept measurements are about the old table.",
             )
         return labels
 
@@ -264,67 +266,71 @@ class Table(Rows):
             return [value for part in self.parts for value in part.public_values(column)]
         frame = self.rows
         values: list[object] = redact_errors(lambda: [*map(plain, frame.lists([column.name])[column.name])])
-        self._check_size(len(values))
+        self._check_row_count(len(values))
         if not self.conditions:
             return values
         selected: list[bool] = []
 
-        def note(read: Selected) -> None:
+        def note_selection(read: Selected) -> None:
             for batch, mask in read:
                 selected.extend([True] * batch.size if mask is None else mask.tolist())
 
-        self._read((), note)
+        self._pass_rows((), note_selection)
         return list(itertools.compress(values, selected))
 
     def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
         """Count the selected rows of each key, in the order of the keys; may raise ReadError."""
         counts: Counter[Key] = Counter()
         work = partial(count_keys, columns=columns, as_written=as_written)
-        for part in self._fold([key_read(column) for column in columns], work):
+        for part in self._results_by_part([key_read(column) for column in columns], work):
             counts.update(part)
-        return ordered(counts)
+        return sort_keys(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
         """Count the selected rows of each value, and type of value, of each column; may raise ReadError."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
-        for part in self._fold(reads, partial(count_values, columns=columns, edges=edges)):
+        for part in self._results_by_part(reads, partial(count_values, columns=columns, edges=edges)):
             counts.update(part)
-        return ordered(counts)
+        return sort_keys(counts)
 
     def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """Return all selected rows as one batch; raise a ReadError if that takes too much memory."""
         most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
         rows = 0
 
-        def too_many(part: Batch | None) -> bool:
+        def exceeds_memory(part: Batch | None) -> bool:
             nonlocal rows
             rows += 0 if part is None else part.size
             return part is None or rows > most  # of parts that are elsewhere, no more are fetched
 
-        parts = self._fold(reads_of(columns), partial(gathered, columns=columns, most=most), enough=too_many)
+        parts = self._results_by_part(
+            reads_of(columns), partial(gather_selected_rows, columns=columns, most=most), enough=exceeds_memory
+        )
         batches = [part for part in parts if part is not None]
-        every = batches[0] if len(batches) == 1 else gathered(((part, None) for part in batches), columns, most)
+        every = (
+            batches[0]
+            if len(batches) == 1
+            else gather_selected_rows(((part, None) for part in batches), columns, most)
+        )
         if every is None or len(batches) < len(parts):
-            raise ReadError(
-                f"Whole columns of these rows take more than the {self.memory:.3g} bytes that they may.", _SMALLER
-            )
+            raise ReadError(f"Whole columns of these rows take more than memory={self.memory:.3g} bytes.", _SMALLER)
         return every
 
-    def refuse_large(self, query: Query) -> None:
+    def refuse_large_columns(self, query: Query) -> None:
         """Raise an `ArgumentError` if whole columns of a public number of rows take too much memory."""
         size, columns = self.schema.size, len(query.columns)
         if isinstance(query.of, RowFeatures | OfSums) or size is None:
             return
         if (needed := VALUE_BYTES * columns * size) > self.memory:
             raise ArgumentError(
-                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, where "
-                f"they may take {self.memory:.3g}.",
+                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, "
+                f"more than memory={self.memory:.3g}.",
                 _SMALLER,
             )
 
 
-def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
+def union_of_tables(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
     """Return the union of two tables.
 
     Parameters
@@ -350,7 +356,7 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
     if relations[0] != relations[1]:
         raise ArgumentError(
             f"{names[0]!r} is protected with neighbors={relations[0]!r}, {names[1]!r} with {relations[1]!r}.",
-            "Two tables can be asked together if both have the same.",
+            "Protect both tables with the same neighbors=.",
         )
     common = [name for name in first.schema.names if name in second.schema.names]
     columns = {
@@ -371,19 +377,21 @@ def union(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, C
     return both._union_of((first, second), which), which  # noqa: SLF001 - of our own kind
 
 
-def _bound(measurand: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]) -> float:
+def _checked_sensitivity(
+    measurand: RowFeatures | Statistic, relation: Relation, norm: float, public: frozenset[str]
+) -> float:
     bound = measurand.sensitivity(relation, norm, public)
     # NaN or a negative number would pass for what needs no noise.
     if not bound >= 0 or (isinstance(measurand, RowFeatures) and bound == math.inf):
         raise PluginError(
             f"The L{norm:g} sensitivity of {measurand.describe()} under {relation} is {bound!r}.",
-            "A sensitivity is finite and not negative.",
+            "Return a finite number that is not negative.",
         )
     return bound
 
 
 def _statistic_value(query: Query, data: Any, *rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the value of a statistic; zeros if it raises, since whether it does may depend on the rows."""
+    """Return the value of a statistic; zeros if its function fails, since a failure could reveal the rows."""
     try:
         with np.errstate(all="ignore"):
             value = query.of.value(data, *rng)  # type: ignore[union-attr]

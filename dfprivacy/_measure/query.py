@@ -17,7 +17,7 @@ from dfprivacy._privacy.losses import Cube, Gaussian, Laplace
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Given, OneHot, RowFeatures, Stack
-from dfprivacy.features.base import enforced
+from dfprivacy.features.base import enforce_bounds
 from dfprivacy.release import MeasurementRecord
 from dfprivacy.statistics import OfSums
 
@@ -42,13 +42,13 @@ __all__ = [
     "Price",
     "Query",
     "check_delta",
-    "copied",
+    "copy_by_value",
     "grid_for",
-    "pickled",
+    "pickle_by_value",
     "price_of",
-    "priced",
+    "price_with_record",
+    "sensitivity_in_steps",
     "sensitivity_of",
-    "steps_of",
     "unit_grid",
 ]
 
@@ -66,14 +66,14 @@ _SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a table: features to sum, or a statistic, with their own claims, read once.
+    """A query of a table: features to sum, or a statistic, with its columns and shape, which are read once.
 
     What decides whether a query is free, and how much noise it gets, is then what is read.
 
     Attributes
     ----------
     of : RowFeatures or Statistic
-        The features, as `enforced` returns them, or the statistic.
+        The features, as `enforce_bounds` returns them, or the statistic.
     columns : tuple of Column
         The columns that it reads; for a statistic of sums, those beside the features' columns.
     features : RowFeatures or None
@@ -93,35 +93,35 @@ class Query:
     @classmethod
     def read(cls, of: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Read the columns and the shape of features or a statistic."""
-        of = enforced(of) if isinstance(of, RowFeatures) else of
-        features = enforced(of.features) if isinstance(of, OfSums) else None
+        of = enforce_bounds(of) if isinstance(of, RowFeatures) else of
+        features = enforce_bounds(of.features) if isinstance(of, OfSums) else None
         return cls(of, tuple(of.columns), features, tuple(of.shape), reveal)
 
     @cached_property
     def key(self) -> bytes:
-        """Bytes that identify the query within a call; the rule of revealing is not part of it."""
+        """Bytes that identify the query within a call, apart from its `reveal`."""
         of = self.of, self.columns, self.shape
         try:
             return pickle.dumps(of)  # by names, where these are all that it takes, for it is sooner done
         except Exception:  # noqa: BLE001 - whatever it is, it does not travel by name
-            return pickled(of)
+            return pickle_by_value(of)
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """Positions of its coordinates in a kept measurement."""
+        """Positions of the query's coordinates in a kept measurement of it."""
         order = _canonical_order(self.of)
         return np.arange(self.dimension) if order is None else np.argsort(order)
 
     def copy(self) -> Query:
-        """Return a query with a copy of its features or statistic, which alone see rows; see `copied`."""
-        return replace(_read_back(self, pickled(replace(self, reveal=None))), reveal=self.reveal)
+        """Return a query with a copy of its features or statistic, which alone see rows; see `copy_by_value`."""
+        return replace(_unpickle_copy(self, pickle_by_value(replace(self, reveal=None))), reveal=self.reveal)
 
     @property
-    def looks_at(self) -> tuple[Column, ...]:
+    def columns_read(self) -> tuple[Column, ...]:
         """All columns that the query may read."""
         return (*self.columns, *(self.features.columns if self.features else ()))
 
-    def summed(self, k: int) -> tuple[RowFeatures, int] | None:
+    def features_to_sum(self, k: int) -> tuple[RowFeatures, int] | None:
         """Return the features that are summed, and the exponent of their grid; None if whole columns are read."""
         if isinstance(self.of, RowFeatures):
             return self.of, k
@@ -130,8 +130,8 @@ class Query:
         return self.features, exact_exponent(self.features.radius(2), BATCH_ROWS)
 
     @property
-    def parts(self) -> Iterator[RowFeatures | Statistic]:
-        """Simple features that it is composed of; for a statistic, the statistic too."""
+    def simple_parts(self) -> Iterator[RowFeatures | Statistic]:
+        """Simple features that the query is composed of, and its statistic if it has one."""
         if isinstance(self.of, RowFeatures):
             yield from _simple_parts(self.of)
         else:
@@ -140,7 +140,7 @@ class Query:
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates d of its value."""
+        """Number of coordinates of the query's value."""
         return math.prod(self.shape)
 
 
@@ -156,7 +156,7 @@ def _simple_parts(features: RowFeatures) -> Iterator[RowFeatures]:
 
 
 def _canonical_order(features: object) -> NDArray[np.intp] | None:
-    """Return the order in which coordinates are kept; None if it is their own order.
+    """Return the order in which the coordinates of features are stored; None if it is their own order.
 
     It does not depend on that of a `OneHot`'s groups: ``values[order]`` are in canonical order.
     """
@@ -180,8 +180,8 @@ def _canonical_order(features: object) -> NDArray[np.intp] | None:
     return None
 
 
-def copied(original: T) -> T:
-    """Copy an object that will see rows, so that the caller cannot find what it stores of them.
+def copy_by_value(original: T) -> T:
+    """Copy an object that will see rows, so that the caller cannot read what the object stores of the rows.
 
     Parameters
     ----------
@@ -198,17 +198,17 @@ def copied(original: T) -> T:
     PluginError
         If it holds what cannot travel, such as a curator, a generator or an open file.
     """
-    return _read_back(original, pickled(original))
+    return _unpickle_copy(original, pickle_by_value(original))
 
 
-def _read_back(original: T, written: bytes) -> T:
+def _unpickle_copy(original: T, written: bytes) -> T:
     try:
         return pickle.loads(written)  # type: ignore[no-any-return]  # noqa: S301 - made just now
     except Exception as error:
         raise _copy_error(original, error) from error
 
 
-def pickled(original: object) -> bytes:
+def pickle_by_value(original: object) -> bytes:
     """Write features, a statistic or a map as bytes, as they would travel to another process."""
     import cloudpickle  # not needed before the first measurement
 
@@ -221,7 +221,7 @@ def pickled(original: object) -> bytes:
 def _copy_error(original: object, error: Exception) -> PluginError:
     return PluginError(
         f"{type(original).__name__} cannot be copied ({type(error).__name__}), and only a copy may see rows.",
-        "Let it hold columns, numbers and functions only.",
+        "Let its attributes be columns, numbers and functions only.",
     )
 
 
@@ -233,28 +233,28 @@ class Grid:
     steps: Fraction
 
     @property
-    def squared(self) -> int:
+    def squared_sensitivity(self) -> int:
         """The squared sensitivity, a whole number."""
         return math.ceil(self.steps * self.steps)
 
 
 @dataclass(frozen=True)
 class JointShare:
-    """One sum's share of the mu squared of a joint measurement, and the exponent of its grid."""
+    """Share of one sum in the mu squared of a joint measurement, and the exponent k of the sum's grid."""
 
     loss: Gaussian
     part: Fraction
     k: int
 
     def scale(self, squared: int) -> float:
-        """Return the scale of the noise for a squared sensitivity, at least that of the loss."""
+        """Return the scale of the sum's noise for a squared sensitivity; it is at least the scale of the loss."""
         need = squared / (self.part * self.loss.squared_sensitivity)
         return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
 
 
 @dataclass(frozen=True)
 class Price:
-    """The price of a measurement of a query: the kind of noise, a grid, its scale on it in steps, and the losses.
+    """The price of measuring a query: the kind of noise, its grid, its scale in steps, and the privacy losses.
 
     What was paid jointly has none. The measurement says the same in words.
     """
@@ -269,7 +269,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision before it is paid for, from public numbers only; the sensitivity is in steps of 2^-k."""
+    """A planned decision, with the sensitivity of its statistic in steps of 2^-k; from public numbers only."""
 
     what: str
     kind: str
@@ -278,7 +278,7 @@ class Decision:
     steps: int
     query: Query
 
-    def at(self, scale: float) -> MeasurementRecord:
+    def record_at_scale(self, scale: float) -> MeasurementRecord:
         """Return the record of the decision, with noise of a scale in steps."""
         return MeasurementRecord(
             what=self.what,
@@ -292,12 +292,12 @@ class Decision:
 
 
 def sensitivity_of(table: Table, query: Query, norm: float) -> float:
-    """Return the sensitivity of the private part of a query, before rounding."""
+    """Return the sensitivity of a query, without rounding errors; raise a `PluginError` if it is 0."""
     sensitivity = table.sensitivity(query.of, norm)
     if not sensitivity > 0:
         raise PluginError(
-            f"No row moves {query.of.describe()}, if its sensitivity is right, and yet it reads private rows.",
-            "A value that does not depend on them need not be measured.",
+            f"The sensitivity of {query.of.describe()} is 0, but it reads private columns.",
+            "Return a sensitivity above 0. A value that depends on no private column needs no measurement.",
         )
     return sensitivity
 
@@ -311,19 +311,19 @@ def price_of(
         grid = unit_grid(table, query, grid)
     loss: PrivacyLoss
     if noise == "gaussian":
-        scale = calibrate.gaussian_scale(grid.squared, query.dimension, epsilon, delta)
-        loss = Gaussian(grid.squared, scale, query.dimension, epsilon, delta)
+        scale = calibrate.gaussian_scale(grid.squared_sensitivity, query.dimension, epsilon, delta)
+        loss = Gaussian(grid.squared_sensitivity, scale, query.dimension, epsilon, delta)
     else:
         delta, steps = Fraction(0), math.ceil(grid.steps)
         scale = calibrate.laplace_scale(steps, epsilon)
         loss = Cube(epsilon, steps, scale) if noise == "cube" else Laplace(steps, scale, epsilon)
-    return priced(query, noise, grid, scale, (epsilon, delta), loss)
+    return price_with_record(query, noise, grid, scale, (epsilon, delta), loss)
 
 
-def priced(
+def price_with_record(
     query: Query, noise: str, grid: Grid, scale: float, cost: tuple[Fraction, Fraction], *losses: PrivacyLoss
 ) -> Price:
-    """Return the price of a measurement with its record in words."""
+    """Return the price of a measurement, with a record that describes it in words."""
     measurand = query.of
     epsilon, delta = map(float, cost)
     what = f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe()
@@ -341,12 +341,12 @@ def priced(
 
 
 def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
-    """Return the grid of a measurement, and the sensitivity on it."""
+    """Return the grid of a measurement, with the sensitivity in steps of the grid."""
     sensitivity = sensitivity_of(table, query, norm)
     if sensitivity == math.inf:
         raise ArgumentError(
-            f"{query.of.describe()} has no bounded sensitivity on rows like these.",
-            "Ask it of all rows, of rows selected by public columns, or of a table whose size is public.",
+            f"{query.of.describe()} has no bounded sensitivity on rows whose selection or number is private.",
+            "Use all rows, rows selected by public columns, or a table whose size is public.",
         )
     if isinstance(query.of, RowFeatures):
         size = table.schema.size
@@ -360,11 +360,11 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
         k = FINE - math.frexp(sensitivity)[1]
     if cube:
         k = min(k, cube_exponent(query.dimension, sensitivity / float(epsilon)))
-    return Grid(k, steps_of(table, query, norm, k, sensitivity))
+    return Grid(k, sensitivity_in_steps(table, query, norm, k, sensitivity))
 
 
 def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
-    """Return the grid of the features' unit with its L1 sensitivity; the fine grid if that is coarser.
+    """Return the grid whose step is the features' unit, with the L1 sensitivity; the fine grid if that is coarser.
 
     Vectors of whole units are whole units apart, so their distance is the whole number below its bound, and
     nothing is rounded; docs/explanation/exact-arithmetic.md.
@@ -376,24 +376,24 @@ def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
     return Grid(1 - math.frexp(unit)[1], Fraction(max(1, math.floor(apart * (1 + _SLACK)))))
 
 
-def steps_of(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
+def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
     """Return the sensitivity in steps of 2 to the minus k, rounding included."""
     if isinstance(query.of, RowFeatures):
         # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
         # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
         # Where only sums are rounded, `support` counts the coordinates of both rows. Each of a person's rows is
         # rounded, and all may be rounded alike.
-        moved, error, rows = query.of.support, Fraction(0), table.rows_each
+        moved, error, rows = query.of.support, Fraction(0), table.max_rows_per_person
     else:
         moved, rows = query.dimension, 1
-        error = 2 * _nonnegative(query.of, "error") + _rounding_error(table, query.of, query.features)
+        error = 2 * _nonnegative_claim(query.of, "error") + _rounding_error(table, query.of, query.features)
     many = rows * (1.0 if norm == math.inf else moved ** (1 / norm))
     # One step more covers the rounding of the sensitivity itself.
     return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
 
 
 def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-    """Return how far the rounding of sums can change a statistic's distance on two tables; see `OfSums`."""
+    """Return a bound of the change that rounded sums make to a statistic's distance on two tables; see `OfSums`."""
     if features is None:
         return Fraction(0)
     size = table.schema.size
@@ -404,7 +404,7 @@ def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | 
         return Fraction(0)
     # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
     each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
-    return 2 * rows * each * _nonnegative(statistic, "lipschitz")
+    return 2 * rows * each * _nonnegative_claim(statistic, "lipschitz")
 
 
 def check_delta(delta: Fraction) -> None:
@@ -415,11 +415,12 @@ def check_delta(delta: Fraction) -> None:
         )
 
 
-def _nonnegative(statistic: Statistic, name: str) -> Fraction:
-    """Return a statistic's attribute, which must not be negative, as that would reduce the noise."""
+def _nonnegative_claim(statistic: Statistic, name: str) -> Fraction:
+    """Return an attribute of a statistic; raise a `PluginError` if it is negative, which would reduce the noise."""
     claimed = float(getattr(statistic, name))
     if not 0 <= claimed < math.inf:
         raise PluginError(
-            f"{name} = {claimed!r} of {statistic.describe()} is no bound.", "It is finite, and 0 or more."
+            f"{name} = {claimed!r} of {statistic.describe()} is not a valid bound.",
+            "Set it to a finite number that is not negative.",
         )
     return Fraction(claimed)

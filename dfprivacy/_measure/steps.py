@@ -1,4 +1,4 @@
-"""Budget of a call, and its requests: those of all groups are looked up, paid, read and drawn together.
+"""Budget of a call, and the requests of its groups: looked up, paid, read and drawn together.
 
 Each group of a call runs until it asks something of the rows. Then all that the groups ask is one step: one look at
 the ledger, one charge, one pass of the rows, one draw of noise. A table alone is one group. What the groups measure
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from dfprivacy._measure.kept import NoisyResult
+from dfprivacy._measure.kept_measurements import NoisyResult
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._measure.kept import ResultCache
+    from dfprivacy._measure.kept_measurements import ResultCache
     from dfprivacy._measure.query import Price
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features.base import Integers
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["CallBudget", "CallState", "GroupRunner", "RowJob", "clamped", "shown"]
+__all__ = ["CallBudget", "CallState", "GroupRunner", "RowRequest", "clamp_for_noise", "steps_to_units"]
 
 T = TypeVar("T")
 _WHOLE, _NOTHING = Fraction(1), Fraction(0)
@@ -65,12 +65,12 @@ class CallBudget(Protocol):
         ...
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge losses, durably and all at once, or raise; `reserve` must fit afterwards too."""
+        """Charge losses, durably and all at once, or raise an error; `reserve` must fit into what is left."""
         ...
 
 
 @dataclass(eq=False, kw_only=True)
-class RowJob:
+class RowRequest:
     """A request of a curator for a result from its rows.
 
     Attributes
@@ -123,17 +123,12 @@ class GroupRunner:
     """
 
     def __init__(
-        self,
-        budget: CallBudget,
-        kept: ResultCache | None = None,
-        whole: Table | None = None,
-        *,
-        dry: bool = False,
+        self, budget: CallBudget, kept: ResultCache | None = None, whole: Table | None = None, *, dry: bool = False
     ) -> None:
         self._budget, self._kept, self._whole, self._dry = budget, kept, whole, dry
         self._running: list[greenlet] = []
         self._shared_values: dict[Hashable, Any] = {}
-        self.spared = Fraction(0)
+        self.saved_epsilon = Fraction(0)
         """Epsilon saved by measurements that the ledger keeps."""
 
     def run(self, groups: Sequence[Callable[[], T]]) -> list[T]:
@@ -158,7 +153,7 @@ class GroupRunner:
             told: list[Any] = [each.switch() for each in self._running]
             while asking := [at for at, each in enumerate(self._running) if not each.dead]:
                 try:
-                    answers = self._answer_all([told[at] for at in asking])
+                    answers = self._answer_requests([told[at] for at in asking])
                 except BaseException as error:
                     self._running[asking[0]].throw(error)
                     raise
@@ -170,14 +165,14 @@ class GroupRunner:
                     each.throw()
         return told
 
-    def ask(self, asked: RowJob) -> Any:
-        """Answer the request of one group: at once, or together with those of other groups."""
+    def answer_request(self, asked: RowRequest) -> Any:
+        """Answer the request of one group: at once, or together with the requests of other groups."""
         here = getcurrent()
         if here in self._running and here.parent is not None:
             return here.parent.switch(asked)
-        return self._answer_all([asked])[0]
+        return self._answer_requests([asked])[0]
 
-    def once(self, about: Hashable, compute: Callable[[], T]) -> T:
+    def compute_once(self, about: Hashable, compute: Callable[[], T]) -> T:
         """Compute a public value once for all groups of the call, when the first group needs it."""
         if self._whole is None:
             return compute()
@@ -185,21 +180,21 @@ class GroupRunner:
             self._shared_values[about] = compute()
         return cast("T", self._shared_values[about])
 
-    def read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Read the claims of features or a statistic, and return a query with a copy, which alone sees rows."""
+    def read_claims(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
+        """Return a query of features or a statistic with a copy of them, which alone sees rows."""
         query = Query.read(measurand, reveal)
-        return self.once(("read", query.key, reveal), query.copy)
+        return self.compute_once(("read", query.key, reveal), query.copy)
 
-    def _answer_all(self, asked: Sequence[RowJob]) -> list[Any]:
-        """Look up, pay, read and draw, in this order, on which privacy rests."""
+    def _answer_requests(self, asked: Sequence[RowRequest]) -> list[Any]:
+        """Look up, pay, read and draw the requests of all groups, in the order on which privacy rests."""
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
-            raise PluginError("Two groups asked the same curator.", "Let each group ask its own.")
+            raise PluginError("Two groups of a call used the same curator.", "Let each group use its own curator.")
         if self._kept is not None:
             self._kept.recall(asked, dry=self._dry)
         left = []
         for each in asked:
             if each.told is not None:
-                self.spared += sum((loss.epsilon for loss in each.losses), Fraction(0))
+                self.saved_epsilon += sum((loss.epsilon for loss in each.losses), Fraction(0))
             elif self._dry and (each.losses or each.price is not None):
                 each.told = each.blank
             else:
@@ -208,7 +203,7 @@ class GroupRunner:
             self._pay(left)
         values = self._exact_values(left)
         priced = [(each.price, value) for each, value in zip(left, values, strict=True) if each.price is not None]
-        noisy = _with_noise(priced)
+        noisy = _add_noise(priced)
         for each, value in zip(left, values, strict=True):
             if each.price is None:
                 each.told = each.answer() if value is None else each.answer(value)
@@ -218,45 +213,45 @@ class GroupRunner:
                 each.told = self._kept.store(each, each.price, next(noisy))
         return [each.told for each in asked]
 
-    def _pay(self, asked: Sequence[RowJob]) -> None:
-        """Charge the losses at each position once for all groups that have them."""
+    def _pay(self, asked: Sequence[RowRequest]) -> None:
+        """Charge the losses of all groups; equal losses of several groups are charged once."""
         losses: list[PrivacyLoss] = []
         for of_groups in zip_longest(*(each.losses for each in asked)):
             losses += {_price_key(loss): loss for loss in of_groups if loss is not None}.values()
         if losses:
             self._budget.pay(losses, next(each.reserve for each in asked if each.losses))
 
-    def _exact_values(self, asked: Sequence[RowJob]) -> list[Integers | None]:
+    def _exact_values(self, asked: Sequence[RowRequest]) -> list[Integers | None]:
         """Read exact values: sums of all groups in one pass, other statistics group by group."""
-        summed = [None if each.query is None else each.query.summed(each.k) for each in asked]
+        summed = [None if each.query is None else each.query.features_to_sum(each.k) for each in asked]
         several = [(each.table, *what) for each, what in zip(asked, summed, strict=True) if what is not None]
-        totals = iter(self._totals(several))
+        totals = iter(self._exact_sums(several))
         values: list[Integers | None] = []
         for each, what in zip(asked, summed, strict=True):
             total = None if what is None else next(totals)
             values.append(None if each.query is None else each.table.value(each.query, each.k, total=total))
         return values
 
-    def _totals(self, several: Sequence[tuple[Table, RowFeatures, int]]) -> list[Integers]:
+    def _exact_sums(self, several: Sequence[tuple[Table, RowFeatures, int]]) -> list[Integers]:
         whole = self._whole
         if whole is None or len(several) < 2 or sum(of.n_sums for _, of, _ in several) > _TOGETHER:  # noqa: PLR2004
-            return [table.summed(of, k) for table, of, k in several]
+            return [table.exact_sums(of, k) for table, of, k in several]
         by = several[0][0].by
         _, first, k = several[0]
         if all(of is first and each == k for _, of, each in several):
             product: RowFeatures = OneHot(*by, of=first)
-            every, width = whole.summed(product, k), first.dimension
+            every, width = whole.exact_sums(product, k), first.dimension
             return [every[table.place * width : (table.place + 1) * width] for table, _, _ in several]
         apart = PerGroup(by, {table.place: (of, k) for table, of, k in several})
-        every, sums, start = whole.summed(apart, 0), {}, 0
+        every, sums, start = whole.exact_sums(apart, 0), {}, 0
         for place, (of, _) in apart.parts.items():
             sums[place] = every[start : start + of.dimension]
             start += of.dimension
         return [sums[table.place] for table, _, _ in several]
 
 
-def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDArray[np.int64]]:
-    """Add noise; values with noise of the same law get it in one call of the sampler, which is faster."""
+def _add_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDArray[np.int64]]:
+    """Add noise to exact values, in one call of the sampler for all values with the same law of noise."""
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for at, (price, _) in enumerate(asked):
         own = at if price.noise == "cube" else None  # all coordinates of which are one draw
@@ -264,7 +259,7 @@ def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDAr
     noisy: dict[int, NDArray[np.int64]] = {}
     for places in alike.values():
         price, sampler = asked[places[0]][0], noises.sampler()
-        sums = np.stack([clamped(cast("Integers", asked[at][1])) for at in places])
+        sums = np.stack([clamp_for_noise(cast("Integers", asked[at][1])) for at in places])
         if price.query.reveal is not None:
             drawn = sampler.revealed(sums, price.scale, _reveal_rule(price))
         else:
@@ -274,15 +269,17 @@ def _with_noise(asked: Sequence[tuple[Price, Integers | None]]) -> Iterator[NDAr
 
 
 def _reveal_rule(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_]]:
-    """Return the rule by which noisy sums in steps are revealed; it sees those that are revealed already."""
+    """Return a function that chooses the noisy sums to reveal, given the sums that are revealed already."""
     query = price.query
     weights = np.broadcast_to(np.asarray(query.of.weights, dtype=np.float64), query.shape).ravel()
     reveal = query.reveal
 
-    def choose(steps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def choose_sums(steps: NDArray[np.int64]) -> NDArray[np.bool_]:
         if reveal is None:
             raise TypeError
-        chosen = np.asarray(reveal.next(shown(steps, price.grid.k) / weights, price.record.scale / weights))
+        chosen = np.asarray(
+            reveal.next(steps_to_units(steps, price.grid.k) / weights, price.record.scale / weights)
+        )
         if chosen.shape != steps.shape or chosen.dtype != np.bool_:
             raise PluginError(
                 f"{type(reveal).__name__}.next() must return for each number whether it is shown.",
@@ -290,10 +287,10 @@ def _reveal_rule(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_
             )
         return chosen
 
-    return choose
+    return choose_sums
 
 
-def clamped(values: Integers) -> NDArray[np.int64]:
+def clamp_for_noise(values: Integers) -> NDArray[np.int64]:
     """Clip values so that 64 bits leave room for the noise. Clipping moves no two values further apart."""
     try:
         fit = np.array(values, dtype=np.int64)
@@ -302,8 +299,8 @@ def clamped(values: Integers) -> NDArray[np.int64]:
     return np.clip(fit, -SUM_MAX, SUM_MAX)
 
 
-def shown(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-    """Convert noisy sums from steps to the units of the features; hidden ones to NaN."""
+def steps_to_units(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Convert noisy sums from steps to the units of the features; hidden sums become NaN."""
     values = np.ldexp(steps.astype(np.float64), -k)
     values[steps == noises.HIDDEN] = np.nan
     return values
@@ -355,7 +352,7 @@ class CallState:
         """Neighbouring relation of the table."""
         return self._table.schema.neighbors
 
-    def _refuse_several(self, what: str) -> None:
+    def _require_single_rows(self, what: str) -> None:
         """Refuse a measurement that is proved for one row a person, if a person may have several."""
         unit = self._table.schema.unit
         if unit is not None:
@@ -365,17 +362,17 @@ class CallState:
                 f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
             )
 
-    def _read(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Return a query; record the columns of numbers that it measures, and whether bounds set the noise."""
-        query = self._runner.read(measurand, reveal)
+    def _read_query(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
+        """Return a query; record which numeric columns it measures, and whether their bounds scale the noise."""
+        query = self._runner.read_claims(measurand, reveal)
         declared = self._table.schema.columns
-        for part in query.parts:
+        for part in query.simple_parts:
             known = (each for column in part.columns for each in parts_of(column, declared))
             self.numbers |= {column for column in known if column.bounds is not None}
             self.scaled |= isinstance(part, Moments | Outer)
         return query
 
-    def _perform(
+    def _pay_and_draw(
         self,
         record: MeasurementRecord,
         losses: Sequence[PrivacyLoss],
@@ -385,13 +382,15 @@ class CallState:
         k: int = 0,
     ) -> T:
         """Pay the losses, then read the rows and draw the result."""
-        reserve = self._reserve(losses[-1]) if losses else ()
-        job = RowJob(table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank)
-        answer: T = self._runner.ask(job)
+        reserve = self._losses_to_reserve(losses[-1]) if losses else ()
+        job = RowRequest(
+            table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank
+        )
+        answer: T = self._runner.answer_request(job)
         self.measured.append(record)
         return answer
 
-    def _share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
+    def _take_share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
         """Reserve a share of the call's epsilon and delta, and return both."""
         everything = share is None and self._left is _WHOLE  # arithmetic of fractions takes longer than the rest
         part = self._left if share is None else exact(share)
@@ -402,8 +401,7 @@ class CallState:
             )
         if self._gaussian_only and not gaussian:
             raise PluginError(
-                "After then='gaussian' a call measured with other noise, for which nothing is reserved.",
-                "Leave out then=.",
+                "After a measurement with then='gaussian', the call made one with other noise.", "Leave out then=."
             )
         if everything:
             self._left = _NOTHING
@@ -411,7 +409,7 @@ class CallState:
         self._left -= part
         return self._budget.epsilon * part, self._budget.delta * part
 
-    def _reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
+    def _losses_to_reserve(self, loss: PrivacyLoss) -> list[PrivacyLoss]:
         """Return the largest losses that the call can have after this one; see docs/explanation/accounting.md."""
         if not self._left:
             return []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._measure.kept import NoisyResult, placed
+from dfprivacy._measure.kept_measurements import NoisyResult, id_with_places
 from dfprivacy._measure.query import (
     FINE,
     L2,
@@ -22,11 +22,11 @@ from dfprivacy._measure.query import (
     check_delta,
     grid_for,
     price_of,
-    priced,
+    price_with_record,
+    sensitivity_in_steps,
     sensitivity_of,
-    steps_of,
 )
-from dfprivacy._measure.steps import CallState, RowJob, shown
+from dfprivacy._measure.steps import CallState, RowRequest, steps_to_units
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.calibrate import SUM_MAX, exact_exponent
 from dfprivacy._privacy.filters import exact
@@ -34,7 +34,7 @@ from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
 from dfprivacy.features import Count, RowFeatures
-from dfprivacy.features.base import enforced
+from dfprivacy.features.base import enforce_bounds
 from dfprivacy.release import NoisyValue
 from dfprivacy.statistics import Statistic
 
@@ -51,7 +51,7 @@ _ROOM = 16  # the noise of a joint measurement can be a quarter of what was plan
 
 
 class Sums(CallState):
-    """Noisy measurements, or kept ones that are reused."""
+    """Noisy sums and values of statistics, newly measured or kept in the ledger."""
 
     @property
     def size(self) -> int | None:
@@ -121,7 +121,7 @@ class Sums(CallState):
             raise ArgumentError(f"grid={grid!r} is unknown.", 'Use "fine" or "unit".')
         if reveal is not None and noise != "laplace":
             raise PluginError("reveal= needs Laplace noise.", "Leave out reveal=.")
-        return self._noisy(features, noise, share, then, whole_units=grid == "unit", reveal=reveal)
+        return self._measure_with_noise(features, noise, share, then, whole_units=grid == "unit", reveal=reveal)
 
     def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
         """Pay for several sums with Gaussian noise at once, and measure them one after another.
@@ -155,31 +155,36 @@ class Sums(CallState):
         .. [1] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
         """
 
-        def once(features: RowFeatures, share: JointShare | None) -> Callable[[RowFeatures], NoisyValue]:
+        def measure_once(features: RowFeatures, share: JointShare | None) -> Callable[[RowFeatures], NoisyValue]:
             unused = [features]
-            return lambda chosen: self._joint_part(unused, share, chosen)
+            return lambda chosen: self._measure_joint_part(unused, share, chosen)
 
-        self._table.present()  # a copy without rows must not pay
-        planned = tuple((enforced(features), part) for features, part in planned)
+        self._table.require_rows()  # a copy without rows must not pay
+        planned = tuple((enforce_bounds(features), part) for features, part in planned)
         parts = [exact(part) for _, part in planned]
         if not parts or min(parts) <= 0 or sum(parts) > 1:
             raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
         private = [not self._table.is_public(features.columns) for features, _ in planned]
         if len(set(private)) > 1:
-            raise PluginError("A joint measurement is of private columns.", "A public sum is free: use sum.")
+            raise PluginError(
+                "jointly() was given features of public and of private columns.",
+                "Use sum() for public columns: it is free.",
+            )
         if not all(private):
-            return [once(features, None) for features, _ in planned]
-        epsilon, delta = self._share(None, gaussian=True)
+            return [measure_once(features, None) for features, _ in planned]
+        epsilon, delta = self._take_share(None, gaussian=True)
         check_delta(delta)
         grids = [grid_for(self._table, Query.read(features), L2, epsilon) for features, _ in planned]
-        needs = [Fraction(grid.squared) / part for grid, part in zip(grids, parts, strict=True)]
+        needs = [Fraction(grid.squared_sensitivity) / part for grid, part in zip(grids, parts, strict=True)]
         dimension = sum(features.dimension for features, _ in planned)
         squared = math.ceil(min(needs) / _ROOM)
         scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
         loss = Gaussian(squared, scale, dimension, epsilon, delta)
-        self._runner.ask(RowJob(table=self._table, losses=[loss], reserve=self._reserve(loss), answer=lambda: None))
+        self._runner.answer_request(
+            RowRequest(table=self._table, losses=[loss], reserve=self._losses_to_reserve(loss), answer=lambda: None)
+        )
         return [
-            once(features, JointShare(loss, part, grid.k))
+            measure_once(features, JointShare(loss, part, grid.k))
             for (features, _), part, grid in zip(planned, parts, grids, strict=True)
         ]
 
@@ -221,9 +226,9 @@ class Sums(CallState):
         ----------
         .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
         """
-        return self._noisy(statistic, noise, share, then)
+        return self._measure_with_noise(statistic, noise, share, then)
 
-    def _noisy(
+    def _measure_with_noise(
         self,
         measurand: RowFeatures | Statistic,
         noise: str,
@@ -237,55 +242,61 @@ class Sums(CallState):
             raise ArgumentError(f"noise={noise!r} is unknown.", f"Use one of {tuple(NORMS)!r}.")
         if then not in {"any", "gaussian"}:
             raise PluginError(f"then={then!r} is unknown.", 'Use "any" or "gaussian".')
-        self._table.present()  # a copy without rows must not pay
-        query = self._read(measurand, reveal)
-        if self._table.is_public(query.looks_at):
+        self._table.require_rows()  # a copy without rows must not pay
+        query = self._read_query(measurand, reveal)
+        if self._table.is_public(query.columns_read):
             features = query.of if isinstance(query.of, RowFeatures) else None
             k = exact_exponent(features.radius(L2), BATCH_ROWS) if features else FINE
-            steps = self._runner.ask(RowJob(table=self._table, query=query, k=k))
-            return _measurement(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
-        self._table.refuse_large(query)
-        cost = self._share(share, gaussian=noise == "gaussian")
+            steps = self._runner.answer_request(RowRequest(table=self._table, query=query, k=k))
+            return _value_without_weights(query, np.ldexp(np.array([float(step) for step in steps]), -k), None)
+        self._table.refuse_large_columns(query)
+        cost = self._take_share(share, gaussian=noise == "gaussian")
         if noise == "gaussian":
             check_delta(cost[1])
             self._gaussian_only |= then == "gaussian"
         whole_units &= (
             self._budget.basic_composition
         )  # elsewhere noise on units may be charged more; losses.Laplace
-        price = self._runner.once(
+        price = self._runner.compute_once(
             ("price", query.key, reveal, noise, whole_units, *cost),
             lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
-        return self._measure_at(price)
+        return self._measure_at_price(price)
 
-    def _joint_part(self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures) -> NoisyValue:
+    def _measure_joint_part(
+        self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures
+    ) -> NoisyValue:
         if not unused or not self._fits_plan(features, unused.pop(), share):
             raise PluginError(
-                f"{features.describe()} was asked for twice, or has a larger radius or dimension than was planned.",
-                "Plan one part for each, with the largest.",
+                f"{features.describe()} is measured twice, or has a larger radius or dimension than planned.",
+                "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
             )
         if share is None:
             return self.sum(features)
-        query = self._read(features)
-        grid = Grid(share.k, steps_of(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2)))
+        query = self._read_query(features)
+        grid = Grid(
+            share.k, sensitivity_in_steps(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2))
+        )
         cost = share.loss.epsilon, share.loss.delta
-        return self._measure_at(priced(query, "gaussian", grid, share.scale(grid.squared), cost))
+        return self._measure_at_price(
+            price_with_record(query, "gaussian", grid, share.scale(grid.squared_sensitivity), cost)
+        )
 
     def _fits_plan(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
         """Return whether features fit into their planned share; without a share, whether they are public."""
         if share is None:
             return self._table.is_public(features.columns)
-        features = enforced(features)
+        features = enforce_bounds(features)
         return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
-    def _measure_at(self, price: Price) -> NoisyValue:
-        """Return a kept measurement, or pay and draw one. Joint measurements are not kept."""
+    def _measure_at_price(self, price: Price) -> NoisyValue:
+        """Return a kept measurement, or pay for a new one. Joint measurements are not kept."""
         query, losses = price.query, price.losses
-        taken: NoisyResult = self._runner.ask(
-            RowJob(
+        taken: NoisyResult = self._runner.answer_request(
+            RowRequest(
                 table=self._table,
                 losses=losses,
-                reserve=self._reserve(losses[-1]) if losses else (),
+                reserve=self._losses_to_reserve(losses[-1]) if losses else (),
                 query=query,
                 k=price.grid.k,
                 price=price,
@@ -300,20 +311,20 @@ def _noisy_value(query: Query, record: MeasurementRecord, steps: NDArray[np.int6
     """Convert the steps of a measurement to a `NoisyValue`."""
     edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
     if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
-        _warn_of_the_edge(query.of, math.ldexp(SUM_MAX, -record.grid))
-    return _measurement(query, shown(steps, record.grid), record, identity)
+        _warn_of_clamped_value(query.of, math.ldexp(SUM_MAX, -record.grid))
+    return _value_without_weights(query, steps_to_units(steps, record.grid), record, identity)
 
 
-def _warn_of_the_edge(statistic: Statistic, edge: float) -> None:
+def _warn_of_clamped_value(statistic: Statistic, edge: float) -> None:
     warnings.warn(
-        f"{statistic.describe()} may lie beyond ±{edge:.4g}, where its released value is cut off: that is 2^32 "
-        "of its sensitivities from 0. Subtract a public number near it in value().",
+        f"{statistic.describe()} may lie beyond ±{edge:.4g}, 2^32 sensitivities from 0, where its released value "
+        "is cut off. Subtract a public number near the value in value().",
         PluginWarning,
         stacklevel=2,
     )
 
 
-def _measurement(
+def _value_without_weights(
     query: Query, values: NDArray[np.float64], noise: MeasurementRecord | None, identity: str = ""
 ) -> NoisyValue:
     weights = np.asarray(query.of.weights, dtype=np.float64)
@@ -338,10 +349,10 @@ def _split_into_parts(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
 
 
 def _id_of_part(noisy: NoisyValue, part: int, start: int, end: int) -> str:
-    """Return the id of a part of the values; positions count within the part."""
+    """Return the id of a part of a measurement, with positions that count within the part."""
     whole, _, written = noisy.id.partition("@")
     if not written:
         return f"{whole}.{part}"
     places = np.array(written.split(","), dtype=np.intp).reshape(noisy.values.shape)[..., start:end]
     row, column = np.divmod(places, noisy.values.shape[-1])
-    return placed(f"{whole}.{part}", (row * (end - start) + column - start).ravel())
+    return id_with_places(f"{whole}.{part}", (row * (end - start) + column - start).ravel())

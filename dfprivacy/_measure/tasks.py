@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
 
-__all__ = ["Selected", "SumTask", "Task", "in_threads"]
+__all__ = ["Selected", "SumTask", "Task", "map_in_threads"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -45,24 +45,24 @@ class Task(Generic[T]):
     use: Callable[[Selected], T]
 
     @property
-    def asked(self) -> list[Read]:
-        """Columns that are asked, those of conditions included, without the one that `mark` sets."""
+    def columns_asked(self) -> list[Read]:
+        """Columns that are asked, including the columns of conditions, without the column that `mark` sets."""
         marked = self.mark[0].name if self.mark else None
         own = [read for read in self.reads if read.name != marked]
         return [*own, *(read for condition in self.conditions for read in condition.reads)]
 
     @property
-    def needed(self) -> list[Read]:
-        """Columns that are read."""
-        return [*from_frame(self.asked)]
+    def columns_needed(self) -> list[Read]:
+        """Columns to read: of a computed column, those of its formula."""
+        return [*from_frame(self.columns_asked)]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
         """Read and count the rows, and apply the function to them."""
-        return self.use(self._selected(rows, count))
+        return self.use(self._selected_batches(rows, count))
 
-    def _selected(self, rows: Rows, count: Callable[[int], None]) -> Selected:
-        """Iterate over rows in batches, with a mask of those that the view selects."""
-        for batch, mask in batches(rows, self.asked, self.conditions):
+    def _selected_batches(self, rows: Rows, count: Callable[[int], None]) -> Selected:
+        """Iterate over rows in batches, with a mask of the rows that the view selects."""
+        for batch, mask in batches(rows, self.columns_asked, self.conditions):
             count(batch.size)
             if self.mark:
                 batch.mark(*self.mark)
@@ -100,7 +100,7 @@ def _one_thread_blas() -> _OneThreadBlas:
     return _OneThreadBlas()
 
 
-def in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+def map_in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Apply a function to items in as many threads as BLAS may use.
 
     Parameters
@@ -116,7 +116,7 @@ def in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         The results, in order.
     """
 
-    def alone(item: S) -> T:
+    def with_one_thread(item: S) -> T:
         with np.errstate(all="ignore"):  # each thread has a state of its own
             return work(item)
 
@@ -127,7 +127,7 @@ def in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         with ThreadPoolExecutor(threads) as pool:
             started: deque[Any] = deque()
             for item in items:
-                started.append(pool.submit(alone, item))
+                started.append(pool.submit(with_one_thread, item))
                 if len(started) > threads:
                     yield started.popleft().result()
             while started:
@@ -147,18 +147,18 @@ class SumTask:
         total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(n_sums, dtype=np.int64)
 
-        def flush() -> None:
+        def add_batch_sums() -> None:
             total[:] = map(operator.add, total or [0] * n_sums, pending.tolist())
             pending[:] = 0
 
-        many = in_threads if self.features.threaded else map
+        many = map_in_threads if self.features.threaded else map
         for count, of_batch in enumerate(many(self._batch_sums, read), start=1):
             pending += of_batch
             if count % _FLUSH == 0:
-                flush()
+                add_batch_sums()
         if not total:
             return pending
-        flush()
+        add_batch_sums()
         return total
 
     def _batch_sums(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:

@@ -117,7 +117,7 @@ class Plugin:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedPlugin:
     """A loaded plugin: its mechanisms by name, and the manager of its hooks.
 
     One that waits has `load`, and the names of the methods for which it waits.
@@ -142,7 +142,7 @@ class Registry:
         Problems that belong to no single plugin.
     """
 
-    loaded: tuple[Loaded, ...] = ()
+    loaded: tuple[LoadedPlugin, ...] = ()
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -171,7 +171,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems of plugins as text."""
+        """Problems of plugins, as sentences."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 
@@ -251,19 +251,19 @@ def registry(method: str | None = None) -> Registry:
                 continue
             before = _registry
             # A plugin that asks while it is being loaded does not see itself.
-            _registry = _with(before, at, replace(each, load=None, waits=frozenset()))
+            _registry = _registry_with(before, at, replace(each, load=None, waits=frozenset()))
             try:
-                loaded = _load(each.plugin, each.load, _registry)
+                loaded = _load_plugin(each.plugin, each.load, _registry)
             except BaseException:
                 _registry = before  # interrupted: begin anew next time
                 raise
-            _registry = _with(_registry, at, loaded)
+            _registry = _registry_with(_registry, at, loaded)
             if loaded.plugin.problem:
                 warnings.warn(loaded.plugin.problem, PluginWarning, stacklevel=2)
         return _registry
 
 
-def _with(now: Registry, at: int, loaded: Loaded) -> Registry:
+def _registry_with(now: Registry, at: int, loaded: LoadedPlugin) -> Registry:
     return replace(now, loaded=(*now.loaded[:at], loaded, *now.loaded[at + 1 :]))
 
 
@@ -302,11 +302,11 @@ def register(plugin: object, name: str | None = None) -> None:
     with _lock:
         kind: Any = plugin if hasattr(plugin, "__name__") else type(plugin)
         about = Plugin(name or kind.__name__)
-        now = _without(registry(), about.name)
+        now = _registry_without(registry(), about.name)
         for other in now.plugins:
             if other.name == about.name:
-                raise PluginError(f"There is already a plugin {other}.", "Register yours under another name.")
-        added = _load(about, lambda: plugin, now)
+                raise PluginError(f"There is already a plugin {other}.", "Register your plugin under another name.")
+        added = _load_plugin(about, lambda: plugin, now)
         if added.plugin.problem:
             raise PluginError(added.plugin.problem)
         _registry = replace(now, loaded=(*now.loaded, added))
@@ -367,32 +367,32 @@ def unregister(name: str) -> None:
     """
     global _registry  # noqa: PLW0603
     with _lock:
-        now = _without(registry(), name)
+        now = _registry_without(registry(), name)
         if now == registry():
             raise PluginError(f"No plugin {name!r} was registered in this process.")
         _registry = now
 
 
-def _without(now: Registry, name: str) -> Registry:
+def _registry_without(now: Registry, name: str) -> Registry:
     kept = (each for each in now.loaded if each.plugin.distribution or each.plugin.name != name)
     return replace(now, loaded=tuple(kept))
 
 
 def _find_plugins() -> Registry:
-    """Return the registry of all entry points, the bundled ones first, then by distribution."""
-    allowed, blocked = _names("DFPRIVACY_PLUGINS"), _names("DFPRIVACY_BLOCK") or ()
+    """Return the registry of all entry points, bundled plugins first, then sorted by distribution."""
+    allowed, blocked = _names_in_variable("DFPRIVACY_PLUGINS"), _names_in_variable("DFPRIVACY_BLOCK") or ()
     entry_points, notes = _entry_points()
     names = {about.name for about, *_ in entry_points}
-    result = Registry(notes=(*notes, *_unknown("DFPRIVACY_PLUGINS", allowed or (), names)))
-    result = replace(result, notes=(*result.notes, *_unknown("DFPRIVACY_BLOCK", blocked, names)))
+    result = Registry(notes=(*notes, *_note_unknown_names("DFPRIVACY_PLUGINS", allowed or (), names)))
+    result = replace(result, notes=(*result.notes, *_note_unknown_names("DFPRIVACY_BLOCK", blocked, names)))
     taken: dict[str, Plugin] = {}
     for about, load, methods in entry_points:
         if about.name in blocked:
-            each = _left_out(about, "blocked", f"Plugin {about} is blocked by DFPRIVACY_BLOCK.")
+            each = _left_out_plugin(about, "blocked", f"Plugin {about} is blocked by DFPRIVACY_BLOCK.")
         elif allowed is not None and about.name not in allowed:
-            each = _left_out(about, "blocked", f"Plugin {about} is not among DFPRIVACY_PLUGINS.")
+            each = _left_out_plugin(about, "blocked", f"Plugin {about} is not among DFPRIVACY_PLUGINS.")
         elif about.name in taken:
-            each = _left_out(
+            each = _left_out_plugin(
                 about,
                 "failed",
                 f"Plugin {about} is left out: plugin {taken[about.name]} has the same name and is kept. "
@@ -400,23 +400,23 @@ def _find_plugins() -> Registry:
             )
         else:
             taken[about.name] = about
-            each = Loaded(about, load=load, waits=methods)
+            each = LoadedPlugin(about, load=load, waits=methods)
         result = replace(result, loaded=(*result.loaded, each))
     return result
 
 
-def _names(variable: str) -> tuple[str, ...] | None:
+def _names_in_variable(variable: str) -> tuple[str, ...] | None:
     value = os.environ.get(variable)
     return None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-def _unknown(variable: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+def _note_unknown_names(variable: str, names: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     for name in names:
         if name not in known:
-            yield f"{variable} names {name!r}, which is not installed. {_suggest(name, known)}"
+            yield f"{variable} names {name!r}, which is not installed. {_suggest_names(name, known)}"
 
 
-def _suggest(name: str, known: Iterable[str]) -> str:
+def _suggest_names(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known := sorted(known), n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
 
@@ -449,7 +449,7 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Return name and version of a distribution, as far as an interrupted installation has left them."""
+    """Return the name and version of a distribution; empty if an interrupted installation left none."""
     try:
         about = dict(distribution.metadata.items())  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001
@@ -457,29 +457,31 @@ def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
     return about.get("Name", "unknown"), about.get("Version", "unknown")
 
 
-def _left_out(about: Plugin, status: Literal["failed", "blocked"], problem: str) -> Loaded:
-    return Loaded(replace(about, status=status, problem=problem))
+def _left_out_plugin(about: Plugin, status: Literal["failed", "blocked"], problem: str) -> LoadedPlugin:
+    return LoadedPlugin(replace(about, status=status, problem=problem))
 
 
-def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded:
-    """Load one plugin completely, or leave all of it out."""
+def _load_plugin(about: Plugin, load: Callable[[], object], others: Registry) -> LoadedPlugin:
+    """Load one plugin completely; if any part of it fails, leave the whole plugin out."""
     start = time.perf_counter()
     try:
-        manager = _manager(load())
+        manager = _hook_manager(load())
         offered: list[Any] = []
         manager.hook.dfprivacy_register_mechanisms(register=offered.append)
-        offered = [replace(m, origin=_origin(about, m)) if isinstance(m, Mechanism) else m for m in offered]
+        offered = [
+            replace(m, origin=_origin_of_mechanism(about, m)) if isinstance(m, Mechanism) else m for m in offered
+        ]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - also SystemExit, and the panics of Rust extensions
-        return _left_out(
+        return _left_out_plugin(
             about, "failed", f"Plugin {about} is left out: loading it failed with {_error_text(error)}."
         )
     seconds = time.perf_counter() - start
     problems = list(_unknown_hooks(about, manager))
     kept: dict[str, Mechanism] = {}
     for item in offered:
-        refusal = _refusal(about, item, kept, others)
+        refusal = _reason_to_refuse(about, item, kept, others)
         if refusal:
             problems.append(refusal)
         else:
@@ -489,10 +491,10 @@ def _load(about: Plugin, load: Callable[[], object], others: Registry) -> Loaded
             f"Plugin {about} took {seconds:.1f} s to load. It should import heavy libraries where it uses them."
         )
     plugin = replace(about, seconds=seconds, mechanisms=tuple(kept), problem=" ".join(problems))
-    return Loaded(plugin, kept, manager)
+    return LoadedPlugin(plugin, kept, manager)
 
 
-def _manager(plugin: object) -> pluggy.PluginManager:
+def _hook_manager(plugin: object) -> pluggy.PluginManager:
     """Return a hook manager for one plugin only."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -501,20 +503,20 @@ def _manager(plugin: object) -> pluggy.PluginManager:
 
 
 def _unknown_hooks(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
-    """Return the names of functions that are marked as hooks but are none."""
+    """Return the names of functions that are marked as hooks although dfprivacy has no such hook."""
     hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
     ((_, plugin),) = manager.list_name_plugin()
     callers = manager.get_hookcallers(plugin) or ()
     if not callers:
-        yield f"Plugin {about} does nothing: no function of it is marked with @hookimpl. {_suggest('', hooks)}"
+        yield f"Plugin {about} does nothing: it has no function marked with @hookimpl. {_suggest_names('', hooks)}"
     for caller in callers:
         if not caller.has_spec() and not all(hook.optionalhook for hook in caller.get_hookimpls()):
             unknown = f"Plugin {about} implements a hook {caller.name!r}, which does not exist."
-            yield f"{unknown} {_suggest(caller.name, hooks)}"
+            yield f"{unknown} {_suggest_names(caller.name, hooks)}"
 
 
-def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Registry) -> str:
-    """Return why a registered object cannot be used; empty if it can."""
+def _reason_to_refuse(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Registry) -> str:
+    """Return the reason why a registered object cannot be used; empty if it can be used."""
     if not isinstance(item, Mechanism):
         return (
             f"Plugin {about} registered an object of type {type(item).__name__}, which is no mechanism and is left "
@@ -533,8 +535,8 @@ def _refusal(about: Plugin, item: Any, kept: Mapping[str, Mechanism], others: Re
     return ""
 
 
-def _origin(about: Plugin, mechanism: Mechanism) -> str:
-    """Return distribution and version of a mechanism; a digest of its function in a notebook."""
+def _origin_of_mechanism(about: Plugin, mechanism: Mechanism) -> str:
+    """Return the distribution and version of a mechanism; a digest of the function if it is from a notebook."""
     if about.distribution:
         return about.origin
     halves = [mechanism.function, *([mechanism.conclusion] if mechanism.conclusion else [])]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dfprivacy._called import MethodSignature
+    from dfprivacy._method_signature import MethodSignature
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["stub"]
+__all__ = ["write_stub"]
 
 _PLAIN = (str, int, bool, bytes, NoneType)
 
@@ -40,7 +40,7 @@ _CASES: Mapping[str, Sequence[Mapping[str, str]]] = {
 }
 
 
-def stub(mechanisms: Iterable[Mechanism]) -> str:
+def write_stub(mechanisms: Iterable[Mechanism]) -> str:
     """Write the stub of all methods.
 
     Parameters
@@ -64,16 +64,16 @@ def stub(mechanisms: Iterable[Mechanism]) -> str:
         ("typing", "Literal"),
         ("typing", "overload"),
     ):
-        _imported(module, name, imports)
-    methods = "".join(_method(each, "{}", imports) for each in forms)
-    grouped = "".join(_method(each, "Groups[{}]", imports) for each in offered)
+        _import_name(module, name, imports)
+    methods = "".join(_method_stub(each, "{}", imports) for each in forms)
+    grouped = "".join(_method_stub(each, "Groups[{}]", imports) for each in offered)
     told = '"""The methods of views, for type checkers: at run time they come from the plugins."""'
     named = "\n".join(sorted(imports.values()))
     return f"{told}\n\n{named}\n\nclass BundledMethods:\n{methods}\nclass BundledGroups:\n{grouped}"
 
 
-def _method(mechanism: MethodSignature, returned: str, imports: dict[str, str]) -> str:
-    """Write a method: one definition for each of its cases."""
+def _method_stub(mechanism: MethodSignature, returned: str, imports: dict[str, str]) -> str:
+    """Write the stub of a method: one overload for each of its cases."""
     signature = mechanism.signature
     cases = _CASES.get(f"{mechanism.__module__.partition('.')[0]}.{mechanism.name}", ({},))
     text = ""
@@ -83,20 +83,20 @@ def _method(mechanism: MethodSignature, returned: str, imports: dict[str, str]) 
             if each.kind is each.KEYWORD_ONLY and "*" not in lines:
                 lines.append("*")
             stars = "**" if each.kind is each.VAR_KEYWORD else ""
-            lines.append(f"{stars}{each.name}: {case.get(each.name) or _parameter(each, imports)}")
-        result = returned.format(case.get("return") or _annotation(signature.return_annotation, imports))
+            lines.append(f"{stars}{each.name}: {case.get(each.name) or _parameter_stub(each, imports)}")
+        result = returned.format(case.get("return") or _annotation_as_text(signature.return_annotation, imports))
         body = "".join(f"        {line},\n" for line in lines)
         text += "    @overload\n" if len(cases) > 1 else ""
         text += f"    def {mechanism.name}(\n{body}    ) -> {result}: ...\n"
     return text
 
 
-def _parameter(parameter: inspect.Parameter, imports: dict[str, str]) -> str:
-    default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
-    return f"{_annotation(parameter.annotation, imports)}{default}"
+def _parameter_stub(parameter: inspect.Parameter, imports: dict[str, str]) -> str:
+    default = "" if parameter.default is parameter.empty else f" = {_default_as_text(parameter.default)}"
+    return f"{_annotation_as_text(parameter.annotation, imports)}{default}"
 
 
-def _default(value: object) -> str:
+def _default_as_text(value: object) -> str:
     """Write a default; ``...`` if it is not a literal."""
     try:
         ast.literal_eval(repr(value))
@@ -105,36 +105,37 @@ def _default(value: object) -> str:
     return repr(value)
 
 
-def _annotation(hint: Any, imports: dict[str, str]) -> str:
-    """Write an annotation and collect its imports; `Any` if another file could not name it."""
+def _annotation_as_text(hint: Any, imports: dict[str, str]) -> str:
+    """Write an annotation and collect its imports; `Any` if the stub file cannot import it."""
     inner = get_args(hint)
     match get_origin(hint):
         case typing.Annotated:
-            return _annotation(inner[0], imports)
+            return _annotation_as_text(inner[0], imports)
         case typing.Union | types.UnionType:
-            return " | ".join(_annotation(each, imports) for each in inner)
+            return " | ".join(_annotation_as_text(each, imports) for each in inner)
         case typing.Literal if all(isinstance(each, _PLAIN) for each in inner):
-            return f"{_imported('typing', 'Literal', imports)}[{', '.join(map(repr, inner))}]"
+            return f"{_import_name('typing', 'Literal', imports)}[{', '.join(map(repr, inner))}]"
         case type() as origin:
-            return f"{_annotation(origin, imports)}[{', '.join(_annotation(each, imports) for each in inner)}]"
+            arguments = ", ".join(_annotation_as_text(each, imports) for each in inner)
+            return f"{_annotation_as_text(origin, imports)}[{arguments}]"
     if isinstance(hint, list):  # the parameters of a Callable
-        return f"[{', '.join(_annotation(each, imports) for each in hint)}]"
-    return _name(hint, imports)
+        return f"[{', '.join(_annotation_as_text(each, imports) for each in hint)}]"
+    return _name_of_hint(hint, imports)
 
 
-def _name(hint: Any, imports: dict[str, str]) -> str:
+def _name_of_hint(hint: Any, imports: dict[str, str]) -> str:
     if hint in ("PrivateFrame", "PrivateFrame | None"):
         return str(hint)
     if hint in (..., NoneType):
         return "..." if hint is ... else "None"
     if not isinstance(hint, type) or hint is inspect.Parameter.empty or "<" in hint.__qualname__:
-        return _imported("typing", "Any", imports)
+        return _import_name("typing", "Any", imports)
     if hint.__module__ == "builtins":
         return hint.__qualname__
-    return _imported(hint.__module__, hint.__qualname__, imports)
+    return _import_name(hint.__module__, hint.__qualname__, imports)
 
 
-def _imported(module: str, name: str, imports: dict[str, str]) -> str:
+def _import_name(module: str, name: str, imports: dict[str, str]) -> str:
     outer, dot, inner = name.partition(".")
     line = f"from {module} import {outer}"
     if imports.setdefault(outer, line) != line:  # two plugins may have a class of one name

@@ -18,8 +18,8 @@ from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
     SCALE_MIN,
     SMALLEST,
-    above,
-    below,
+    float_above,
+    float_below,
     gaussian_delta,
     mu_budget,
     rounding_delta,
@@ -105,7 +105,7 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
         raise ArgumentError(
             f"There is no grid for radius {radius:g}, {rows_max} rows in batches of {batch_rows}, "
             f"and noise {noise:g}.",
-            "All four must be finite and above 0.",
+            "Give four finite numbers above 0.",
         )
     k = min(exact_exponent(radius, batch_rows), _largest_exponent(SUM_MAX, radius, rows_max))
     upper, lower = Fraction(noise).as_integer_ratio()
@@ -178,7 +178,7 @@ def _largest_exponent(most: int, number: float, times: int) -> int:
 
 
 def discovery_threshold(scale: float, delta: Fraction) -> int:
-    r"""Return the noisy count that a key must reach, so that a key of a single row is rarely shown.
+    r"""Return the threshold for noisy counts of keys, such that a key of one row is rarely shown.
 
     Parameters
     ----------
@@ -198,12 +198,12 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
     >>> discovery_threshold(2.0, Fraction(1, 10**6))
     28
     """
-    most = -log(below(delta)) - log1p(exp(-1 / scale))
+    most = -log(float_below(delta)) - log1p(exp(-1 / scale))
     return 1 + max(1, ceil(scale * (most * _UP + 1e-12)))
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Return the noisy count that a key of a known domain must reach, so that few empty keys are shown.
+    r"""Return the threshold for noisy counts of keys of a known domain, such that few empty keys are shown.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 
@@ -232,7 +232,7 @@ def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> i
 
 
 def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction) -> tuple[float, int]:
-    r"""Return scale and threshold of Gaussian noise for showing keys, if a row has several keys.
+    r"""Return the scale of Gaussian noise and the threshold for counts of keys, if a row has several keys.
 
     Parameters
     ----------
@@ -269,9 +269,9 @@ def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction)
             "Give a delta far below one over the rows.",
         )
     scale = gaussian_scale(moved << 2 * SURVEY_GRID, moved, epsilon - delta, half)
-    tail = below(half / own)
+    tail = float_below(half / own)
     z = -_NORMAL.inv_cdf(tail) if tail < 1 / 2 else 0.0
-    while own * erfc(z / sqrt(2)) / 2 * _UP > below(half):
+    while own * erfc(z / sqrt(2)) / 2 * _UP > float_below(half):
         z += 1e-9 * (1 + z)
     return scale, 1 + max(1, ceil((z * scale * _UP + 1) / 2**SURVEY_GRID))
 
@@ -303,11 +303,11 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
     """
     if sensitivity < 1 or epsilon <= 0:
         raise ArgumentError(
-            f"Laplace noise was asked for with sensitivity {sensitivity} and epsilon {float(epsilon):g}.",
+            f"There is no Laplace noise for sensitivity {sensitivity} and epsilon {float(epsilon):g}.",
             "Give a sensitivity of at least one grid step and an epsilon above 0.",
         )
     try:
-        scale = above(sensitivity / epsilon)
+        scale = float_above(sensitivity / epsilon)
     except OverflowError:
         scale = inf
     return _checked_scale(scale)
@@ -350,12 +350,12 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
         or not SMALLEST <= delta < 1
     ):
         raise ArgumentError(
-            f"Gaussian noise was asked for with squared sensitivity {squared_sensitivity}, "
+            f"There is no Gaussian noise for squared sensitivity {squared_sensitivity}, "
             f"dimension {dimension}, epsilon {float(epsilon):g} and delta {float(delta):g}.",
             "Give a squared sensitivity and a dimension of at least 1, an epsilon above 0 and at most "
             f"{EPSILON_MAX}, and a delta above 0 and below 1.",
         )
-    first = _discrete_scale(squared_sensitivity, mu_budget(below(epsilon), below(delta)))
+    first = _discrete_scale(squared_sensitivity, mu_budget(float_below(epsilon), float_below(delta)))
     # Less delta means more noise, so what rounding costs at the first scale covers its cost at the second.
     lost = rounding_delta(dimension, first, epsilon) if first >= SCALE_MIN else delta
     if 2 * lost > delta:
@@ -363,7 +363,7 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
             f"Gaussian noise of {first:.3g} grid steps is too coarse for delta {float(delta):g}.",
             "Measure on a finer grid, or use Laplace noise.",
         )
-    scale = _discrete_scale(squared_sensitivity, mu_budget(below(epsilon), below(delta - lost)))
+    scale = _discrete_scale(squared_sensitivity, mu_budget(float_below(epsilon), float_below(delta - lost)))
     margin = 2.0**-36
     while gaussian_delta(squared_sensitivity, scale * (1 + margin), dimension, epsilon) > delta:
         margin *= 2
@@ -371,7 +371,7 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
 
 
 def _discrete_scale(squared_sensitivity: int, mu: float) -> float:
-    """Return the scale of discrete Gaussian noise that is as private as continuous noise with `mu`."""
+    """Return the scale of discrete Gaussian noise that is as private as continuous Gaussian noise with `mu`."""
     return sqrt(squared_sensitivity / Fraction(mu) ** 2 + Fraction(1, 11))
 
 

@@ -31,17 +31,17 @@ __all__ = [
     "EPSILON_MAX",
     "SCALE_MIN",
     "SMALLEST",
-    "above",
     "alpha_star",
-    "below",
     "delta_gauss",
+    "epsilon_on_sample",
+    "float_above",
+    "float_below",
     "gaussian_delta",
     "gaussian_unit_scale",
     "laplace_mu",
     "laplace_renyi",
     "log_delta_zcdp",
     "mu_budget",
-    "on_sample",
     "pure_mu",
     "pure_renyi",
     "renyi_budget",
@@ -64,19 +64,19 @@ _PLACES = Decimal(1).scaleb(-24)  # what is left of the result
 _ERROR = Decimal(1).scaleb(-60)  # far above what rounding does to a number below 2e6
 
 
-def below(x: Fraction) -> float:
+def float_below(x: Fraction) -> float:
     """Return the largest float that is at most `x`."""
     nearest = float(x)
     return nearest if Fraction(nearest) <= x else nextafter(nearest, -inf)
 
 
-def above(x: Fraction) -> float:
+def float_above(x: Fraction) -> float:
     """Return the smallest float that is at least `x`."""
-    return -below(-x)
+    return -float_below(-x)
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float, *, ratio: bool = False) -> tuple[float, float]:
-    """Return the neighbouring floats between which `holds` turns false, by bisection."""
+    """Return two neighbouring floats between which the condition `holds` turns false, by bisection."""
     while low < (middle := sqrt(low * high) if ratio else (low + high) / 2) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
@@ -126,13 +126,13 @@ def gaussian_unit_scale(epsilon: float, delta: float) -> float:
 
 
 def _best_order(rho: float, epsilon: float) -> float:
-    """Return the order at which `rho`-zCDP has its smallest delta at `epsilon`, a derivative's root."""
+    """Return the Rényi order at which `rho`-zCDP implies the smallest delta at `epsilon`."""
     most = max(4.0, (epsilon + 1) / rho + 10)
     return _bisect(lambda a: (2 * a - 1) * rho - epsilon + log1p(-1 / a) <= 0, 1 + 1e-12, most)[1]
 
 
 def log_delta_zcdp(rho: float, epsilon: float) -> float:
-    """Return the log of delta at `epsilon` of a `rho`-zCDP mechanism [3]_ (any order would be valid)."""
+    """Return the log of the delta at `epsilon` of a `rho`-zCDP mechanism [3]_."""
     a = _best_order(rho, epsilon)
     return (a - 1) * (a * rho - epsilon) - log(a - 1) + a * log1p(-1 / a)
 
@@ -165,17 +165,17 @@ def _mu_of_tail(lower_tail: float) -> float:
 
 
 def laplace_mu(epsilon: float) -> float:
-    """Return the `mu` of continuous Laplace noise of scale 1/`epsilon`, sensitivity one: less than `pure_mu`."""
+    """Return the `mu` of continuous Laplace noise of scale 1/`epsilon` for sensitivity 1; it is below `pure_mu`."""
     return _mu_of_tail(exp(-epsilon / 2) / 2)
 
 
 def pure_mu(epsilon: float) -> float:
-    """Return the `mu` of any `epsilon`-DP mechanism: that of randomised response, the least private one."""
+    """Return the largest `mu` of any `epsilon`-DP mechanism, which randomised response has."""
     return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 
-def _renyi(epsilon: float, alpha: float, log_factor: float) -> float:
-    """``log(exp((alpha - 1) epsilon) factor) / (alpha - 1)``, rounded up.
+def _renyi_times_factor(epsilon: float, alpha: float, log_factor: float) -> float:
+    """Return ``log(exp((alpha - 1) epsilon) factor) / (alpha - 1)``, rounded up.
 
     The sum cancels when epsilon is small; there the quadratic bound for every pure mechanism takes over.
     """
@@ -187,12 +187,12 @@ def _renyi(epsilon: float, alpha: float, log_factor: float) -> float:
 def laplace_renyi(epsilon: float, alpha: float) -> float:
     """Return the Rényi divergence of order `alpha` of continuous Laplace noise of scale 1/`epsilon` [4]_."""
     a = alpha
-    return _renyi(epsilon, a, log((a + (a - 1) * exp(-(2 * a - 1) * epsilon)) / (2 * a - 1)))
+    return _renyi_times_factor(epsilon, a, log((a + (a - 1) * exp(-(2 * a - 1) * epsilon)) / (2 * a - 1)))
 
 
 def pure_renyi(epsilon: float, alpha: float) -> float:
-    """Return the largest Rényi divergence of order `alpha` of any `epsilon`-DP mechanism: randomised response."""
-    return _renyi(epsilon, alpha, log1p(exp(-(2 * alpha - 1) * epsilon)) - log1p(exp(-epsilon)))
+    """Return the largest Rényi divergence of order `alpha` of any `epsilon`-DP mechanism."""
+    return _renyi_times_factor(epsilon, alpha, log1p(exp(-(2 * alpha - 1) * epsilon)) - log1p(exp(-epsilon)))
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def rounding_delta(dimension: int, scale: float, epsilon: Fraction) -> Fraction:
     total variation :math:`1/(200 \sigma^4)` of it in each coordinate, and a total variation t adds
     :math:`(1 + e^\varepsilon) t` to delta.
     """
-    growth = Fraction((1 + exp(above(epsilon))) * _UP)
+    growth = Fraction((1 + exp(float_above(epsilon))) * _UP)
     return growth * dimension / (200 * Fraction(scale) ** 4)
 
 
@@ -229,8 +229,8 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
         Where on the privacy curve, at most 500.
     """
     variance = Fraction(scale) ** 2 - Fraction(1, 11)
-    mu = nextafter(sqrt(above(squared_sensitivity / variance)), inf)
-    return Fraction(delta_gauss(below(epsilon), mu)) + rounding_delta(dimension, scale, epsilon)
+    mu = nextafter(sqrt(float_above(squared_sensitivity / variance)), inf)
+    return Fraction(delta_gauss(float_below(epsilon), mu)) + rounding_delta(dimension, scale, epsilon)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
 # ---------------------------------------------------------------------------------------------------------
 
 
-def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
+def epsilon_on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
     r"""Return the largest epsilon on a secret sample that costs at most `epsilon` on the table.
 
     Parameters
@@ -260,7 +260,7 @@ def on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
 
     Examples
     --------
-    >>> float(on_sample(Fraction(1), Fraction(1, 10)))
+    >>> float(epsilon_on_sample(Fraction(1), Fraction(1, 10)))
     2.90047...
     """
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._privacy.samplers import Sampler
 
-__all__ = ["binomial", "compared", "cube_noise", "heads", "zeros_that_reach"]
+__all__ = ["cube_noise", "draw_bernoulli", "draw_number_reaching", "less_than_exp", "zeros_that_reach"]
 
 _BITS = 32
 _MARGIN = 2.0 ** (1 - _BITS)  # twice what U may be above its digits so far; float64's exp(-x) is off by far less
@@ -57,7 +57,7 @@ _ONE = Decimal(1)
 _Bounds: TypeAlias = tuple[Decimal, Decimal]
 
 
-def heads(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
+def draw_bernoulli(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
     """Draw a Bernoulli variable for each gap: true with probability exp(-gap / scale).
 
     Parameters
@@ -74,26 +74,26 @@ def heads(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> heads(np.zeros(3, dtype=np.uint64), 2.5).tolist()
+    >>> draw_bernoulli(np.zeros(3, dtype=np.uint64), 2.5).tolist()
     [True, True, True]
     """
-    return compared(np.frombuffer(os.urandom(_BITS // 8 * gaps.size), dtype=np.uint32), gaps, scale)
+    return less_than_exp(np.frombuffer(os.urandom(_BITS // 8 * gaps.size), dtype=np.uint32), gaps, scale)
 
 
-def compared(
+def less_than_exp(
     digits: NDArray[np.uint32],
     gaps: NDArray[np.uint64],
     scale: float,
     more: Callable[[int], int] = secrets.randbits,
 ) -> NDArray[np.bool_]:
-    """Return whether uniform numbers are below exp(-gap / scale), given their first 32 binary digits.
+    """Return whether uniform numbers, of which the first 32 binary digits are given, are below exp(-gap / scale).
 
     Parameters
     ----------
     digits : ndarray of uint32 of shape (n,)
         The digits of each number.
     gaps, scale
-        As for `heads`.
+        As for `draw_bernoulli`.
     more : callable
         Given how many, the next digits of a number.
 
@@ -106,18 +106,18 @@ def compared(
     chances = np.exp(gaps / -scale)
     below: NDArray[np.bool_] = shares < chances
     for at in np.flatnonzero(abs(shares - chances) <= _MARGIN):
-        below[at] = _is_below(int(digits[at]), Fraction(int(gaps[at])) / Fraction(scale), more)
+        below[at] = _is_less_than_exp(int(digits[at]), Fraction(int(gaps[at])) / Fraction(scale), more)
     return below
 
 
-def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
+def _is_less_than_exp(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
     """Return whether a uniform number is below exp(-x), drawing as many digits as needed."""
     bits = _BITS
     while x:
         if digits and x >= bits:  # it is 2^-bits at least, and exp(-x) is less
             return False
         if x < bits:
-            low, high = _exponential(x, bits)
+            low, high = _bounds_of_exp(x, bits)
             if Fraction(digits + 1, 1 << bits) <= low:
                 return True
             if Fraction(digits, 1 << bits) >= high:
@@ -126,7 +126,7 @@ def _is_below(digits: int, x: Fraction, more: Callable[[int], int]) -> bool:
     return True  # as any number below 1
 
 
-def _exponential(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def _bounds_of_exp(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Return bounds of exp(-x), for x from 0 to `bits`, with relative width below 2^-bits.
 
     Decimal rounds quotients and exponentials correctly. With p digits, x is off by x 10^(1-p) at most, which moves
@@ -140,7 +140,7 @@ def _exponential(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int64]:
-    r"""Draw one vector of noise whose probability falls with its largest coordinate ("of the cube"), exactly.
+    r"""Draw one vector of K-norm noise of the cube exactly: its probability falls with its largest coordinate.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
 def zeros_that_reach(
     occupied: Iterable[int], size: int, scale: float, threshold: int, sampler: Sampler
 ) -> dict[int, int]:
-    """Draw discrete Laplace noise for the zeros of a vector, and return the values that reach a threshold.
+    """Draw discrete Laplace noise for the zeros of a sparse vector; return only noise that reaches a threshold.
 
     Parameters
     ----------
@@ -207,11 +207,11 @@ def zeros_that_reach(
     """
     if not 1 <= threshold < _LARGEST // 2:
         raise ArgumentError(
-            f"Zeros that reach {threshold} cannot be drawn.", "Ask with a larger epsilon, or of a smaller domain."
+            f"Noise that reaches {threshold} cannot be drawn.", "Ask with a larger epsilon, or a smaller domain."
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))
     zeros = size - len(taken)
-    count = binomial(zeros, scale, threshold, sampler.below)
+    count = draw_number_reaching(zeros, scale, threshold, sampler.below)
     ranks: set[int] = set()
     while len(ranks) < count:  # p is below one half, and so is their share, but for chance
         ranks.add(sampler.below(zeros))
@@ -222,7 +222,7 @@ def zeros_that_reach(
     return {place: min(threshold + more, _LARGEST) for place, more in zip(places, above, strict=True)}
 
 
-def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
+def draw_number_reaching(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
     """Draw the number of independent discrete Laplace variables that reach a threshold, exactly.
 
     Parameters
@@ -255,7 +255,7 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
         while bits < 4 * digits:  # more than there are decimals
             uniform, bits = (uniform << _WORD) | below(1 << _WORD), bits + _WORD
         low, high = Fraction(uniform, 1 << bits), Fraction(uniform + 1, 1 << bits)
-        for n, (least, most) in enumerate(_distribution(trials, scale, threshold, digits)):
+        for n, (least, most) in enumerate(_distribution_bounds(trials, scale, threshold, digits)):
             if n == trials or high <= least:
                 return n
             if low < most:
@@ -263,11 +263,13 @@ def binomial(trials: int, scale: float, threshold: int, below: Callable[[int], i
         digits *= 2
 
 
-def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Iterator[tuple[Fraction, Fraction]]:
+def _distribution_bounds(
+    trials: int, scale: float, threshold: int, digits: int
+) -> Iterator[tuple[Fraction, Fraction]]:
     """Return bounds of the probabilities that at most 0, 1, 2, ... variables reach the threshold."""
     down, up = _rounding_contexts(digits)
     n, (odds, log) = Decimal(trials), _odds_bounds(scale, threshold, digits)
-    least = _step_down(down, down.exp(down.multiply(n, log[0])))
+    least = _next_below(down, down.exp(down.multiply(n, log[0])))
     most = up.next_plus(up.exp(up.multiply(n, log[1])))
     sums = [least, most]
     for k in range(trials + 1):
@@ -280,16 +282,16 @@ def _distribution(trials: int, scale: float, threshold: int, digits: int) -> Ite
 
 @lru_cache(maxsize=64)  # by public numbers alone: how many zeros there are is private, and comes in afterwards
 def _odds_bounds(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _Bounds]:
-    """Return bounds of p / (1 - p) and of ln(1 - p), p being one variable's probability."""
+    """Return bounds of p / (1 - p) and of ln(1 - p) for the probability p that one variable reaches a threshold."""
     down, up = _rounding_contexts(digits)
     b = Fraction(scale)
 
-    def power(steps: int) -> _Bounds:
+    def bounds_of_power(steps: int) -> _Bounds:
         """Return bounds of a power of q."""
         x = Decimal(-steps * b.denominator), Decimal(b.numerator)
-        return _step_down(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
+        return _next_below(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
 
-    q, tail = power(1), power(threshold)
+    q, tail = bounds_of_power(1), bounds_of_power(threshold)
     p = down.divide(tail[0], up.add(_ONE, q[1])), up.divide(tail[1], down.add(_ONE, q[0]))
     rest = down.subtract(_ONE, p[1]), up.subtract(_ONE, p[0])  # 1 - p
     odds = down.divide(p[0], rest[1]), up.divide(p[1], rest[0])
@@ -297,10 +299,10 @@ def _odds_bounds(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _B
 
 
 def _rounding_contexts(digits: int) -> tuple[Context, Context]:
-    """Return decimal contexts that round down, and up."""
+    """Return two decimal contexts: one rounds down, the other up."""
     return Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
 
 
-def _step_down(down: Context, rounded: Decimal) -> Decimal:
+def _next_below(down: Context, rounded: Decimal) -> Decimal:
     """Return a number below a rounded one, but at least 0."""
     return max(down.next_minus(rounded), Decimal(0))

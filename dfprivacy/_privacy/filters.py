@@ -44,7 +44,7 @@ from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
     SMALLEST,
     alpha_star,
-    below,
+    float_below,
     mu_budget,
     renyi_budget,
     rounding_delta,
@@ -105,9 +105,9 @@ def exact(x: object, what: str = "A number") -> Fraction:
         if isinstance(x, bool):
             pass
         elif isinstance(x, int | Fraction | Decimal | str):
-            return _read(x, what)
+            return _read_exact(x, what)
         elif isinstance(x, Real) and isfinite(x):
-            return _snapped(float(x))
+            return _snap_float(float(x))
     except ArgumentError:
         raise
     except Exception:  # noqa: BLE001, S110 - whatever a caller's own kind of number raises: it is none
@@ -115,7 +115,7 @@ def exact(x: object, what: str = "A number") -> Fraction:
     raise ArgumentError(f"{what}{quoted(x)} is not a finite number.", NUMBER) from None
 
 
-def _read(number: int | Fraction | Decimal | str, what: str) -> Fraction:
+def _read_exact(number: int | Fraction | Decimal | str, what: str) -> Fraction:
     """Return an exact number as a fraction; refuse one with too many digits."""
     power = 0
     if isinstance(number, str):
@@ -132,15 +132,15 @@ def _read(number: int | Fraction | Decimal | str, what: str) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def _snapped(number: float) -> Fraction:
+def _snap_float(number: float) -> Fraction:
     x = Fraction(number)
     error = abs(x) / 2**50
-    nearby = _decimal(x, 10, ROUND_HALF_EVEN)
-    return nearby if abs(nearby - x) <= error else _decimal(x - x / 2**50, 15, ROUND_DOWN)
+    nearby = _round_to_digits(x, 10, ROUND_HALF_EVEN)
+    return nearby if abs(nearby - x) <= error else _round_to_digits(x - x / 2**50, 15, ROUND_DOWN)
 
 
-def _decimal(x: Fraction, digits: int, rounding: str) -> Fraction:
-    """Round to significant decimal digits (in a context of its own: the caller's may be coarse)."""
+def _round_to_digits(x: Fraction, digits: int, rounding: str) -> Fraction:
+    """Round a fraction to significant decimal digits, whatever the caller's decimal context is."""
     context = Context(prec=digits, rounding=rounding)
     return Fraction(context.divide(Decimal(x.numerator), Decimal(x.denominator)))
 
@@ -199,14 +199,14 @@ class Filter:
             case "gdp":
                 caps = (_gaussian_cap(epsilon, delta),)
             case "rdp":
-                alpha = alpha_star(below(epsilon), below(delta))
-                caps = (Fraction(renyi_budget(below(epsilon), below(delta), alpha)),)
+                alpha = alpha_star(float_below(epsilon), float_below(delta))
+                caps = (Fraction(renyi_budget(float_below(epsilon), float_below(delta), alpha)),)
             case _:
                 caps = (epsilon / 2, _gaussian_cap(epsilon / 2, delta))
         return cls(name, delta, tuple(floor(cap / UNIT) for cap in caps), alpha)
 
     def charge(self, loss: PrivacyLoss) -> tuple[Fraction | None, ...]:
-        """Return the charge of a release for each sum; None if no finite charge suffices."""
+        """Return the charge of a release for each of the filter's sums; None if no finite charge suffices."""
         match self.name:
             case "basic":
                 return loss.epsilon, loss.delta
@@ -293,7 +293,7 @@ class Accountant:
         """
         if not epsilon > 0 or not 0 <= delta < 1:
             raise ArgumentError(
-                f"A budget of epsilon {float(epsilon):g} and delta {float(delta):g} is no budget.",
+                f"A budget of epsilon {float(epsilon):g} and delta {float(delta):g} is not valid.",
                 "Give an epsilon above 0, and a delta that is 0 or far below one over the number of rows.",
             )
         if accounting is None:
@@ -324,9 +324,9 @@ class Accountant:
         return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
 
     def after(self, spent: Spent, loss: PrivacyLoss) -> Spent:
-        """Return the charges after `loss`, in every filter and in the pool, exhausted or not."""
+        """Return the charges after `loss`, in every filter and in the pool, even in exhausted filters."""
         charges = [charge for member in self.members for charge in member.charge(loss)]
-        charges.append(self._pooled(loss))
+        charges.append(self._pool_charge(loss))
         return Spent(
             tuple(
                 None if count is None or charge is None else count + ceil(charge / UNIT)
@@ -334,7 +334,7 @@ class Accountant:
             )
         )
 
-    def _pooled(self, loss: PrivacyLoss) -> Fraction | None:
+    def _pool_charge(self, loss: PrivacyLoss) -> Fraction | None:
         match loss:
             case Approximate():
                 return loss.delta
@@ -358,11 +358,11 @@ class Accountant:
             sums = [(counts.pop(0), cap) for cap in member.caps]
             if member.name != "basic":
                 sums.append(pool)
-            used.append(max(_part(count, cap) for count, cap in sums))
+            used.append(max(_used_part(count, cap) for count, cap in sums))
         return used
 
     def fraction_used(self, spent: Spent) -> float:
-        """Return the used part of the budget, from 0 to 1, in the filter that has most left."""
+        """Return the used part of the budget, from 0 to 1, in the filter with the largest part left."""
         return min(1.0, *map(float, self._used_parts(spent)))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
@@ -379,7 +379,7 @@ class Accountant:
         kind: Literal["laplace", "pure", "gaussian", "approximate"] = "laplace",
         delta: Fraction | None = None,
     ) -> Fraction:
-        """Return the largest epsilon of one more release.
+        """Return the largest epsilon that one more release can have.
 
         Parameters
         ----------
@@ -398,26 +398,26 @@ class Accountant:
             rounded down by a millionth or 3e-10 at most. 0 if not even a billionth of the budget is left.
         """
 
-        def admitted(epsilon: Fraction) -> bool:
+        def is_admitted(epsilon: Fraction) -> bool:
             loss = self._example_loss(kind, epsilon, delta)
             return loss is not None and self.holds(self.after(spent, loss))
 
         rest = self._basic_remaining(spent)
-        best = rest if rest > 0 and admitted(rest) else Fraction(0)
+        best = rest if rest > 0 and is_admitted(rest) else Fraction(0)
         low, high = best, max(best * (1 + Fraction(1, 2**20)), self.epsilon / 10**9)
-        while admitted(high) and high < EPSILON_MAX:
+        while is_admitted(high) and high < EPSILON_MAX:
             low, high = high, 2 * high
         if low == best:
             return best
         while high - low > low / 2**30:
             middle = (low + high) / 2
-            low, high = (middle, high) if admitted(middle) else (low, middle)
+            low, high = (middle, high) if is_admitted(middle) else (low, middle)
         # Laplace noise of 2^15 steps is charged as 2^-32 more than the much finer noise of the example, and
         # Gaussian noise a relative 2^-32 more.
-        return max(best, _decimal(low - max(Fraction(1, 2**32), low / 2**24), 8, ROUND_DOWN))
+        return max(best, _round_to_digits(low - max(Fraction(1, 2**32), low / 2**24), 8, ROUND_DOWN))
 
     def _basic_remaining(self, spent: Spent) -> Fraction:
-        """Return the epsilon that is left in the basic filter; 0 without such a filter."""
+        """Return the epsilon that is left in the basic filter; 0 for an account without a basic filter."""
         count = spent.counts[0]
         if self.members[0].name != "basic" or count is None:
             return Fraction(0)
@@ -471,7 +471,7 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Construct from the result of `to_dict`, with the caps of the opening."""
+        """Construct from the result of `to_dict`, with the caps that were set when the account was opened."""
         members = tuple(
             Filter(
                 name=member["name"],
@@ -485,10 +485,10 @@ class Accountant:
 
 
 def _gaussian_cap(epsilon: Fraction, delta: Fraction) -> Fraction:
-    return Fraction(mu_budget(below(epsilon), below(delta))) ** 2
+    return Fraction(mu_budget(float_below(epsilon), float_below(delta))) ** 2
 
 
-def _part(count: int | None, cap: int) -> Fraction | float:
+def _used_part(count: int | None, cap: int) -> Fraction | float:
     if count is None:
         return inf
     if cap <= 0:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
     SCALE_MIN,
-    above,
+    float_above,
     gaussian_delta,
     laplace_mu,
     laplace_renyi,
@@ -42,7 +42,7 @@ class _Loss:
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-able description; `loss_from_dict` reads it back exactly."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"kind": self.kind} | {name: _written(value) for name, value in values.items()}
+        return {"kind": self.kind} | {name: _plain_value(value) for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Pure(_Loss):
 
     def mu_squared(self) -> Fraction | None:
         """Return the charge under Gaussian DP; None if no finite charge suffices."""
-        return _squared(pure_mu(above(self.epsilon)))
+        return _squared_or_none(pure_mu(float_above(self.epsilon)))
 
     def renyi(self, alpha: float) -> Fraction | None:
         """Return the charge under Rényi DP of order `alpha`; None if no finite charge suffices."""
-        return _finite(pure_renyi(above(self.epsilon), alpha))
+        return _finite_or_none(pure_renyi(float_above(self.epsilon), alpha))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ class BoundedRange(Pure):
 
     def mu_squared(self) -> Fraction | None:
         """Return the charge under Gaussian DP; None if no finite charge suffices."""
-        return _squared(pure_mu(above(self.epsilon / 2)))
+        return _squared_or_none(pure_mu(float_above(self.epsilon / 2)))
 
     def renyi(self, alpha: float) -> Fraction | None:
         """Return the charge under Rényi DP of order `alpha`."""
         concentrated = Fraction(alpha) * self.epsilon**2 / 8
-        pure = _finite(pure_renyi(above(self.epsilon), alpha))
+        pure = _finite_or_none(pure_renyi(float_above(self.epsilon), alpha))
         return concentrated if pure is None else min(concentrated, pure)
 
 
@@ -158,23 +158,27 @@ class Laplace(_Loss):
         return Fraction(0)
 
     @property
-    def _ratio(self) -> Fraction:
+    def _ratio_of_steps(self) -> Fraction:
         return self.sensitivity / Fraction(self.scale)
 
     @property
-    def _continuous(self) -> float:
-        """Epsilon of continuous noise that is at most as private as this discrete noise."""
-        return above(self._ratio + 1 / (4 * Fraction(self.scale) ** 2))
+    def _continuous_epsilon(self) -> float:
+        """Epsilon of continuous Laplace noise that is at most as private as this discrete noise."""
+        return float_above(self._ratio_of_steps + 1 / (4 * Fraction(self.scale) ** 2))
 
     def mu_squared(self) -> Fraction | None:
         """Return the charge under Gaussian DP; None if no finite charge suffices."""
-        return _squared(laplace_mu(self._continuous) if self.scale >= SCALE_MIN else pure_mu(above(self._ratio)))
+        return _squared_or_none(
+            laplace_mu(self._continuous_epsilon)
+            if self.scale >= SCALE_MIN
+            else pure_mu(float_above(self._ratio_of_steps))
+        )
 
     def renyi(self, alpha: float) -> Fraction | None:
         """Return the charge under Rényi DP of order `alpha`; None if no finite charge suffices."""
         if self.scale >= SCALE_MIN:
-            return _finite(laplace_renyi(self._continuous, alpha))
-        return _finite(pure_renyi(above(self._ratio), alpha))
+            return _finite_or_none(laplace_renyi(self._continuous_epsilon, alpha))
+        return _finite_or_none(pure_renyi(float_above(self._ratio_of_steps), alpha))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,13 +285,13 @@ def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
     Pure(epsilon=Fraction(1, 3))
     """
     if d.get("kind") not in _KINDS:
-        raise ArgumentError(f"{d.get('kind')!r} is no kind of privacy loss.", f"Known: {', '.join(_KINDS)}.")
+        raise ArgumentError(f"{d.get('kind')!r} is no kind of privacy loss.", f"The kinds are {', '.join(_KINDS)}.")
     loss: Callable[..., PrivacyLoss] = _KINDS[d["kind"]]
     values = {field.name: _READERS[field.type](d[field.name]) for field in fields(_KINDS[d["kind"]])}
     return loss(**values)
 
 
-def _written(value: float | Fraction) -> object:
+def _plain_value(value: float | Fraction) -> object:
     if isinstance(value, Fraction):
         return str(value)
     return value.hex() if isinstance(value, float) else value
@@ -324,9 +328,9 @@ def _check_pure_noise(sensitivity: int, scale: float, epsilon: Fraction) -> None
         )
 
 
-def _finite(x: float) -> Fraction | None:
+def _finite_or_none(x: float) -> Fraction | None:
     return Fraction(x) if isfinite(x) else None
 
 
-def _squared(mu: float) -> Fraction | None:
+def _squared_or_none(mu: float) -> Fraction | None:
     return Fraction(mu) ** 2 if isfinite(mu) else None

@@ -23,7 +23,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Arc", "check"]
+__all__ = ["Arc", "check_messages"]
 
 _PLACES_MAX = 1 << 20
 _FINEST = 40  # bits of q
@@ -58,7 +58,7 @@ class Arc:
 
     @classmethod
     def within(cls, epsilon: Fraction, *, places: int, reach: int = 0) -> Arc:
-        """Construct with the weights whose ratio is the closest to e^epsilon, and never above.
+        """Construct a law with the ratio of weights closest to e^epsilon, and never above it.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Arc:
         integers = isinstance(places, int) and isinstance(reach, int)
         if not (integers and 2 <= places <= _PLACES_MAX and reach >= 0 and 2 * reach + 1 < places):  # noqa: PLR2004
             raise ArgumentError(
-                f"There is no arc of reach {reach!r} among {places!r} places.",
+                f"reach={reach!r} does not fit {places!r} places.",
                 f"Use 2 to {_PLACES_MAX} places, and an arc of 2 reach + 1 that is shorter than all of them.",
             )
         if not epsilon > 0:
@@ -121,7 +121,7 @@ class Arc:
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def moved(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the messages for true places, given uniform numbers from 0 to `weight` - 1."""
+        """Return the randomised places for true places, given uniform numbers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)
@@ -129,10 +129,10 @@ class Arc:
         return moved
 
 
-def check(labels: NDArray[np.int64], arc: Arc) -> None:
-    """Refuse arguments that no sampler accepts; the message quotes no value."""
+def check_messages(labels: NDArray[np.int64], arc: Arc) -> None:
+    """Raise an error for places outside the circle; its message quotes no value."""
     if labels.dtype != np.int64 or (labels.size and (labels.min() < 0 or labels.max() >= arc.places)):
-        raise ArgumentError("Messages are drawn for places from 0 to N - 1 only.", "Clip them first.")
+        raise ArgumentError("Messages are drawn for places from 0 to N - 1 only.", "Clip the places first.")
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:

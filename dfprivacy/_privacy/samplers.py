@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from dfprivacy._privacy.calibrate import SUM_MAX
-from dfprivacy._privacy.draws import cube_noise, heads, zeros_that_reach
-from dfprivacy._privacy.response import check as check_labels
+from dfprivacy._privacy.draws import cube_noise, draw_bernoulli, zeros_that_reach
+from dfprivacy._privacy.response import check_messages as check_labels
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ __all__ = [
     "HIDDEN",
     "OpenDPSampler",
     "Sampler",
-    "check",
-    "revealed",
+    "check_noise_arguments",
+    "draw_uniform",
+    "reveal_step_by_step",
     "sampler",
-    "uniform",
-    "use",
+    "use_sampler",
 ]
 
 K = TypeVar("K", bound="Hashable")
@@ -73,7 +73,7 @@ class Sampler(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether its noise gives privacy: not that of a seed."""
+        """Whether the noise gives privacy: noise from a known seed does not."""
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add independent discrete Laplace noise: P(x) proportional to exp(-abs(x) / scale)."""
@@ -82,10 +82,10 @@ class Sampler(Protocol):
         """Add independent discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2))."""
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Add independent discrete Laplace noise, and reveal chosen values step by step; see `revealed`."""
+        """Add independent discrete Laplace noise, and reveal chosen values; see `reveal_step_by_step`."""
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
-        """Draw a message for each label independently, each place with the weight that the arc gives it."""
+        """Draw a randomised place for each label independently, with the probabilities of the law `arc`."""
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
@@ -100,33 +100,33 @@ class Sampler(Protocol):
         """
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
-        """Return for one value after the other whether it reaches its threshold, until `most` have.
+        """Return for each value in turn whether it reaches its threshold; stop after `most` values that do.
 
         A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
         scale, and one for each value, of the second.
         """
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
-        """Place of the first value among all when each has Laplace noise: 1 for the largest. Chance breaks ties."""
+        """Return the rank of the first value among all, after Laplace noise; chance breaks ties."""
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Return whether that place is at most `most`, and nothing else."""
+        """Return whether the `permutation_rank` is at most `most`, and nothing else."""
 
     def discover(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
 
     def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """As `discover`, with Gaussian noise, all in steps."""
+        """Add Gaussian noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
-        """As `discover`, for all of `size` keys, numbered from 0; keys that are not in `counts` count 0."""
+        """Add Laplace noise to the counts of `size` keys, most of them 0; return counts that reach a threshold."""
 
     def generator(self) -> np.random.Generator:
         """Return a generator for randomness other than noise, such as the rearrangements of a test."""
 
 
-def check(values: NDArray[np.int64], scale: float) -> None:
-    """Refuse values and scales that no sampler accepts.
+def check_noise_arguments(values: NDArray[np.int64], scale: float) -> None:
+    """Raise an error for values and scales that no sampler accepts.
 
     Parameters
     ----------
@@ -143,15 +143,15 @@ def check(values: NDArray[np.int64], scale: float) -> None:
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         raise ArgumentError("Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first.")
     if not (isfinite(scale) and scale > 0):
-        raise ArgumentError(f"Noise of scale {scale:g} protects nobody.", "The scale must be finite and above 0.")
+        raise ArgumentError(f"Noise of scale {scale:g} gives no privacy.", "The scale must be finite and above 0.")
     if values.size and (values.min() < -SUM_MAX or values.max() > SUM_MAX):
         raise ArgumentError(f"Sums must be clamped to {SUM_MAX} grid steps.", "Clamp them before adding noise.")
 
 
-def revealed(
+def reveal_step_by_step(
     shape: tuple[int, ...], choose: Choose, noisy: Callable[[NDArray[np.bool_]], NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Reveal noisy numbers step by step; the numbers revealed so far decide which come next.
+    """Reveal noisy numbers step by step; the numbers revealed so far decide which numbers are revealed next.
 
     Parameters
     ----------
@@ -181,47 +181,47 @@ class FromLaplace:
     def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
         """Draw all noise, and reveal the chosen values."""
         noisy = self.laplace(values, scale)
-        return revealed(values.shape, choose, lambda more: noisy[more])
+        return reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 
     def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
-        check(values, scale)
+        check_noise_arguments(values, scale)
         return values + cube_noise(values.size, scale, self).reshape(values.shape)
 
     def sparse_vector(
         self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int
     ) -> NDArray[np.bool_]:
-        """Return for one value after the other whether it reaches its threshold, until `most` have."""
+        """Return for each value in turn whether it reaches its threshold; stop after `most` values that do."""
         moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
         reached = self.laplace(gaps, scales[1]) >= moved
         positives = np.flatnonzero(reached)
         return reached[: positives[most - 1] + 1] if positives.size >= most else reached
 
     def permutation_rank(self: Sampler, values: NDArray[np.int64], scale: float) -> int:
-        """Place of the first value among all when each has noise: 1 for the largest."""
+        """Return the rank of the first value among all, after noise: 1 for the largest."""
         first, *others = self.laplace(values, scale)
         larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
         return 1 + larger + int(self.generator().integers(equal + 1))
 
     def permutation_decision(self: Sampler, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Return whether that place is at most `most`, and nothing else."""
+        """Return whether the `permutation_rank` is at most `most`, and nothing else."""
         return self.permutation_rank(values, scale) <= most
 
     def discover(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Laplace noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
-        return _keys_reaching(counts, self.laplace(_numbers(counts), scale), threshold)
+        return _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
 
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Add Gaussian noise to the counts of keys, and return those that reach a threshold, in their order."""
-        return _keys_reaching(counts, self.gaussian(_numbers(counts), scale), threshold)
+        """Add Gaussian noise to the counts of keys, and return the counts that reach a threshold, sorted by key."""
+        return _keys_reaching(counts, self.gaussian(_counts_as_array(counts), scale), threshold)
 
     def sparse(self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Add Laplace noise to the counts of all keys, zeros too, and return those that reach a threshold."""
-        own = _keys_reaching(counts, self.laplace(_numbers(counts), scale), threshold)
+        own = _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
         return dict(sorted({**own, **zeros_that_reach(counts, size, scale, threshold, self)}.items()))
 
 
-def _numbers(counts: Mapping[K, int]) -> NDArray[np.int64]:
+def _counts_as_array(counts: Mapping[K, int]) -> NDArray[np.int64]:
     return np.array([*counts.values()], dtype=np.int64)
 
 
@@ -249,21 +249,21 @@ class OpenDPSampler(FromLaplace):
         )
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add independent discrete Laplace noise; see `check` for what is refused."""
-        return _noisy("laplace", values, scale)
+        """Add independent discrete Laplace noise; see `check_noise_arguments` for what is refused."""
+        return _add_opendp_noise("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Draw noise for the chosen values only: as it is independent, their law is the same."""
-        return revealed(values.shape, choose, lambda more: self.laplace(values[more], scale))
+        """Draw noise for the chosen values only: the noise is independent, so its law is the same."""
+        return reveal_step_by_step(values.shape, choose, lambda more: self.laplace(values[more], scale))
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add independent discrete Gaussian noise; see `check` for what is refused."""
-        return _noisy("gaussian", values, scale)
+        """Add independent discrete Gaussian noise; see `check_noise_arguments` for what is refused."""
+        return _add_opendp_noise("gaussian", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw messages with whole numbers from the operating system's secure source."""
         check_labels(labels, arc)
-        return arc.moved(labels, uniform(arc.weight, labels.size).reshape(labels.shape))
+        return arc.moved(labels, draw_uniform(arc.weight, labels.size).reshape(labels.shape))
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Draw k positions, best first, by permute-and-flip or by the exponential mechanism.
@@ -273,20 +273,20 @@ class OpenDPSampler(FromLaplace):
         all heads; the exponential mechanism the first heads among positions drawn with replacement. OpenDP compares
         exponential or Gumbel variables, to the same end, and takes some fifty times as long for thousands.
         """
-        check(values, scale)
+        check_noise_arguments(values, scale)
         left: Sequence[int] = range(values.size)
         chosen: list[int] = []
         others = values.ravel()
         while True:
             gaps = (others.max() - others).view(np.uint64)  # which wraps around to the difference, up to 2^63
-            at = self._flipped(gaps, scale) if flip else _drawn(gaps, scale)
+            at = self._permute_and_flip(gaps, scale) if flip else _draw_position(gaps, scale)
             chosen.append(left[at])
             if len(chosen) == k:
                 return chosen
             left, others = [*left[:at], *left[at + 1 :]], np.delete(others, at)
 
-    def _flipped(self, gaps: NDArray[np.uint64], scale: float) -> int:
-        up = np.flatnonzero(heads(gaps, scale))  # the best is, always
+    def _permute_and_flip(self, gaps: NDArray[np.uint64], scale: float) -> int:
+        up = np.flatnonzero(draw_bernoulli(gaps, scale))  # the best is, always
         return int(up[self.below(up.size)])
 
     def below(self, n: int) -> int:
@@ -298,14 +298,14 @@ class OpenDPSampler(FromLaplace):
         return np.random.default_rng(secrets.randbits(256))
 
 
-def _drawn(gaps: NDArray[np.uint64], scale: float) -> int:
+def _draw_position(gaps: NDArray[np.uint64], scale: float) -> int:
     while True:
-        at = uniform(gaps.size, gaps.size)
-        if (up := np.flatnonzero(heads(gaps[at], scale))).size:
+        at = draw_uniform(gaps.size, gaps.size)
+        if (up := np.flatnonzero(draw_bernoulli(gaps[at], scale))).size:
             return int(at[up[0]])
 
 
-def uniform(below: int, size: int) -> NDArray[np.int64]:
+def draw_uniform(below: int, size: int) -> NDArray[np.int64]:
     """Draw whole numbers from 0 to `below` - 1, all equally likely, from the operating system's secure source.
 
     Parameters
@@ -330,30 +330,30 @@ def uniform(below: int, size: int) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(0, dtype=np.uint64), *kept]).astype(np.int64)
 
 
-def _noisy(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-    check(values, scale)
+def _add_opendp_noise(kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    check_noise_arguments(values, scale)
     if not values.size:
         return values.copy()
 
-    def add(part: NDArray[np.int64], thread: int) -> NDArray[np.int64]:
-        return np.array(_measurement(kind, float(scale), thread)(part), dtype=np.int64)
+    def add_noise_to_part(part: NDArray[np.int64], thread: int) -> NDArray[np.int64]:
+        return np.array(_opendp_measurement(kind, float(scale), thread)(part), dtype=np.int64)
 
-    threads = 1 if values.size < _PIECE else min(_cores(), 1 + values.size // _PIECE)
+    threads = 1 if values.size < _PIECE else min(_usable_cores(), 1 + values.size // _PIECE)
     if threads == 1:
-        return add(values.ravel(), 0).reshape(values.shape)
+        return add_noise_to_part(values.ravel(), 0).reshape(values.shape)
     parts = np.array_split(values.ravel(), threads)
     with ThreadPoolExecutor(len(parts)) as pool:  # the draws are independent, so whoever makes them
-        return np.concatenate([*pool.map(add, parts, range(len(parts)))]).reshape(values.shape)
+        return np.concatenate([*pool.map(add_noise_to_part, parts, range(len(parts)))]).reshape(values.shape)
 
 
-def _cores() -> int:
+def _usable_cores() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=64)
-def _measurement(kind: str, scale: float, thread: int = 0) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: ARG001
-    """Construct OpenDP's mechanism, one for each thread, as that takes as long as twenty draws."""
+def _opendp_measurement(kind: str, scale: float, thread: int = 0) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: ARG001
+    """Construct a mechanism of OpenDP, once for each thread: that takes as long as twenty draws."""
     from opendp import domains, measurements, metrics, mod
 
     mod.enable_features("contrib")
@@ -371,12 +371,12 @@ _SAMPLER: ContextVar[Sampler] = ContextVar("dfprivacy sampler", default=_OPENDP)
 
 
 def sampler() -> Sampler:
-    """Return the sampler in force: OpenDP, unless a test has put another in its place."""
+    """Return the sampler in use: OpenDP, unless a test has replaced it."""
     return _SAMPLER.get()
 
 
 @contextmanager
-def use(replacement: Sampler) -> Iterator[Sampler]:
+def use_sampler(replacement: Sampler) -> Iterator[Sampler]:
     """Use another sampler in this context only, for `dfprivacy.testing` and the audit."""
     token = _SAMPLER.set(replacement)
     try:

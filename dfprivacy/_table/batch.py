@@ -51,22 +51,29 @@ class Batch:
     _computed: dict[Read, Raw] = field(default_factory=dict, kw_only=True)
 
     def take(self, rows: slice | NDArray[np.intp]) -> Batch:
-        """Return some rows, in this order, as read-only arrays."""
+        """Return a batch of the given rows, in the given order, with read-only arrays."""
 
-        def seen(array: NDArray[Any]) -> NDArray[Any]:
+        def take_rows(array: NDArray[Any]) -> NDArray[Any]:
             part = array[rows]
             part.flags.writeable = False  # of this view or copy alone
             return part
 
-        def each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
-            return {column: seen(array) for column, array in arrays.items()}
+        def take_from_each(arrays: Mapping[Column, NDArray[Any]]) -> dict[Column, NDArray[Any]]:
+            return {column: take_rows(array) for column, array in arrays.items()}
 
         raw = {
-            read: Dictionary(seen(of.codes), of.values) if isinstance(of, Dictionary) else seen(of)
+            read: Dictionary(take_rows(of.codes), of.values) if isinstance(of, Dictionary) else take_rows(of)
             for read, of in {**self.raw, **self._computed}.items()
         }
         size = len(range(self.size)[rows]) if isinstance(rows, slice) else len(rows)
-        return Batch(size, raw, each(self._cleaned), each(self._encoded), each(self._missing), each(self._side))
+        return Batch(
+            size,
+            raw,
+            take_from_each(self._cleaned),
+            take_from_each(self._encoded),
+            take_from_each(self._missing),
+            take_from_each(self._side),
+        )
 
     def mark(self, column: Column, code: int) -> None:
         """Set one category in all rows of a column."""
@@ -74,7 +81,7 @@ class Batch:
         self._missing[column] = np.zeros(self.size, dtype=np.bool_)
 
     def values(self, column: Column) -> NDArray[np.float64]:
-        """Return the numbers of a column within its bounds, shape (size,). Not to be written to."""
+        """Return the numbers of a column within its bounds, shape (size,), read-only."""
         values = self._cleaned.get(column)
         if values is None:
             values = self._cleaned[column] = column.clean(self.raw_values(number(column)))  # type: ignore[arg-type]
@@ -94,7 +101,7 @@ class Batch:
         return y
 
     def beyond(self, column: Column) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return masks of the rows in which a column's number lies below its bounds, and above.
+        """Return two masks of rows: a column's number lies below its bounds; it lies above them.
 
         Parameters
         ----------
@@ -117,7 +124,7 @@ class Batch:
         return below, above
 
     def side(self, column: Column) -> NDArray[np.int8]:
-        """Return -1 for a row whose number lies below its bounds, 1 above, and 0 for any other."""
+        """Return for each row -1 if its number lies below the bounds, 1 if above, and 0 otherwise."""
         below, above = self.beyond(column)
         return above.astype(np.int8) - below.astype(np.int8)
 
@@ -147,7 +154,7 @@ class Batch:
             self._missing[column] = (
                 self.codes(column) == len(column.categories or ())
                 if plain
-                else column.missing(self.raw_values(described(column)))
+                else column.missing(self.raw_values(read_as_declared(column)))
             )
         return self._missing[column]
 
@@ -203,7 +210,7 @@ def category(column: Column) -> Read:
     return number(column) if isinstance(column, ComputedColumn) else Read(column.name, column.categories or ())
 
 
-def described(column: Column) -> Read:
+def read_as_declared(column: Column) -> Read:
     """Return the `Read` of a column: as numbers if it has bounds, else as category codes."""
     return number(column) if column.bounds is not None else category(column)
 
@@ -211,7 +218,7 @@ def described(column: Column) -> Read:
 def from_frame(reads: Iterable[Read]) -> tuple[Read, ...]:
     """Return what a frame has to read, each once: of a computed column those of its formula."""
     parts = (
-        [described(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
+        [read_as_declared(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
         for read in reads
     )
     return tuple(dict.fromkeys(each for of_read in parts for each in of_read))
@@ -246,10 +253,10 @@ def _reuse_freed_memory() -> None:
     np.empty((1 << 22) - (1 << 10))
 
 
-def gathered(
+def gather_selected_rows(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
 ) -> Batch | None:
-    """Return the selected rows of some batches as one batch; None if they are more than `most`."""
+    """Return the selected rows of some batches as one batch; None if these are more than `most` rows."""
     numbers = [c for c in columns if c.bounds is not None]
     labels = [c for c in columns if c.categories is not None]
     looks: tuple[tuple[Any, Sequence[Column], Any], ...] = (
@@ -272,8 +279,8 @@ def gathered(
     return Batch(selected, {}, *({c: np.concatenate(each.pop(c)) for c in [*each]} for each in arrays))
 
 
-def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
-    """Apply a plugin's function to the rows of a batch; if it fails, to each row alone.
+def apply_to_batch(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
+    """Apply a plugin's function to the rows of a batch; if that fails, to each row alone.
 
     Whether it fails may depend on a row and must not be seen, and no row may decide what others count.
 
@@ -300,10 +307,10 @@ def of_each(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[n
             return np.full((batch.size, width), np.nan)
     half = batch.size // 2
     parts = (batch.take(slice(half)), batch.take(slice(half, None)))
-    return np.concatenate([of_each(work, part, width) for part in parts])
+    return np.concatenate([apply_to_batch(work, part, width) for part in parts])
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:
-    """Return the reads of columns for `gathered`: numbers if they have bounds, codes if they have categories."""
+    """Return the reads of columns: numbers if they have bounds, codes if they have categories."""
     numbers = (number(c) for c in columns if c.bounds is not None)
     return (*numbers, *(category(c) for c in columns if c.categories is not None))

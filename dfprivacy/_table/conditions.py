@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dfprivacy import _words
-from dfprivacy._table.batch import category, described, number
+from dfprivacy._table.batch import category, number, read_as_declared
 from dfprivacy.engines import Keep
 from dfprivacy.errors import SchemaError
 from dfprivacy.expressions import ComputedColumn
-from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, codes_of
+from dfprivacy.schema import OTHER, Category, Column, Schema, as_number, code_book_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,17 +35,17 @@ class _ColumnCondition:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that it reads."""
+        """Columns that the condition reads."""
         return (self.column,)
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How its column is read."""
-        return (described(self.column),)
+        """How the condition's column is read."""
+        return (read_as_declared(self.column),)
 
     @property
     def public(self) -> bool:
-        """Whether it reads public columns only."""
+        """Whether the condition reads public columns only."""
         return self.column.public
 
     def describe(self) -> dict[str, Any]:
@@ -53,23 +53,23 @@ class _ColumnCondition:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return _words.condition(self.describe())
+        return _words.condition_as_text(self.describe())
 
 
 @dataclass(frozen=True)
 class Between(_ColumnCondition):
-    """Selects rows with a number in an interval, ends included; a missing number lies in none."""
+    """Selects rows with a number in an interval, ends included; a missing number lies in no interval."""
 
     low: float
     high: float
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How its column is read."""
+        """How the condition's column is read."""
         return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return a mask of the rows that it selects."""
+        """Return a mask of the rows that the condition selects."""
         values = batch.values(self.column)
         return (values >= self.low) & (values <= self.high) & ~batch.missing(self.column)
 
@@ -86,11 +86,11 @@ class IsIn(_ColumnCondition):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How its column is read."""
+        """How the condition's column is read."""
         return (category(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return a mask of the rows that it selects."""
+        """Return a mask of the rows that the condition selects."""
         wanted = np.zeros(len(self.column.categories or ()) + 1, dtype=np.bool_)
         wanted[self.column.codes(self.categories)] = True
         return wanted[batch.codes(self.column)]
@@ -115,11 +115,11 @@ class Satisfies:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How its columns are read."""
-        return tuple(described(column) for column in self.columns)
+        """How the condition's columns are read."""
+        return tuple(read_as_declared(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return a mask of the rows that it selects."""
+        """Return a mask of the rows that the condition selects."""
         columns: dict[str, list[Any]] = {}
         for column in self.columns:
             if column.bounds is not None:
@@ -130,10 +130,10 @@ class Satisfies:
                 columns[column.name] = [labels[code] for code in batch.codes(column)]
         names = list(columns)
         rows = zip(*columns.values(), strict=True)
-        answers = (self._says(dict(zip(names, row, strict=True))) for row in rows)
+        answers = (self._predicate_value(dict(zip(names, row, strict=True))) for row in rows)
         return np.fromiter(answers, dtype=np.bool_, count=batch.size)
 
-    def _says(self, row: Row) -> bool:
+    def _predicate_value(self, row: Row) -> bool:
         try:
             return bool(self.predicate(row))
         except Exception:  # noqa: BLE001 - see the class docstring
@@ -146,7 +146,7 @@ class Satisfies:
         return "a Python function holds"
 
 
-def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
+def conditions_for_engine(conditions: Iterable[Condition]) -> Iterator[Keep]:
     """Return conditions by which an engine may read fewer rows.
 
     Every row that is selected is kept, however its value is written and however it is rounded.
@@ -162,7 +162,7 @@ def kept_by(conditions: Iterable[Condition]) -> Iterator[Keep]:
                 yield Keep(name, low, high)
         elif isinstance(each, IsIn) and not (each.column.other and OTHER in each.categories):
             codes = set(each.column.codes(each.categories))
-            known = codes_of(each.column.categories or ())
+            known = code_book_of(each.column.categories or ())
             numbers = [number for number, code in known.numbers.items() if code in codes]
             texts = tuple(text for text, code in known.texts.items() if code in codes)
             # A number is written in many ways, and where one is wanted, no list of texts has all of them.
@@ -186,7 +186,7 @@ class Is(_ColumnCondition):
     wanted: Presence
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return a mask of the rows that it selects."""
+        """Return a mask of the rows that the condition selects."""
         gone = batch.missing(self.column)
         return gone if self.wanted is Presence.MISSING else ~gone
 
@@ -198,15 +198,15 @@ class Is(_ColumnCondition):
 Condition: TypeAlias = Between | IsIn | Is | Satisfies
 
 
-def of_private(condition: Condition) -> Condition:
+def with_private_column(condition: Condition) -> Condition:
     """Return the same condition with its column declared private."""
     if isinstance(condition, Satisfies):
         return condition
     return replace(condition, column=replace(condition.column, public=False))
 
 
-def condition(schema: Schema, name: str, wanted: object) -> Condition:
-    """Read one condition of ``where``.
+def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
+    """Read one condition of ``where``, given as an argument by column name.
 
     Parameters
     ----------

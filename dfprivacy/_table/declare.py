@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
     from dfprivacy.schema import Bounds, Neighbors
 
-__all__ = ["COMPUTED_FOR_EXAMPLE", "ROWS_OF_ONE", "computed", "declared", "read_schema", "read_size", "read_unit"]
+__all__ = [
+    "COMPUTED_FOR_EXAMPLE",
+    "ROWS_OF_ONE",
+    "computed_columns",
+    "read_schema",
+    "read_size",
+    "read_unit",
+    "redeclared_schema",
+]
 
 COMPUTED_FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
 ROWS_OF_ONE = 1 << 20
@@ -47,7 +55,7 @@ def read_schema(
     unit: Unit | None = None,
     size: int | None = None,
 ) -> Schema:
-    """Read a schema from declarations, checked against the column names and the type of the people's column.
+    """Read a schema from declarations, and check it against the columns' names and the type of the people's column.
 
     Raises
     ------
@@ -58,32 +66,32 @@ def read_schema(
     doubles = sorted(name for name, times in Counter(names).items() if times > 1)
     if doubles:
         raise SchemaError(f"Columns {doubles!r} appear more than once.", "Give every column its own name.")
-    relation = _relation(neighbors)
-    public = _names("public", public)
+    relation = _check_relation(neighbors)
+    public = _read_column_names("public", public)
     if unit is not None:
         _check_unit(frame, unit, public)
     if public and relation == "add_remove":
         raise SchemaError(
-            "public columns need neighbors='replace_one': tables that differ by a row do not agree on any column.",
-            "Leave out public=, or protect the content of rows instead of their presence.",
+            "public columns need neighbors='replace_one': tables that differ by one row agree on no column.",
+            "Leave out public=, or neighbors='add_remove'.",
         )
-    _known(names, "public", public)
+    _refuse_unknown_columns(names, "public", public)
     columns = {name: Column(name, public=True) for name in public}
     people = None if unit is None else size
     schema = Schema(names, columns, relation, None, unit, people, library=frame.library)
-    schema = declared(schema, bounds=bounds, categories=categories, missing=missing)
+    schema = redeclared_schema(schema, bounds=bounds, categories=categories, missing=missing)
     if unit is not None or relation == "add_remove":
         return schema
-    return replace(schema, size=size or _counted(frame))
+    return replace(schema, size=size or _number_of_rows(frame))
 
 
-def _relation(neighbors: object) -> Neighbors:
+def _check_relation(neighbors: object) -> Neighbors:
     if not isinstance(neighbors, str) or neighbors not in ("replace_one", "add_remove"):
         raise SchemaError(f"neighbors{quoted(neighbors)} is unknown.", 'Use "replace_one" or "add_remove".')
     return "add_remove" if neighbors == "add_remove" else "replace_one"
 
 
-def _counted(frame: Frame) -> int:
+def _number_of_rows(frame: Frame) -> int:
     size = redact_errors(frame.rows)
     if size < 1:
         raise SchemaError("The table has no rows.", "Protect a table with at least one row.")
@@ -91,7 +99,7 @@ def _counted(frame: Frame) -> int:
 
 
 def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
-    """Check the declaration of people who may have several rows.
+    """Read the declaration of people who may have several rows.
 
     Raises
     ------
@@ -101,49 +109,49 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
     if not isinstance(missing, str) or missing not in ("omit", "own"):
         raise SchemaError(
             f"unit_missing{quoted(missing)} is unknown.",
-            'Use "omit" to leave out rows that name nobody, or "own" if each is of a person of its own.',
+            'Use "omit" to leave out rows without a person, or "own" to count every such row as a person.',
         )
     if unit is None:
         if max_rows is not None:
             raise SchemaError("max_rows= needs unit=.", "Name the people's column: unit='patient_id'.")
         return None
     if not isinstance(unit, str):
-        raise SchemaError(f"unit= names a column by a string, not by {type(unit).__name__}.", "Pass its name.")
+        raise SchemaError(f"unit= is the name of a column, not {type(unit).__name__}.", "Pass its name.")
     if max_rows is None:
         raise SchemaError(
             "max_rows= is missing.",
             f"Say how many rows of one {unit!r} count at most, from 1 to {ROWS_OF_ONE}: the noise grows with it, "
-            "and rows beyond it are left out.",
+            "and further rows are left out.",
         )
     return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
 def read_size(size: object, neighbors: object) -> int | None:
-    """Check a public number of rows, or of people."""
-    if _relation(neighbors) == "add_remove" and size is not None:
+    """Read a public number of rows, or of people."""
+    if _check_relation(neighbors) == "add_remove" and size is not None:
         raise SchemaError(
-            "size= states a public number, and under neighbors='add_remove' no number is public.",
+            "size= states a public number, and under neighbors='add_remove' no number of rows is public.",
             "Leave out size=, or use neighbors='replace_one'.",
         )
     return None if size is None else as_whole(size, "size", 1)
 
 
 def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
-    _known(frame.columns, "unit", [unit.column])
+    _refuse_unknown_columns(frame.columns, "unit", [unit.column])
     if public:
         raise SchemaError(
-            "public columns need one row a person: tables that differ in all rows of one agree on no column.",
+            "public columns need one row a person: tables that differ in all rows of a person agree on no column.",
             "Leave out public=, or unit=.",
         )
     if not frame.names_people(unit.column):
         raise SchemaError(
-            f"unit={unit.column!r} must be a column of whole numbers or text, and this one is of another type.",
+            f"unit={unit.column!r} must be a column of whole numbers or text.",
             "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
             "of a column of whole ones: use astype('Int64'), or text.",
         )
 
 
-def declared(
+def redeclared_schema(
     schema: Schema,
     *,
     bounds: Mapping[str, Bounds] | None,
@@ -158,19 +166,19 @@ def declared(
         As for `read_schema`.
     """
     given = {"bounds": bounds, "categories": categories, "missing": missing}
-    declarations = {argument: _mapping(argument, of) for argument, of in given.items()}
+    declarations = {argument: _read_mapping(argument, of) for argument, of in given.items()}
     for argument, names in declarations.items():
         if schema.unit is not None and schema.unit.column in names:
             raise SchemaError(
-                f"{argument} names {schema.unit.column!r}, which identifies people and is in no question.",
+                f"{argument} names {schema.unit.column!r}, which identifies people and is used in no question.",
                 f"Leave it out of {argument}=.",
             )
-        _known(schema.names, argument, names)
+        _refuse_unknown_columns(schema.names, argument, names)
     columns = dict(schema.columns)
     for name in dict.fromkeys(name for each in declarations.values() for name in each):
         before = columns.get(name, Column(name))
         counts_as = (OTHER if before.other else before.fill) if before.filled else None
-        columns[name] = _column(
+        columns[name] = _redeclared_column(
             before,
             declarations["bounds"].get(name),
             declarations["categories"].get(name, before.categories),
@@ -180,7 +188,9 @@ def declared(
     return replace(schema, columns={each.name: each for each in known if each != Column(each.name)})
 
 
-def computed(schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bounds]) -> dict[str, ComputedColumn]:
+def computed_columns(
+    schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bounds]
+) -> dict[str, ComputedColumn]:
     """Declare columns that are computed from others, in their order: a later one may name an earlier one.
 
     Parameters
@@ -202,13 +212,13 @@ def computed(schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bo
     ArgumentError, SchemaError
         If an expression does not fit the columns, a name is taken, or numbers have no bounds.
     """
-    limits = _mapping("bounds", bounds)
-    _known([*columns], "bounds", limits)
+    limits = _read_mapping("bounds", bounds)
+    _refuse_unknown_columns([*columns], "bounds", limits)
     made: dict[str, ComputedColumn] = {}
     for name, given in columns.items():
         if name in schema.names or name in made:
             raise SchemaError(f"There is a column {name!r} already.", "Give the new one another name.")
-        expression = given(_Columns()) if callable(given) and not isinstance(given, Expression) else given
+        expression = given(_ColumnExpressions()) if callable(given) and not isinstance(given, Expression) else given
         if not isinstance(expression, Expression):
             raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", COMPUTED_FOR_EXAMPLE)
         known = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
@@ -216,7 +226,7 @@ def computed(schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bo
     return made
 
 
-class _Columns:
+class _ColumnExpressions:
     """Columns as expressions: what a function of a dataframe, as pandas' ``assign`` takes, is given."""
 
     def __getitem__(self, name: str) -> Expression:
@@ -226,17 +236,17 @@ class _Columns:
         return col(name)
 
 
-def _known(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
+def _refuse_unknown_columns(names: Sequence[str], argument: str, keys: Iterable[str]) -> None:
     there = {*names}
     for name in keys:
         if name not in there:
             raise SchemaError(
-                f"{argument} names a column {name!r} that is not there.", f"The columns are {list(names)!r}."
+                f"{argument} names a column {name!r} that the table lacks.", f"The columns are {list(names)!r}."
             )
 
 
-def _column(before: Column, bounds: object, categories: object, missing: object) -> Column:
-    """Return a column with new declarations; bounds that are not mentioned stay."""
+def _redeclared_column(before: Column, bounds: object, categories: object, missing: object) -> Column:
+    """Return a column with new declarations; bounds that are not declared again stay."""
     name = before.name
     domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
     find, limits, beyond = before.find, before.bounds, before.beyond
@@ -246,7 +256,9 @@ def _column(before: Column, bounds: object, categories: object, missing: object)
         find, limits = False, bounds_of(name, bounds)
         beyond = bounds.beyond if isinstance(bounds, FoundPair) else None
     if find and domain and all(isinstance(each, str) and math.isnan(read_number(each)) for each in domain):
-        raise SchemaError(f"Column {name!r} has categories, and no numbers.", "Ask for its value_counts.")
+        raise SchemaError(
+            f"Column {name!r} has categories, so it has no bounds.", "Ask for value_counts of the column."
+        )
     other = domain is not None and isinstance(missing, str) and missing == OTHER
     fill = None
     if other:
@@ -261,14 +273,14 @@ def _column(before: Column, bounds: object, categories: object, missing: object)
         if limits is not None and not limits[0] <= fill <= limits[1]:
             raise SchemaError(
                 f"missing[{name!r}] = {fill:g} lies outside the bounds {list(limits)!r}.",
-                "Choose a value within.",
+                "Choose a value within the bounds.",
             )
     filled = missing is not None
     said: dict[str, Any] = {"bounds": limits, "categories": domain, "fill": fill, "other": other}
     return replace(before, **said, filled=filled, find=find, beyond=beyond)
 
 
-def _names(argument: str, names: object) -> tuple[str, ...]:
+def _read_column_names(argument: str, names: object) -> tuple[str, ...]:
     if (
         isinstance(names, str | range)
         or not isinstance(names, Sequence)
@@ -278,11 +290,9 @@ def _names(argument: str, names: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _mapping(argument: str, declared: object) -> Mapping[str, Any]:
+def _read_mapping(argument: str, declared: object) -> Mapping[str, Any]:
     if declared is None:
         return {}
     if not isinstance(declared, Mapping):
-        raise SchemaError(
-            f"{argument}= takes a dictionary by column name, not {type(declared).__name__}.",
-        )
+        raise SchemaError(f"{argument}= takes a dictionary by column name, not {type(declared).__name__}.")
     return declared

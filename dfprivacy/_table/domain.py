@@ -1,4 +1,4 @@
-r"""Known domains of keys, however large: the number of keys, and the position of each.
+r"""Known domains of keys, however large: the number of keys, and the position of each key.
 
 A domain is a list of values, a range of whole numbers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
 list is ever held in memory. A value is in a domain as it would be among as many categories.
@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
-from dfprivacy.schema import codes_of, distinct_of
+from dfprivacy.schema import code_book_of, distinct_of
 from dfprivacy.schema.values import TRUTH, read_number
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.keys import Key
     from dfprivacy.schema import Category
 
-__all__ = ["Domain", "domain_of"]
+__all__ = ["Domain", "read_domain"]
 
 _SIZE_MAX = 10**15
 _WHOLE_MAX = 2**53  # float64 holds every integer up to here
@@ -55,9 +55,9 @@ class Domain(ABC):
 
     @abstractmethod
     def place(self, key: Category) -> int | None:
-        """Return the position of a value in the domain; None if it is no key."""
+        """Return the position of a value in the domain; None if the value is no key."""
 
-    def placed(self, counts: Mapping[Key, int]) -> Counter[int]:
+    def counts_by_position(self, counts: Mapping[Key, int]) -> Counter[int]:
         """Convert counts by value to counts by position; values outside the domain are dropped."""
         by_place: Counter[int] = Counter()
         for (key,), count in counts.items():
@@ -65,13 +65,13 @@ class Domain(ABC):
                 by_place[place] += count
         return by_place
 
-    def keyed(self, counts: Mapping[int, int]) -> dict[Key, int]:
+    def counts_by_key(self, counts: Mapping[int, int]) -> dict[Key, int]:
         """Convert counts by position to counts by key."""
         return {(self.key(place),): count for place, count in counts.items()}
 
 
 @dataclass(frozen=True, repr=False)
-class Listed(Domain):
+class ListedKeys(Domain):
     """A list of keys."""
 
     keys: tuple[Category, ...]
@@ -86,12 +86,12 @@ class Listed(Domain):
         return self.keys[place]
 
     def place(self, key: Category) -> int | None:
-        """Return the position of a value in the domain; None if it is no key."""
-        return codes_of(self.keys).code(key, None)
+        """Return the position of a value in the domain; None if the value is no key."""
+        return code_book_of(self.keys).code(key, None)
 
 
 @dataclass(frozen=True)
-class Numbers(Domain):
+class NumberRange(Domain):
     """A range of whole numbers."""
 
     numbers: range
@@ -107,7 +107,7 @@ class Numbers(Domain):
         return self.numbers[place]
 
     def place(self, key: Category) -> int | None:
-        """Return the position of a value, also of a text that reads as a number; None if it is no key."""
+        """Return the position of a number, or of a text that reads as a number; None if the value is no key."""
         number = read_number(key) if isinstance(key, str) else float(key)
         if not number.is_integer() or int(number) not in self.numbers:
             return None
@@ -115,7 +115,7 @@ class Numbers(Domain):
 
 
 @dataclass(frozen=True)
-class Texts(Domain):
+class PatternTexts(Domain):
     """All texts whose characters at each position are from a given alphabet."""
 
     alphabets: tuple[str, ...]
@@ -134,18 +134,18 @@ class Texts(Domain):
         return "".join(reversed(signs))
 
     def place(self, key: Category) -> int | None:
-        """Return the position of a value, also of a number with a single way of writing; None if it is no key.
+        """Return the position of a text, or of a number that has one written form; None if the value is no key.
 
         A whole number is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
         """
-        place = self._place(key) if isinstance(key, str) else None
+        place = self._position_of_text(key) if isinstance(key, str) else None
         if place is not None:
             return place
         number = read_number(key) if isinstance(key, str) else float(key)
-        places = {self._place(text) for text in self._written(number)} - {None}
+        places = {self._position_of_text(text) for text in self._ways_to_write(number)} - {None}
         return places.pop() if len(places) == 1 else None
 
-    def _written(self, number: float) -> Iterator[str]:
+    def _ways_to_write(self, number: float) -> Iterator[str]:
         """Return the usual ways to write a number."""
         if not math.isfinite(number):
             return
@@ -156,7 +156,7 @@ class Texts(Domain):
             yield from (*digits, *(text.zfill(len(self.alphabets)) for text in digits))
         yield from (text for text, truth in TRUTH.items() if truth == number)
 
-    def _place(self, text: str) -> int | None:
+    def _position_of_text(self, text: str) -> int | None:
         if len(text) != len(self.alphabets):
             return None
         place = 0
@@ -167,7 +167,7 @@ class Texts(Domain):
         return place
 
 
-def domain_of(declared: object) -> Domain:
+def read_domain(declared: object) -> Domain:
     r"""Read a domain.
 
     Parameters
@@ -188,29 +188,32 @@ def domain_of(declared: object) -> Domain:
 
     Examples
     --------
-    >>> icd = domain_of("[A-Z][0-9]{2}")
+    >>> icd = read_domain("[A-Z][0-9]{2}")
     >>> icd.size, icd.key(26 * 100 - 1), icd.place("J45"), icd.place("j45")
     (2600, 'Z99', 945, None)
     """
     domain: Domain
     if isinstance(declared, str):
-        domain = Texts(_alphabets(declared))
+        domain = PatternTexts(_alphabets(declared))
     elif isinstance(declared, range):
-        domain = Numbers(declared)
+        domain = NumberRange(declared)
         if max(map(abs, (declared.start, declared.stop))) > _WHOLE_MAX:
-            raise ArgumentError(f"domain={declared!r} goes beyond 2^53.", "Numbers beyond are not told apart.")
+            raise ArgumentError(
+                f"domain={declared!r} has numbers beyond 2^53.",
+                "Use smaller numbers, or texts: larger numbers cannot be told apart.",
+            )
     elif isinstance(declared, list | tuple | np.ndarray):
-        domain = Listed(distinct_of("domain", declared))
+        domain = ListedKeys(distinct_of("domain", declared))
     else:
         raise ArgumentError(
-            f"domain{quoted(declared)} is no list, no range and no pattern.", "Make a list of a column: .tolist()."
+            f"domain{quoted(declared)} is no list, no range and no pattern.",
+            "Turn a column into a list: .tolist().",
         )
     if not domain.size:
-        raise ArgumentError(f"domain={declared!r} has no keys.", "Name the values that there may be.")
+        raise ArgumentError(f"domain={declared!r} has no keys.", "Name the possible values.")
     if domain.size > _SIZE_MAX:
         raise ArgumentError(
-            f"domain{quoted(declared)} has more than {_SIZE_MAX:,} keys.",
-            "Ask for a part of them.",
+            f"domain{quoted(declared)} has more than {_SIZE_MAX:,} keys.", "Name fewer possible values."
         )
     return domain
 
@@ -222,28 +225,30 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
     while end < len(pattern):
         sign = _SIGN.match(pattern, end)
         if sign is None:
-            raise _unread(pattern, end)
-        members = [_members(each, pattern, end) for each in _MEMBER.finditer(sign["set"] or sign["sign"])]
+            raise _pattern_error(pattern, end)
+        members = [
+            _characters_of_member(each, pattern, end) for each in _MEMBER.finditer(sign["set"] or sign["sign"])
+        ]
         alphabets += ["".join(sorted(set().union(*members)))] * int(sign["times"] or 1)
         if len(alphabets) > LENGTH_MAX:
             raise ArgumentError(
-                "domain= is of texts that are too long.", f"Keys have {LENGTH_MAX} characters at most."
+                "domain= has keys that are too long.", f"Keys have {LENGTH_MAX} characters at most."
             )
         end = sign.end()
     if not alphabets:
-        raise _unread(pattern, 0)
+        raise _pattern_error(pattern, 0)
     return tuple(alphabets)
 
 
-def _members(member: re.Match[str], pattern: str, at: int) -> str:
+def _characters_of_member(member: re.Match[str], pattern: str, at: int) -> str:
     """Return the characters of one member of a pattern: a character, or a range with a dash."""
     ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"
     if any(len(end) > 1 and end[1].isalnum() for end in ends) or ends[0][-1] > ends[-1][-1]:
-        raise _unread(pattern, at)
+        raise _pattern_error(pattern, at)
     return "".join(map(chr, range(ord(ends[0][-1]), ord(ends[-1][-1]) + 1)))
 
 
-def _unread(pattern: str, at: int) -> ArgumentError:
+def _pattern_error(pattern: str, at: int) -> ArgumentError:
     return ArgumentError(f"domain={pattern!r} cannot be read from character {at + 1} on.", _HOW)

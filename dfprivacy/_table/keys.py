@@ -1,4 +1,4 @@
-"""Undeclared values as keys: counts of the rows that have each."""
+"""Undeclared values as keys: counts of the rows with each key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Codes, Column
 
-__all__ = ["LENGTH_MAX", "Key", "count_keys", "count_values", "key_read", "ordered"]
+__all__ = ["LENGTH_MAX", "Key", "count_keys", "count_values", "key_read", "sort_keys"]
 
 Key: TypeAlias = tuple[Category, ...]
 
@@ -41,7 +41,7 @@ def key_read(column: Column) -> Read:
 def count_keys(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], *, as_written: bool = False
 ) -> Counter[Key]:
-    """Count the selected rows of each key; a row with a value that cannot be in a key has none.
+    """Count the selected rows of each key; a row with a value that cannot be in a key has no key.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def count_keys(
     """
     totals: Counter[Key] = Counter()
     for batch, mask in parts:
-        coded = [_coded(batch, column, as_written=as_written) for column in columns]
+        coded = [_codes_of_values(batch, column, as_written=as_written) for column in columns]
         complete = np.ones(batch.size, dtype=np.bool_) if mask is None else mask.copy()
         for codes, _ in coded:
             complete &= codes >= 0
@@ -93,7 +93,7 @@ def count_values(
     for batch, mask in parts:
         chosen = slice(None) if mask is None else mask
         for place, column in enumerate(columns):
-            coded, values = _coded(batch, column)
+            coded, values = _codes_of_values(batch, column)
             codes, raw = coded[chosen], batch.raw_values(number(column))[chosen]
             x = np.full(len(codes), np.nan) if isinstance(raw, Dictionary) else np.asarray(raw, dtype=np.float64)
             gone, is_key = np.isnan(x), codes >= 0
@@ -111,22 +111,22 @@ def count_values(
     return counts
 
 
-def ordered(counts: Mapping[Key, int]) -> dict[Key, int]:
-    """Sort keys, so that their order does not depend on rows and batches: numbers before texts."""
+def sort_keys(counts: Mapping[Key, int]) -> dict[Key, int]:
+    """Sort keys, numbers before texts, so that their order does not depend on rows and batches."""
     kinds: defaultdict[tuple[bool, ...], list[Key]] = defaultdict(list)
     for key in counts:
         kinds[tuple([isinstance(part, str) for part in key])].append(key)
     return {key: counts[key] for kind in sorted(kinds) for key in sorted(kinds[kind])}
 
 
-def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
+def _codes_of_values(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
     """Return distinct values, and each row's index among them; -1 for values that cannot be in a key."""
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
     raw = batch.raw_values(key_read(column))
     if isinstance(raw, Dictionary):
-        keys = [_key(value, as_written=as_written) for value in raw.values]
+        keys = [_part_of_key(value, as_written=as_written) for value in raw.values]
         place = {key: at for at, key in enumerate(dict.fromkeys(key for key in keys if key is not None))}
         lookup = np.array([*(-1 if key is None else place[key] for key in keys), -1], dtype=np.intp)
         return lookup[raw.codes], [*place]  # the code -1 (missing) is the last entry
@@ -135,15 +135,15 @@ def _coded(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[C
     different, codes = np.unique(numbers[finite], return_inverse=True)
     places = np.full(len(numbers), -1, dtype=np.intp)
     places[finite] = codes
-    return places, [_plain(number) for number in different.tolist()]
+    return places, [_plain_number(number) for number in different.tolist()]
 
 
-def _key(value: object, *, as_written: bool) -> Category | None:
-    """Return a value as part of a key, in Python's own types; None if it cannot be one, or is too long."""
+def _part_of_key(value: object, *, as_written: bool) -> Category | None:
+    """Return a value as part of a key, in Python's own types; None if it is of another type, or too long."""
     text = plain_text(value)
     number = plain_number(value) if text is None else math.nan if as_written else numeral(text)
     if math.isfinite(number):
-        return _plain(number)
+        return _plain_number(number)
     if text is None or (not as_written and not math.isnan(number)):  # it reads as infinite
         return None
     if not as_written and not math.isnan(day := stamp(text)):
@@ -151,5 +151,5 @@ def _key(value: object, *, as_written: bool) -> Category | None:
     return text if len(text) <= LENGTH_MAX else None
 
 
-def _plain(number: float) -> Category:
+def _plain_number(number: float) -> Category:
     return int(number) if number.is_integer() and abs(number) <= _WHOLE_MAX else number

@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut
+from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut_into_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame, Raw, Rows
     from dfprivacy.schema import Column, Unit
 
-__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "chosen", "in_order", "keyed"]
+__all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "choose_rows", "keyed_hashes", "sort_columns"]
 
 T = TypeVar("T")
 Hashes = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -40,13 +40,13 @@ _PART = 1 << 22  # rows at a time where only people are read: a name is looked u
 _HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in the cache
 
 
-def in_order(columns: Iterable[Column]) -> tuple[Column, ...]:
+def sort_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
     """Sort columns by name and declarations, so that hashes of rows do not depend on the question."""
     return tuple(sorted(columns, key=lambda column: (column.name, plain_json(column.describe()))))
 
 
 class BoundedFrame(DerivedFrame):
-    """A frame with at most k rows of each person; the others are in no batch.
+    """A frame with at most k rows of each person; further rows are in no batch.
 
     Parameters
     ----------
@@ -68,36 +68,36 @@ class BoundedFrame(DerivedFrame):
     def __init__(self, frame: Frame, unit: Unit, key: bytes, columns: Sequence[Column] = ()) -> None:
         super().__init__(frame)
         self.elsewhere = frame.elsewhere
-        self._chosen_by = unit, key, in_order(columns)
+        self._chosen_by = unit, key, sort_columns(columns)
 
-    def knowing(self, columns: Sequence[Column]) -> BoundedFrame:
-        """Return the same frame with other columns for the choice of rows."""
+    def with_columns(self, columns: Sequence[Column]) -> BoundedFrame:
+        """Return the same frame, with other columns by which a person's rows are chosen."""
         other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
         if other._chosen_by == self._chosen_by:
             return self
         if "_settled" in self.__dict__:
-            other.__dict__["_settled"] = self._settled.knowing(other._chosen_by[2])
+            other.__dict__["_settled"] = self._rows_in_memory.with_columns(other._chosen_by[2])
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the chosen rows in batches of at most `size`; people are codes into their names."""
         held: Callable[[BoundedRows], Rows] = partial(_RowsInMemory, reads=reads)
-        for part in self.each(reads, held if self.elsewhere else lambda rows: rows):
+        for part in self.apply_to_people(reads, held if self.elsewhere else lambda rows: rows):
             yield from part.batches(reads, size)
 
-    def each(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
+    def apply_to_people(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
         """Apply a function to all rows of some people at a time, here or on a cluster."""
 
-        def every(rows: BoundedRows, _: Callable[[int], None]) -> T:
+        def work_on_rows(rows: BoundedRows, _: Callable[[int], None]) -> T:
             return work(rows)
 
         if self.elsewhere:
-            yield from self.fold(reads, every, lambda _: None, portable=True)
+            yield from self.fold(reads, work_on_rows, lambda _: None, portable=True)
         elif self.settled:
-            yield work(self._settled)
+            yield work(self._rows_in_memory)
         else:
-            held = _PeopleTask(tuple(reads), self._chosen_by, every)
-            for part in self._parts:
+            held = _PeopleTask(tuple(reads), self._chosen_by, work_on_rows)
+            for part in self._frames_by_person:
                 yield held(part, lambda _: None)
 
     def fold(
@@ -110,17 +110,17 @@ class BoundedFrame(DerivedFrame):
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
         """Apply a function to the chosen rows on a cluster, as `ClusterFrame.fold` does to all rows."""
-        (frame,) = self._parts
+        (frame,) = self._frames_by_person
         held = _PeopleTask(tuple(reads), self._chosen_by, work)
-        folded: list[T] = frame.fold(held.every, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
+        folded: list[T] = frame.fold(held.columns_to_read, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
         return folded
 
     @cached_property
-    def _parts(self) -> Sequence[Frame]:
+    def _frames_by_person(self) -> Sequence[Frame]:
         return self.frame.together(self._chosen_by[0].column)
 
     @cached_property
-    def _settled(self) -> BoundedRows:
+    def _rows_in_memory(self) -> BoundedRows:
         return BoundedRows(self.frame, *self._chosen_by)
 
 
@@ -142,15 +142,15 @@ class BoundedRows:
         self._known = columns
         self._who = Read(unit.column, "people")
 
-    def knowing(self, columns: tuple[Column, ...]) -> BoundedRows:
-        """Return the same rows with other columns for the choice."""
+    def with_columns(self, columns: tuple[Column, ...]) -> BoundedRows:
+        """Return the same rows, with other columns by which a person's rows are chosen."""
         other = BoundedRows(self._rows, self._unit, self._key, columns)
         other.__dict__.update({name: value for name, value in self.__dict__.items() if name == "everybody"})
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the chosen rows, in order, in batches of at most `size`; people are codes into all names."""
-        start, counts, everybody = 0, self._chosen_mask, self.everybody
+        start, counts, everybody = 0, self._chosen_mask, self.person_of_each_row
         for rows, raw in self._rows.batches([read for read in reads if read != self._who], size):
             kept: Any = np.flatnonzero(counts[start : start + rows])
             if len(kept):
@@ -164,16 +164,16 @@ class BoundedRows:
             raise RuntimeError  # somebody has changed the table
 
     @cached_property
-    def everybody(self) -> Dictionary:
-        """Person of each row, also of rows that are not chosen: codes into all names."""
-        from dfprivacy._table.frames.columns import together  # which imports Arrow
+    def person_of_each_row(self) -> Dictionary:
+        """Person of each row, also of rows that are not chosen: positions in the list of all names."""
+        from dfprivacy._table.frames.columns import join_people  # which imports Arrow
 
-        return together([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
+        return join_people([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
 
     @cached_property
     def _chosen_mask(self) -> NDArray[np.bool_]:
         """Mask of the chosen rows."""
-        whose, names = self.everybody.codes, self.everybody.values
+        whose, names = self.person_of_each_row.codes, self.person_of_each_row.values
         counts = whose >= 0
         times = np.bincount(whose[counts], minlength=len(names))
         many = np.flatnonzero(times > self._unit.max_rows)
@@ -183,14 +183,14 @@ class BoundedRows:
             rows = np.flatnonzero(place[whose] >= 0)
             of_many = place[whose[rows]]
             hashes = self._row_hashes(rows, self.hashes(many, b"rows")[of_many])
-            counts[rows] = chosen(of_many, hashes, self._unit.max_rows)
+            counts[rows] = choose_rows(of_many, hashes, self._unit.max_rows)
         return counts | (whose < 0) if self._unit.missing == "own" else counts
 
     def hashes(self, people: NDArray[np.integer], purpose: bytes) -> Hashes:
         """Return a keyed hash of each person's name."""
-        from dfprivacy._table.frames.columns import written
+        from dfprivacy._table.frames.columns import names_as_bytes
 
-        return keyed(written(self.everybody.values, people), self._key, purpose)
+        return keyed_hashes(names_as_bytes(self.person_of_each_row.values, people), self._key, purpose)
 
     def _row_hashes(self, rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
         """Return hashes of rows: of the person, and of the row's cleaned values."""
@@ -207,10 +207,10 @@ class BoundedRows:
             for column in self._known:
                 gone = batch.missing(column)
                 if column.bounds is not None:
-                    states = mixed(states, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
+                    states = mix_words(states, np.where(gone, _ALL, batch.values(column).view(np.uint64)))
                 if column.categories is not None:
                     marks = gone.astype(np.uint64) << _HIGH
-                    states = mixed(states, batch.codes(column).astype(np.uint64) | marks)
+                    states = mix_words(states, batch.codes(column).astype(np.uint64) | marks)
             every[done:end] = states
             done = end
         return every
@@ -220,12 +220,12 @@ class _RowsInMemory:
     """Rows of one pass over a table, in memory."""
 
     def __init__(self, rows: Rows, reads: Sequence[Read]) -> None:
-        self._parts = [*rows.batches(reads, _PART)]
+        self._frames_by_person = [*rows.batches(reads, _PART)]
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Rows in batches of at most `size`."""
-        for rows, raw in self._parts:
-            yield from cut({read: raw[read] for read in reads}, rows, size)
+        for rows, raw in self._frames_by_person:
+            yield from cut_into_batches({read: raw[read] for read in reads}, rows, size)
 
 
 @dataclass(frozen=True)
@@ -237,18 +237,18 @@ class _PeopleTask(Generic[T]):
     work: Callable[[BoundedRows, Callable[[int], None]], T]
 
     @property
-    def every(self) -> list[Read]:
-        """Columns to read: those of the task, and those by which rows are chosen."""
+    def columns_to_read(self) -> list[Read]:
+        """Columns to read: the columns of the task, and the columns by which rows are chosen."""
         unit, _, known = self.chosen_by
         return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
-        """Choose rows of a part, and apply the function to them."""
-        return self.work(BoundedRows(_RowsInMemory(rows, self.every), *self.chosen_by), count)
+        """Choose rows of a part of the table, and apply the function to them."""
+        return self.work(BoundedRows(_RowsInMemory(rows, self.columns_to_read), *self.chosen_by), count)
 
 
-def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
-    """Return a hash from 0 to 2^64 - 1 of each name, another for another key or purpose, by BLAKE2b [1]_.
+def keyed_hashes(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
+    """Return a hash from 0 to 2^64 - 1 of each name, which depends on key and purpose, by BLAKE2b [1]_.
 
     References
     ----------
@@ -256,16 +256,16 @@ def keyed(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
     """
     start = hashlib.blake2b(digest_size=8, key=key, person=purpose)
 
-    def digest(name: bytes) -> bytes:
+    def hash_name(name: bytes) -> bytes:
         each = start.copy()
         each.update(name)
         return each.digest()
 
-    return np.frombuffer(b"".join(map(digest, names)), dtype="<u8").astype(np.uint64)
+    return np.frombuffer(b"".join(map(hash_name, names)), dtype="<u8").astype(np.uint64)
 
 
-def mixed(states: Hashes, words: Hashes) -> Hashes:
-    """Mix words into states: of one state, different words have different results [1]_.
+def mix_words(states: Hashes, words: Hashes) -> Hashes:
+    """Mix words into hash states; different words give different results for one state [1]_.
 
     References
     ----------
@@ -280,8 +280,8 @@ def mixed(states: Hashes, words: Hashes) -> Hashes:
     return z
 
 
-def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Choose at most `most` rows of each person: those with the smallest hashes.
+def choose_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
+    """Choose at most `most` rows of each person: the rows with the smallest hashes.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
     new = np.append(True, ranked[1:] != ranked[:-1])
     equal = np.append(False, content[1:] == content[:-1]) & ~new
     twice = np.flatnonzero(np.isin(ranked, ranked[equal]))  # all rows of those who have equal ones
-    again = mixed(content[twice], _position_in_run(~equal)[twice].astype(np.uint64))
+    again = mix_words(content[twice], _position_in_run(~equal)[twice].astype(np.uint64))
     order[twice] = order[twice][np.lexsort((again, ranked[twice]))]
     counts = np.zeros(len(whose), dtype=np.bool_)
     counts[order[_position_in_run(new) < most]] = True
@@ -310,6 +310,6 @@ def chosen(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.
 
 
 def _position_in_run(new: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return how many positions each one is after the last beginning of a run, 0 for a beginning."""
+    """Return each position's distance from the beginning of its run."""
     places = np.arange(len(new))
     return places - np.maximum.accumulate(np.where(new, places, 0))

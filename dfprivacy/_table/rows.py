@@ -3,7 +3,7 @@
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
 conditions. So nothing outside of this module pairs one of them with others: a table gives another one by its own
-verbs, `where`, `select`, `declaring`, `per_person` and `sampled`, and each sets all that follows.
+verbs, `where`, `select`, `with_declarations`, `per_person` and `sampled`, and each sets all that follows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
-from dfprivacy._table.conditions import of_private
-from dfprivacy._table.people import BoundedFrame, in_order
-from dfprivacy._table.per import People, PerFrame
+from dfprivacy._table.conditions import with_private_column
+from dfprivacy._table.people import BoundedFrame, sort_columns
+from dfprivacy._table.person_rows import People, PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import NotProtected
-from dfprivacy.expressions import ComputedColumn
+from dfprivacy.expressions import ComputedColumn, parts_of
 from dfprivacy.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
-    from dfprivacy._table.per import PersonColumn
+    from dfprivacy._table.person_rows import PersonColumn
     from dfprivacy.schema import Column
 
 __all__ = ["MEMORY", "Rows"]
@@ -98,7 +98,7 @@ class Rows:
         vars(self).update(
             schema=schema,
             conditions=conditions,
-            known=in_order(chosen_by) if schema.unit is not None else (),
+            known=sort_columns(chosen_by) if schema.unit is not None else (),
             sample=None,
             mark=None,
             parts=(),
@@ -109,29 +109,29 @@ class Rows:
             _of=None,
             _made=(),
         )
-        vars(self).update(self.over(frame)._state())  # noqa: SLF001 - of our own kind
+        vars(self).update(self.of_frame(frame)._own_state())  # noqa: SLF001 - of our own kind
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{name} of rows cannot be changed on its own.")
+        raise AttributeError(f"The attribute {name} of Rows cannot be changed.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is pickled or copied, a view, a call or whatever holds a table, carries no rows and no key.
-        return _restored, (type(self), {**self._state(), **_NO_ROWS})
+        return _restore_rows, (type(self), {**self._own_state(), **_NO_ROWS})
 
-    def _state(self) -> dict[str, Any]:
-        """Return its state, without derived values."""
+    def _own_state(self) -> dict[str, Any]:
+        """Return the attributes, without derived values."""
         kind = type(self)
         return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _with(self, **changes: Any) -> Self:
-        """Return a changed copy, for its own methods only."""
+        """Return a copy with changed attributes; for methods of this class only."""
         other = object.__new__(type(self))
-        vars(other).update({**self._state(), **changes})
+        vars(other).update({**self._own_state(), **changes})
         return other
 
     @property
     def frame(self) -> Frame | None:
-        """Frame of the rows; None in a copy without rows, and when no view holds them any more."""
+        """Frame of the rows; None in a copy without rows, and after the last view of the table is gone."""
         return self._rebuilt_frame() if self._frame is None else self._frame
 
     @property
@@ -145,37 +145,37 @@ class Rows:
             )
         return frame
 
-    def present(self) -> None:
-        """Raise `NotProtected` if this is a copy without rows, `ReadError` if they cannot be read here."""
+    def require_rows(self) -> None:
+        """Raise `NotProtected` for a copy without rows, `ReadError` for rows that this process cannot read."""
         for part in self.parts or (self,):
             part.rows.ready()
 
-    def over(self, source: Frame | None) -> Self:
-        """Return the same rows of the whole table in another frame."""
+    def of_frame(self, source: Frame | None) -> Self:
+        """Return the same rows, read from another frame."""
         if isinstance(source, (BoundedFrame, PerFrame, SampledFrame)):
             raise TypeError(_MIXED)
-        of = None if self._of is None else self._of.over(source)
+        of = None if self._of is None else self._of.of_frame(source)
         return self._with_new_frame(_source=source if of is None else None, _of=of)
 
-    def weakly(self) -> Self:
-        """Return the same rows with a weak reference to the table."""
+    def with_weak_reference(self) -> Self:
+        """Return the same rows, with a weak reference to the table, so that they do not keep it in memory."""
         source, of = self._source, self._of
         return self._with(
             _frame=None,
             _source=source if source is None or isinstance(source, weakref.ref) else weakref.ref(source),
-            _of=None if of is None else of.weakly(),
-            parts=tuple(part.weakly() for part in self.parts),
+            _of=None if of is None else of.with_weak_reference(),
+            parts=tuple(part.with_weak_reference() for part in self.parts),
         )
 
     def _rebuilt_frame(self) -> Frame | None:
         """Return the frame, rebuilt from the table."""
         if self._of is not None:
-            return self._of._chosen(self.sample, self._made)  # noqa: SLF001 - of our own kind
+            return self._of._frame_of_chosen_rows(self.sample, self._made)  # noqa: SLF001 - of our own kind
         source = self._source() if isinstance(self._source, weakref.ref) else self._source
         unit = self.schema.unit
         return source if source is None or unit is None else BoundedFrame(source, unit, self._key, self.known)
 
-    def _chosen(self, sample: Sample | None, columns: tuple[PersonColumn, ...]) -> Frame | None:
+    def _frame_of_chosen_rows(self, sample: Sample | None, columns: tuple[PersonColumn, ...]) -> Frame | None:
         frame, unit = self.frame, self.schema.unit
         if sample is not None:
             return None if frame is None else SampledFrame(frame, sample)
@@ -189,10 +189,10 @@ class Rows:
         return other._with(_frame=other._rebuilt_frame())  # noqa: SLF001 - of our own kind
 
     def where(self, *conditions: Condition) -> Self:
-        """Return the rows for which these conditions hold as well."""
+        """Return the rows that fulfil these conditions too."""
         return self._with(conditions=(*self.conditions, *conditions))
 
-    def without(self, condition: Condition) -> Self:
+    def without_condition(self, condition: Condition) -> Self:
         """Return the same rows without a condition."""
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
@@ -205,27 +205,24 @@ class Rows:
         known = {**self.schema.columns, **columns}
         return self._with(schema=replace(self.schema, names=(*self.schema.names, *columns), columns=known))
 
-    def declaring(self, columns: Mapping[str, Column]) -> Self:
-        """Return the table with other declarations, by which a person's rows are chosen anew."""
-        selected = (column for each in self.conditions for column in each.columns)
-        every = (
-            [*c.formula.columns] if isinstance(c, ComputedColumn) else [c] for c in (*columns.values(), *selected)
-        )
-        known = in_order({column for of_each in every for column in of_each})
+    def with_declarations(self, columns: Mapping[str, Column]) -> Self:
+        """Return the table with other declarations; each person's rows are chosen anew by them."""
+        every = [*columns.values(), *(column for each in self.conditions for column in each.columns)]
+        known = sort_columns({part for column in every for part in parts_of(column, {})})
         return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
     def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:
-        """Return the same rows, chosen by other columns if a person may have several."""
+        """Return the same rows, chosen by other columns if a person may have several rows."""
         if not self.known:
             return self
         if isinstance(self._frame, BoundedFrame):
-            return self._with(known=known, _frame=self._frame.knowing(known))
+            return self._with(known=known, _frame=self._frame.with_columns(known))
         of = None if self._of is None else self._of._chosen_by_columns(known)  # noqa: SLF001 - of our own kind
         again = self._with if self._frame is None else self._with_new_frame
         return again(known=known, _of=of)
 
     def per_person(self, columns: tuple[PersonColumn, ...]) -> Self:
-        """Return the table of the people among the view's rows, one row each.
+        """Return the table of the people among the rows, with one row for each person.
 
         Their number is public where it was said, and the view has no condition.
         """
@@ -267,11 +264,11 @@ class Rows:
             people=None,
             derived=plain_json({"sample": sample.describe(), "of": of}),
         )
-        conditions = tuple(map(of_private, self.conditions))
+        conditions = tuple(map(with_private_column, self.conditions))
         return self._with_new_frame(schema=schema, _source=None, _of=self, sample=sample, conditions=conditions)
 
-    def drawn(self) -> Self:
-        """Return the sample for one question; the table itself if it is not to be sampled."""
+    def with_drawn_sample(self) -> Self:
+        """Return the rows with a sample drawn for one question; the rows themselves if no sample is to be drawn."""
         frame = self.frame
         if not isinstance(frame, SampledFrame):
             return self
@@ -279,7 +276,7 @@ class Rows:
 
     @property
     def _sample_columns(self) -> tuple[Read, ...]:
-        """Columns that may be read of a sample: all declared ones."""
+        """Columns that may be read of a sample: all declared columns."""
         selected = (column for condition in self.conditions for column in condition.columns)
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
@@ -293,7 +290,7 @@ _MIXED = "These rows were chosen, and what is public of them goes with how they 
 _NO_ROWS: dict[str, object] = {"_frame": None, "_source": None, "_of": None, "_key": b""}
 
 
-def _restored(kind: type[Rows], state: dict[str, Any]) -> Rows:
+def _restore_rows(kind: type[Rows], state: dict[str, Any]) -> Rows:
     copy = object.__new__(kind)
     vars(copy).update(state)
     return copy

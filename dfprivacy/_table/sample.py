@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._privacy.samplers import uniform
+from dfprivacy._privacy.samplers import draw_uniform
 from dfprivacy._table.batch import VALUE_BYTES
-from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut
+from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut_into_batches
 from dfprivacy._table.people import NOBODY
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ class Sample:
         return f"not in these errors: for the table's own mean it adds {add}"
 
     def describe(self) -> dict[str, Any]:
-        """Return the same as plain JSON values."""
+        """Return the facts as plain JSON values."""
         return {"share": str(self.share), "whose": self.whose, "rows": self.rows, "of": self.of}
 
 
 class SampledFrame(DerivedFrame):
-    """A table of which each question sees a new sample, and none sees the table.
+    """A table of which each question sees a new sample, and no question sees the whole.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class SampledFrame(DerivedFrame):
         self.sample = sample
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Return no rows: there are none before a sample is drawn."""
+        """Return no rows: no rows can be read before a sample is drawn."""
         raise NotImplementedError(reads, size)
 
     def drawn(self, reads: Sequence[Read], memory: float) -> DrawnFrame:
@@ -128,10 +128,10 @@ class DrawnFrame(SampledFrame):
         """Iterate over the drawn rows in batches of at most `size`."""
         missing = [read for read in dict.fromkeys(reads) if read not in self._held]
         if missing or self._places is None:
-            self._hold(missing)
-        yield from cut({read: self._held[read] for read in reads}, len(self._order), size)
+            self._store_columns(missing)
+        yield from cut_into_batches({read: self._held[read] for read in reads}, len(self._order), size)
 
-    def _hold(self, missing: Sequence[Read]) -> None:
+    def _store_columns(self, missing: Sequence[Read]) -> None:
         """Read columns of the drawn rows; draw the rows first if needed."""
         first = self._places is None
         reads = tuple(missing) if self.frame.settled else self._reads
@@ -156,74 +156,74 @@ class DrawnFrame(SampledFrame):
             raise RuntimeError  # somebody has changed the table
         if first:
             self._places, self._total = np.concatenate(places), start
-            self._order = shuffled(held)
+            self._order = draw_permutation(held)
         self._held |= {read: _concatenate(column)[self._order] for read, column in parts.items()}
 
     def _row_selector(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
         """Return a function that selects the drawn rows of a part, from its start, size and columns."""
         places, sample = self._places, self.sample
         if places is None and sample.rows is not None and sample.of is not None:
-            places = distinct(sample.of, sample.rows)
+            places = draw_distinct(sample.of, sample.rows)
         if places is not None:
             known = places
 
-            def here(start: int, rows: int, _: Mapping[Read, Raw]) -> Places:
+            def rows_at_places(start: int, rows: int, _: Mapping[Read, Raw]) -> Places:
                 first, end = np.searchsorted(known, [start, start + rows])
                 return known[first:end] - start
 
-            return here
+            return rows_at_places
         if not sample.whose:
-            return lambda _, rows, __: np.flatnonzero(coins(sample.share, rows))
+            return lambda _, rows, __: np.flatnonzero(draw_memberships(sample.share, rows))
         who = Read(sample.whose, "people")
         names: object = None
-        of_people = coins(sample.share, 0)
+        of_people = draw_memberships(sample.share, 0)
 
-        def of_whom(_: int, rows: int, raw: Mapping[Read, Raw]) -> Places:
+        def rows_of_people(_: int, rows: int, raw: Mapping[Read, Raw]) -> Places:
             nonlocal names, of_people
             named = raw[who]
             if not isinstance(named, Dictionary):
                 raise TypeError
             if named.values is not names:  # rows of other people follow
-                names, of_people = named.values, np.append(coins(sample.share, len(named.values)), False)
-            own = coins(sample.share, rows)  # who has a row that names nobody has no other
+                names, of_people = named.values, np.append(draw_memberships(sample.share, len(named.values)), False)
+            own = draw_memberships(sample.share, rows)  # who has a row that names nobody has no other
             return np.flatnonzero(np.where(named.codes == NOBODY, own, of_people[named.codes]))
 
-        return of_whom
+        return rows_of_people
 
 
-def coins(share: Fraction, count: int) -> NDArray[np.bool_]:
-    """Draw whether each of `count` items is in a sample, independently and with exactly this probability."""
-    return uniform(share.denominator, count) < share.numerator
+def draw_memberships(share: Fraction, count: int) -> NDArray[np.bool_]:
+    """Draw for each of `count` items whether it is in a sample, independently, with probability exactly `share`."""
+    return draw_uniform(share.denominator, count) < share.numerator
 
 
-def distinct(below: int, count: int) -> Places:
+def draw_distinct(below: int, count: int) -> Places:
     """Draw `count` distinct whole numbers below `below`, sorted; all sets are equally likely.
 
     The first different ones of many draws are such a set, by symmetry, and so are those that are not in one.
     """
     if count > below // 2:
         rest = np.ones(below, dtype=np.bool_)
-        rest[distinct(below, below - count)] = False
+        rest[draw_distinct(below, below - count)] = False
         return np.flatnonzero(rest)
     chosen = np.zeros(0, dtype=np.int64)
     while len(chosen) < count:
-        every = np.concatenate([chosen, uniform(below, 2 * (count - len(chosen)))])
+        every = np.concatenate([chosen, draw_uniform(below, 2 * (count - len(chosen)))])
         _, first = np.unique(every, return_index=True)
         chosen = every[np.sort(first)][:count]
     return np.sort(chosen)
 
 
-def shuffled(count: int) -> Places:
+def draw_permutation(count: int) -> Places:
     """Draw a random permutation of `count` items."""
     while True:
-        words = uniform(_WORD, count)
+        words = draw_uniform(_WORD, count)
         order = np.argsort(words)
         if not np.any(words[order[1:]] == words[order[:-1]]):
             return order
 
 
 def _concatenate(columns: Sequence[Raw]) -> Raw:
-    """Concatenate parts of a raw column; each may have its own dictionary."""
+    """Concatenate parts of a raw column; each part may have its own dictionary."""
     if all(isinstance(column, np.ndarray) for column in columns):
         return np.concatenate([np.zeros(0, dtype=np.bool_), *columns])
     codes: list[NDArray[np.intp]] = []

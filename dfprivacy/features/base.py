@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from dfprivacy._table.batch import Batch, described, of_each
+from dfprivacy._table.batch import Batch, apply_to_batch, read_as_declared
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
 
@@ -38,7 +38,7 @@ __all__ = [
     "SlowFeatures",
     "common_unit",
     "concatenate",
-    "enforced",
+    "enforce_bounds",
     "integers",
     "refuse_change",
     "root",
@@ -76,7 +76,7 @@ def root(x: float | Fraction) -> float:
 
 
 def integers(values: Integers) -> list[int]:
-    """Return whole numbers as Python's, with which arithmetic never wraps around."""
+    """Convert whole numbers to Python integers, which never overflow."""
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
@@ -89,10 +89,10 @@ def concatenate(parts: Sequence[Integers]) -> Integers:
 
 
 class Frozen(ABCMeta):
-    """Metaclass that makes objects of bundled classes immutable, arrays included, once they are constructed."""
+    """Metaclass that makes objects of bundled classes immutable after construction, including their arrays."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        """Construct an object and freeze it. Its arrays are copies, which are not shared with the caller."""
+        """Construct an immutable object, whose arrays are copies."""
         made = super().__call__(*args, **named)
         if cls.__module__.startswith(_OWN):
             attributes = vars(made)
@@ -119,8 +119,8 @@ class RowFeatures(metaclass=Frozen):
 
     A third party subclasses it, sets `columns` and `shape`, and writes `rows` and `radius`. It is asked for all but
     `rows` once, before anything is charged; its rows are clipped to the radius that it said then, by a copy of it
-    that is thrown away (`enforced`). It may write `diameter` in the same class as `rows`: that is a proof of its
-    author's, as the sensitivity of a statistic is.
+    that is thrown away (`enforce_bounds`). It may write `diameter` in the class of `rows`: that is a proof of
+    its author's, as the sensitivity of a statistic is.
 
     Attributes
     ----------
@@ -159,26 +159,26 @@ class RowFeatures(metaclass=Frozen):
     @cached_property
     def reads(self) -> Sequence[Read]:
         """How the columns are read: as numbers where they have bounds, else as categories."""
-        return [described(column) for column in self.columns]
+        return [read_as_declared(column) for column in self.columns]
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates d."""
+        """Number of coordinates of a row's vector."""
         return math.prod(self.shape)
 
     @cached_property
     def n_sums(self) -> int:
-        """Number of coordinates that are summed over rows; `image` maps their sums to the d released ones."""
+        """Number of coordinates that are summed over rows; `image` maps these sums to the released coordinates."""
         return self.dimension
 
     @cached_property
     def support(self) -> int:
-        """Most coordinates that one row can make different from zero."""
+        """Largest number of nonzero coordinates of a row's vector."""
         return self.dimension
 
     @property
     def unit(self) -> float | None:
-        """A power of two of which every coordinate of every row is a whole multiple, weights included, if known.
+        """Power of two of which all coordinates of all rows are whole multiples, weights included; None if unknown.
 
         No grid of finer steps rounds such rows, and noise may be on whole units (``grid="unit"`` of a sum).
         Somebody else's rows are cut to whole units, so a wrong claim costs accuracy only.
@@ -187,11 +187,11 @@ class RowFeatures(metaclass=Frozen):
 
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Vectors of the rows of a batch, weights included, shape (batch.size, d)."""
+        """Return the vectors of the rows of a batch, weights included, shape (batch.size, d)."""
 
     @abstractmethod
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a row's vector in L1, L2 or L∞; a class that has no bound in L∞ returns that in L2."""
+        """Return the largest L1, L2 or L∞ norm of a row's vector; without a bound in L∞, the bound in L2."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
         """Largest distance of two rows' vectors in L1, L2 or L∞, if the rows agree on the public columns."""
@@ -207,11 +207,11 @@ class RowFeatures(metaclass=Frozen):
         radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
         height = max(1, _CHUNK // self.dimension)
         for start in range(0, batch.size, height):
-            _clip(rows[start : start + height], radius, k, unit)
+            _clip_and_round(rows[start : start + height], radius, k, unit)
         return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Exact sum of the rows of a batch that a mask selects, in whole steps, shape (n_sums,)."""
+        """Return the exact sum of the rows of a batch that a mask selects, in whole steps, shape (n_sums,)."""
         total: NDArray[np.float64] = self.totals(batch, None if mask is None else (~mask).astype(np.intp), 1, k)[0]
         return total
 
@@ -256,7 +256,7 @@ class RowFeatures(metaclass=Frozen):
 
 
 def _sum_by_group(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bins: int) -> NDArray[np.float64]:
-    """Sum the rows in each of `bins` groups; all rows if `place` is None."""
+    """Sum the vectors of the rows in each of `bins` groups, or of all rows if `place` is None."""
     if place is None:
         every: NDArray[np.float64] = steps.sum(axis=0, keepdims=True)
         return every
@@ -270,7 +270,7 @@ def _sum_by_group(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bi
 
 
 def common_unit(numbers: Iterable[float | None]) -> float | None:
-    """Return the largest power of two of which all numbers are whole multiples, 0 aside; None if one is None.
+    """Return the largest power of two of which all numbers are whole multiples; None if any number is None.
 
     Examples
     --------
@@ -285,7 +285,9 @@ def common_unit(numbers: Iterable[float | None]) -> float | None:
     return float(min(units)) if units else None
 
 
-def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit: float | None = None) -> None:
+def _clip_and_round(
+    rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit: float | None = None
+) -> None:
     """Clip vectors to the radius in each norm, cut them to whole units, and round to steps of 2^-k, in place."""
     finite = np.isfinite(rows)
     if not finite.all():
@@ -296,7 +298,7 @@ def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit:
     np.ldexp(rows, -exponent, out=rows)
     for norm in (1, 2) if rows.shape[1] > 1 else ():  # a number is its norm in each
         longest = math.ldexp(radius[norm], -exponent)
-        length = _lengths(rows, norm)
+        length = _norms_of_rows(rows, norm)
         over = length > longest
         if over.any():
             rows[over] *= (longest / length[over])[:, None]
@@ -310,7 +312,7 @@ def _clip(rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit:
     np.rint(rows, out=rows)
 
 
-def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
+def _norms_of_rows(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
     """Return the L1 or L2 norm of each row; short rows are summed column by column, many times faster."""
     if rows.shape[1] > _SHORT_ROW:
         long: NDArray[np.float64] = np.linalg.norm(rows, ord=norm, axis=1)
@@ -322,7 +324,7 @@ def _lengths(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
 
 
 def _defining_class(kind: type, name: str) -> type:
-    """Return the class, itself or a base, that defines a class's method."""
+    """Return the class in the method resolution order that defines a method."""
     return next(each for each in kind.__mro__ if name in vars(each))
 
 
@@ -331,8 +333,8 @@ def _diameter_fits_rows(kind: type[RowFeatures]) -> bool:
     return _defining_class(kind, "diameter") in {RowFeatures, _defining_class(kind, "rows")}
 
 
-def enforced(features: RowFeatures) -> RowFeatures:
-    """Return features whose bounds hold: bundled ones as they are, those of plugins with their rows clipped.
+def enforce_bounds(features: RowFeatures) -> RowFeatures:
+    """Return features whose bounds hold: bundled features unchanged, features of plugins with clipped vectors.
 
     Parameters
     ----------
@@ -358,7 +360,7 @@ def enforced(features: RowFeatures) -> RowFeatures:
 
 @final
 class _Enforced(RowFeatures):
-    """Features of a plugin: their bounds are read once, and rows are clipped to them.
+    """Features of a plugin: radius and diameter are read once, and vectors are clipped to the radius.
 
     Of them, `rows` is called afterwards, and `diameter` once for each norm and set of public columns, where they
     have one of their own: before anything is charged for what rests on it. It is twice the radius at most.
@@ -376,7 +378,7 @@ class _Enforced(RowFeatures):
             raise PluginError(
                 f"The radius of {self._name} is {self._radius[1]!r} in L1, {self._radius[2]!r} in L2 and "
                 f"{self._radius[math.inf]!r} in the norm of infinity.",
-                "A radius is positive and finite.",
+                "A radius is positive and finite: correct radius().",
             )
         self._unit = _power_of_two(features.unit, self._name)
         # What hangs on the object itself is proved of nothing.
@@ -388,8 +390,10 @@ class _Enforced(RowFeatures):
         self._try_made_up_row(features)
 
     def _try_made_up_row(self, features: RowFeatures) -> None:
-        """Call `rows` on a made-up row, where an error reveals nothing and can be shown."""
-        row = Batch(1, {read: _made_up(column) for read, column in zip(self.reads, self.columns, strict=True)})
+        """Call `rows` on a made-up row, so that an error can be shown without revealing data."""
+        row = Batch(
+            1, {read: _made_up_value(column) for read, column in zip(self.reads, self.columns, strict=True)}
+        )
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -397,29 +401,29 @@ class _Enforced(RowFeatures):
         except Exception as error:
             raise PluginError(
                 f"{self._name} fails on a made-up row with {type(error).__name__}: {error}.",
-                f"Its rows() gives {self.dimension} numbers for each row of a batch.",
+                f"Let rows() return {self.dimension} numbers for each row of a batch.",
             ) from error
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Vectors of a batch, not yet clipped as `steps` does; zeros for a row without a vector."""
-        return of_each(self._features.rows, batch, self.dimension)
+        """Return the vectors of a batch before clipping; zeros for a row for which the plugin fails."""
+        return apply_to_batch(self._features.rows, batch, self.dimension)
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return self._radius[norm]
 
     @property
     def unit(self) -> float | None:
-        """Stated unit, to whose whole multiples all rows are cut; None if none is stated."""
+        """Unit that the plugin states; vectors are rounded to whole multiples of it. None if it states no unit."""
         return self._unit
 
     @property
     def states_a_diameter(self) -> bool:
-        """Whether the author states a proved diameter, which the core cannot enforce."""
+        """Whether the plugin states a proved diameter, which the core cannot enforce."""
         return self._states_diameter
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors: the stated diameter, and twice the radius at most."""
+        """Largest distance between the vectors of two rows: the stated diameter, and twice the radius at most."""
         if (norm, public) not in self._diameter:
             self._diameter[norm, public] = min(2 * self.radius(norm), self._stated_diameter(norm, public))
         return self._diameter[norm, public]
@@ -435,7 +439,7 @@ class _Enforced(RowFeatures):
         if not (diameter >= 0 if still else diameter > 0):
             raise PluginError(
                 f"The L{norm:g} diameter of {self._name} is {diameter!r}.",
-                "A diameter is not negative, and 0 only of public columns.",
+                "Return a number that is not negative, and 0 for public columns only.",
             )
         if self._unit is None or still:
             return diameter
@@ -447,7 +451,7 @@ class _Enforced(RowFeatures):
         return self._name
 
 
-def _made_up(column: Column) -> Raw:
+def _made_up_value(column: Column) -> Raw:
     """Return a made-up value of a column: the middle of the bounds, or the first category."""
     if column.bounds is not None:
         return np.array([column.mid])
@@ -460,12 +464,12 @@ def _power_of_two(unit: Any, name: str) -> float | None:
     if unit is None:
         return None
     if not isinstance(unit, int | float) or not 0 < unit < math.inf or math.frexp(unit)[0] != 1 / 2:
-        raise PluginError(f"The unit of {name} is {unit!r}.", "A unit is a power of two, such as 1, or None.")
+        raise PluginError(f"The unit of {name} is {unit!r}.", "Set it to a power of two, such as 1, or to None.")
     return float(unit)
 
 
 def _infinity_bound(ask: Callable[[float], float], euclidean: float) -> float:
-    """Return the stated bound in L∞; the bound in L2 if none is stated, or a larger one."""
+    """Return the stated bound in L∞; the bound in L2 if no bound in L∞ is stated, or a larger one."""
     with contextlib.suppress(Exception):  # a class that has never heard of this norm may say or raise anything
         diameter = float(ask(math.inf))
         if 0 < diameter <= euclidean:
@@ -474,12 +478,12 @@ def _infinity_bound(ask: Callable[[float], float], euclidean: float) -> float:
 
 
 class SlowFeatures(RowFeatures):
-    """Row features that are slow: computed for the needed rows only, so many at a time as fit the cache."""
+    """Row features that take long: computed for selected rows only, in pieces that fit the processor's cache."""
 
     threaded = True
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
+        """Return the exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
         height, total = max(16, _CHUNK // self.n_sums), np.zeros((bins, self.n_sums))
         for at in range(bins):
             rows = np.arange(batch.size) if place is None else np.flatnonzero(place == at)

@@ -1,4 +1,4 @@
-"""Counts of the intervals that a number is in, at one or several widths."""
+"""Counts of rows by the interval that a number lies in, at one or several widths."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class Bins(RowFeatures):
             or bins < 1
             or not (np.isfinite(self.edges).all() and (np.diff(self.edges) > 0).all())
         ):
-            raise ArgumentError("The edges of intervals must be finite and rise.", "Give two or more, each once.")
+            raise ArgumentError(
+                "The edges of intervals must be finite and increasing.", "Give at least two edges, each once."
+            )
         if not widths or len(widths) != len(weights) or any(not 0 < w <= bins or bins % w for w in widths):
             raise ArgumentError(
                 f"widths={widths!r} and weights={weights!r} do not fit {bins} intervals.",
@@ -132,7 +134,7 @@ class Bins(RowFeatures):
         return np.array([self.image(row, 0) for row in self.steps(batch, 0).astype(np.int64)], dtype=np.float64)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
-        """Return the one-hot vector of each row's interval, without weights and in whole rows."""
+        """Return the one-hot vectors of the rows' intervals as whole numbers, without weights."""
         return np.eye(self.n_sums)[self.places(batch)]
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[Any]:  # noqa: ARG002
@@ -155,11 +157,11 @@ class Bins(RowFeatures):
         return [each << k if k >= 0 else round(each / 2**-k) for each in weighted]
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return self._norm_of(self.level_weights, 1, norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         moved = [w for width, w in zip(self.widths, self.level_weights, strict=True) if width < self.bins]
@@ -172,7 +174,7 @@ class Bins(RowFeatures):
         return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.level_weights)))
 
     def _norm_of(self, weights: Sequence[int], times: int, norm: Norm) -> float:
-        """Norm of a vector that has each weight `times` times, or of a row without a value if that is larger."""
+        """Norm of a vector with each weight `times` times, or of a row without a value if that norm is larger."""
         if norm == 1:
             return float(times * sum(weights))
         length = float(max(weights)) if norm == math.inf else root(times * sum(w * w for w in weights))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy._privacy.conversions import above
-from dfprivacy._table.batch import category, described
+from dfprivacy._privacy.conversions import float_above
+from dfprivacy._table.batch import category, read_as_declared
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforced, integers, root
+from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforce_bounds, integers, root
 from dfprivacy.features.moments import Count
 from dfprivacy.schema import Column
 
@@ -41,7 +41,7 @@ class Composed(RowFeatures):
 
     inner: tuple[RowFeatures, ...]
 
-    def _compose(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
+    def _set_attributes(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
         """Set the attributes that follow from the inner features, own columns and `more` coordinates."""
         self.inner, reads = tuple(inner), [*own]
         self.n_sums = self.support = more
@@ -56,7 +56,7 @@ class Composed(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """Common unit of the inner features; None if one of them has none."""
+        """Common unit of the inner features; None if any of them has no unit."""
         return common_unit(each.unit for each in self.inner)
 
 
@@ -113,12 +113,12 @@ class OneHot(Composed):
             )
         self.by = column
         self.groups = tuple(known[code] for code in codes)
-        self.of = of = None if of is None else enforced(of)
+        self.of = of = None if of is None else enforce_bounds(of)
         self._summed = Count() if of is None else of  # what is summed by category: rows, if nothing is given
         self.columns = (column, *self._summed.columns)
         self.shape = (len(codes), *(of.shape if of else ()))
         self.weights = self._summed.weights
-        self._compose([self._summed], [category(column)])
+        self._set_attributes([self._summed], [category(column)])
         self.n_sums *= len(codes)
         self.stacked = self._summed.stacked
         self._codes = np.array(codes)
@@ -130,37 +130,39 @@ class OneHot(Composed):
             return OneHot(self.by, groups=self.groups, of=of)
         if isinstance(self.of, OneHot):
             return OneHot(self.by, groups=self.groups, of=self.of * of)
-        raise ArgumentError(f"{self.describe()} has features already.", "Only OneHot() without of= multiplies.")
+        raise ArgumentError(
+            f"{self.describe()} has features already.", "Multiply features by OneHot() without of=."
+        )
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._by_category(batch, self._summed.rows(batch).reshape(batch.size, self._summed.dimension))
+        return self._one_hot(batch, self._summed.rows(batch).reshape(batch.size, self._summed.dimension))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        return self._by_category(batch, self._summed.steps(batch, k))
+        """Return the vectors of a batch in whole steps; vectors of `of` are clipped before."""
+        return self._one_hot(batch, self._summed.steps(batch, k))
 
-    def _by_category(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
-        hot = np.eye(len(self.groups) + 1)[self._places(batch), :-1]
+    def _one_hot(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
+        hot = np.eye(len(self.groups) + 1)[self._row_categories(batch), :-1]
         product: NDArray[np.float64] = (hot[:, :, None] * inner[:, None, :]).reshape(
             batch.size, hot.shape[1] * inner.shape[1]
         )
         return product
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums in each of `bins` groups, shape (bins, n_sums), without the product."""
-        groups, own = len(self.groups), self._places(batch)
+        """Return the exact sums in each of `bins` groups, shape (bins, n_sums), without computing the products."""
+        groups, own = len(self.groups), self._row_categories(batch)
         if place is not None:
             own = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
         return self._summed.totals(batch, own, bins * groups, k).reshape(bins, self.n_sums)
 
-    def _places(self, batch: Batch) -> NDArray[np.intp]:
-        """Return the index of each row's category, their number for any other. Not to be written to."""
+    def _row_categories(self, batch: Batch) -> NDArray[np.intp]:
+        """Return the index of each row's category, or the number of categories for other values; read-only."""
         codes = batch.codes(self.by)
-        return codes if self._in_order else self._index_of_code[codes]
+        return codes if self._keeps_all_categories else self._index_of_code[codes]
 
     @cached_property
-    def _in_order(self) -> bool:
+    def _keeps_all_categories(self) -> bool:
         """Whether all categories are kept, in the order of their codes."""
         return np.array_equal(self._index_of_code, np.arange(len(self._index_of_code)))
 
@@ -172,11 +174,11 @@ class OneHot(Composed):
         return concatenate([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return self._summed.radius(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         within = self._summed.diameter(norm, public)
         if self.by.name in public:
             return within
@@ -234,20 +236,21 @@ class Given(Composed):
         self, *columns: Column, of: RowFeatures | None = None, tally: tuple[float, float] | None = None
     ) -> None:
         if not columns:
-            raise ArgumentError("Given() was given no column.", "Name those that must have a value.")
+            raise ArgumentError("Given() was given no column.", "Name the columns that must have a value.")
         if tally is not None and not (len(tally) == 2 and all(map(math.isfinite, tally)) and any(tally)):  # noqa: PLR2004
             raise ArgumentError(
-                f"tally={tally!r} counts nothing.", "For example (0, 1): how many rows are left out."
+                f"tally={tally!r} is not a pair of finite numbers, one of them not 0.",
+                "For example (0, 1): how many rows are left out.",
             )
         self.given = columns
-        self.of = of = Count() if of is None else enforced(of)
+        self.of = of = Count() if of is None else enforce_bounds(of)
         self.columns = tuple(dict.fromkeys((*columns, *of.columns)))
         self.tally = None if tally is None else (float(tally[0]), float(tally[1]))
         self.shape, self.weights = of.shape, of.weights
         if tally is not None:
             self.shape = (of.dimension + 1,)
             self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
-        self._compose([of], map(described, columns), more=int(tally is not None))
+        self._set_attributes([of], map(read_as_declared, columns), more=int(tally is not None))
         self.stacked = of.stacked if tally is None else ()
 
     @property
@@ -256,20 +259,20 @@ class Given(Composed):
         return common_unit((self.of.unit, *(self.tally or ())))
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return which rows of a batch have all the values."""
+        """Return a mask of the rows of a batch that have values in all columns of the condition."""
         complete: NDArray[np.bool_] = ~reduce(operator.or_, map(batch.missing, self.given))
         return complete
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
         inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
-        return self._vectors(self.complete(batch), inner, self.tally)
+        return self._vectors_of_rows(self.complete(batch), inner, self.tally)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps, those of `of` clipped as they would be alone."""
-        return self._vectors(self.complete(batch), self.of.steps(batch, k), self._tally_in_steps(k))
+        """Return the vectors of a batch in whole steps; vectors of `of` are clipped before."""
+        return self._vectors_of_rows(self.complete(batch), self.of.steps(batch, k), self._tally_in_steps(k))
 
-    def _vectors(
+    def _vectors_of_rows(
         self, complete: NDArray[np.bool_], inner: NDArray[np.float64], tally: tuple[float, float] | None
     ) -> NDArray[np.float64]:
         vectors = np.where(complete[:, None], inner, 0.0)
@@ -277,7 +280,9 @@ class Given(Composed):
 
     def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
         """Return the tally of a row in whole steps."""
-        return None if self.tally is None else (_in_steps(self.tally[0], k), _in_steps(self.tally[1], k))
+        return (
+            None if self.tally is None else (_round_to_steps(self.tally[0], k), _round_to_steps(self.tally[1], k))
+        )
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
         """Return the exact sums of the complete rows in each of `bins` groups, shape (bins, n_sums)."""
@@ -297,16 +302,16 @@ class Given(Composed):
         return [*integers(self.of.image(total[:-1], k)), *integers(total[-1:])]
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         radius = self.of.radius(norm)
         return radius if self.tally is None else max(_joint_norm(radius, self.tally[0], norm), abs(self.tally[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         within = self.of.diameter(norm, public)
         if all(column.name in public for column in self.given):
             return within
-        apart = 0.0 if self.tally is None else above(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
+        apart = 0.0 if self.tally is None else float_above(abs(Fraction(self.tally[0]) - Fraction(self.tally[1])))
         return max(within, _joint_norm(self.of.radius(norm), apart, norm))
 
     def describe(self) -> str:
@@ -314,24 +319,24 @@ class Given(Composed):
         return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
 
 
-def _in_steps(number: float, k: int) -> float:
+def _round_to_steps(number: float, k: int) -> float:
     """Round a number to whole steps of 2 to the minus `k`."""
     return float(np.rint(math.ldexp(number, k)))
 
 
 def _joint_norm(length: float, one: float, norm: Norm) -> float:
-    """Norm of a vector of this length with one more coordinate, rounded up."""
+    """Return the norm of a vector of norm `length` with one more coordinate, rounded up."""
     one = abs(one)
     if not one or norm == math.inf:
         return max(length, one)
     if norm == 1:
-        return above(Fraction(length) + Fraction(one))
+        return float_above(Fraction(length) + Fraction(one))
     return math.hypot(length, one) * UP
 
 
 @final
 class Stack(Composed):
-    r"""Several features in one pass, with one vector of noise: their vectors, one after the other.
+    r"""Several features in one: the vector of a row is the concatenation of their vectors.
 
     The `~dfprivacy.NoisyValue` of their sum has one of each feature's shape among its ``parts``.
 
@@ -357,12 +362,12 @@ class Stack(Composed):
 
     def __init__(self, *features: RowFeatures) -> None:
         if not features:
-            raise ArgumentError("A stack of no features has no sums.", "Give at least one.")
-        self.features = tuple(enforced(each) for each in features)
+            raise ArgumentError("Stack() was given no features.", "Give at least one feature.")
+        self.features = tuple(enforce_bounds(each) for each in features)
         self.columns = tuple(dict.fromkeys(column for each in self.features for column in each.columns))
         self.shape = (sum(each.dimension for each in self.features),)
         self.weights = np.concatenate([np.broadcast_to(each.weights, each.shape).ravel() for each in self.features])
-        self._compose(self.features)
+        self._set_attributes(self.features)
         self.stacked = self.features
 
     def rows(self, batch: Batch) -> NDArray[Any]:
@@ -370,7 +375,7 @@ class Stack(Composed):
         return np.hstack([np.reshape(each.rows(batch), (batch.size, each.dimension)) for each in self.features])
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps, those of each part clipped as they would be alone."""
+        """Return the vectors of a batch in whole steps; each part's vectors are clipped before."""
         return np.hstack([each.steps(batch, k) for each in self.features])
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
@@ -379,14 +384,14 @@ class Stack(Composed):
 
     def image(self, total: Integers, k: int) -> Integers:
         """Return the released coordinates of the exact sums, part by part."""
-        return _images(total, [(each, k) for each in self.features])
+        return _images_of_parts(total, [(each, k) for each in self.features])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return _stacked_norm([each.radius(norm) for each in self.features], norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         return _stacked_norm([each.diameter(norm, public) for each in self.features], norm)
 
     def describe(self) -> str:
@@ -395,7 +400,7 @@ class Stack(Composed):
 
 
 def _stacked_norm(lengths: list[float], norm: Norm) -> float:
-    """Norm of a vector whose parts have these norms, rounded up at every scale."""
+    """Return the norm of a vector whose parts have the norms `lengths`, rounded up."""
     moved = [length for length in lengths if length]
     if norm == math.inf or len(moved) <= 1:
         return max(moved, default=0.0)
@@ -404,12 +409,12 @@ def _stacked_norm(lengths: list[float], norm: Norm) -> float:
 
 @final
 class PerGroup(Composed):
-    """Sums of different features in each group, each on a grid of its own; for the steps of one call only."""
+    """Sums of different features in each group, on a grid for each; used inside one call only."""
 
     def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
         self.parts = each
         self._by = tuple(by)
-        self._compose([of for of, _ in each.values()], map(category, by))
+        self._set_attributes([of for of, _ in each.values()], map(category, by))
         self.columns = tuple(dict.fromkeys([*by, *(column for of in self.inner for column in of.columns)]))
         self.shape = (sum(of.dimension for of in self.inner),)
 
@@ -418,11 +423,11 @@ class PerGroup(Composed):
         raise NotImplementedError
 
     def radius(self, norm: Norm) -> float:
-        """Raise a NotImplementedError: each group has a price of its own."""
+        """Raise a NotImplementedError: the norm depends on the group."""
         raise NotImplementedError
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums of each group of the rows at place 0, each on its own grid."""
+        """Return the exact sums of each group, on the group's grid."""
         group = np.zeros(batch.size, dtype=np.intp) if place is None else np.where(place == 0, 0, -1)
         for column in self._by:
             codes, categories = batch.codes(column), len(column.categories or ())
@@ -432,11 +437,11 @@ class PerGroup(Composed):
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
         """Return the released coordinates of the exact sums."""
-        return _images(total, self.parts.values())
+        return _images_of_parts(total, self.parts.values())
 
 
-def _images(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
-    """Return the released coordinates of sums that lie one after the other, each on its own grid."""
+def _images_of_parts(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
+    """Return the released coordinates of concatenated sums of several features, each on its own grid."""
     images, start = [], 0
     for of, k in parts:
         images.append(of.image(total[start : start + of.n_sums], k))

@@ -85,7 +85,9 @@ class Fourier(SlowFeatures):
                 "Give one row for each frequency, with one entry for each column.",
             )
         if not np.isfinite(omegas).all():
-            raise ArgumentError("Frequencies must be finite numbers.", "Leave out those that are not.")
+            raise ArgumentError(
+                "Frequencies must be finite numbers.", "Leave out infinite and missing frequencies."
+            )
         self.centre = np.array([column.mid for column in self.columns])
         self._half_widths = np.array([column.half for column in self.columns])
         with np.errstate(over="ignore"):
@@ -93,7 +95,9 @@ class Fourier(SlowFeatures):
             reach = max(1.0, float(np.abs(turns).sum(axis=1).max()))
         q = 52 - _GRID_BITS - math.ceil(math.log2(min(reach, 2.0**52))) - 1
         if q < 8:  # noqa: PLR2004
-            raise ArgumentError("Frequencies are too high for the bounds.", "Give lower ones, or tighter bounds.")
+            raise ArgumentError(
+                "Frequencies are too high for the bounds.", "Give lower frequencies, or tighter bounds."
+            )
         self._turns = np.rint(turns * 2.0**q) / 2.0**q
         self.frequencies = self._turns * (2 * np.pi) / self._half_widths
         m = len(omegas)
@@ -108,7 +112,7 @@ class Fourier(SlowFeatures):
         turns *= 2 * np.pi
         return turns.astype(np.float32)
 
-    def _standardized(self, batch: Batch) -> NDArray[np.float64]:
+    def _standardized_rows(self, batch: Batch) -> NDArray[np.float64]:
         return np.column_stack([batch.standardized(column) for column in self.columns])
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -119,7 +123,7 @@ class Fourier(SlowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        angles = self._angles(self._standardized(batch))
+        angles = self._angles(self._standardized_rows(batch))
         return np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float64) * self._weight
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
@@ -127,13 +131,13 @@ class Fourier(SlowFeatures):
         return np.rint(self.rows(batch) * 2.0**k)
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         if norm == math.inf:
             return (1 + _FLOAT32_ERROR) * self._weight
         return (1 + _FLOAT32_ERROR) * (1.0 if norm != 1 else math.sqrt(2 * self.shape[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         private = [column.name not in public for column in self.columns]
         if not any(private):
             return 0.0
@@ -180,7 +184,7 @@ def _least_mean_cosine(frequencies: bytes, d: int, reach: float) -> float:
 
 
 def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[np.float64]:
-    r"""Return frequencies whose Fourier features approximate the Gaussian kernel: quasi-random normal ones.
+    r"""Return frequencies whose Fourier features approximate the Gaussian kernel: quasi-random normal frequencies.
 
     Parameters
     ----------

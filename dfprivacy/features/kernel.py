@@ -60,7 +60,7 @@ class Kernel(SlowFeatures):
         self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
 
     def gram(self) -> NDArray[np.float64]:
-        """Kernel matrix of the points, rounded as for the kernel values."""
+        """Kernel matrix of the points, rounded like the kernel values of rows."""
         return self.kernel.gram(self.points)
 
     @cached_property
@@ -76,15 +76,15 @@ class Kernel(SlowFeatures):
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the vectors of public rows, shape (rows, M)."""
-        return self._values(self.kernel.left(rows.T))
+        return self._kernel_values(self.kernel.left(rows.T))
 
-    def _values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _kernel_values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
         exponents: NDArray[np.float64] = left @ self._right
         return np.exp(exponents, out=exponents)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._values(self.kernel.left(self.kernel.columns_of(batch)))
+        return self._kernel_values(self.kernel.left(self.kernel.columns_of(batch)))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
@@ -93,11 +93,11 @@ class Kernel(SlowFeatures):
         return np.rint(steps, out=steps)
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return self._norms[norm]
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         distance = self.kernel.distance(public)
         if not distance:
             return 0.0
@@ -176,9 +176,9 @@ class Nystrom(SlowFeatures):
         self.columns = kernel.columns
         while True:
             gram = Kernel(kernel, rows).gram()
-            pivots = _pivots(gram, tolerance)
+            pivots = _cholesky_pivots(gram, tolerance)
             gram = gram[np.ix_(pivots, pivots)]
-            A, defect = _whitener(gram)
+            A, defect = _whitening_matrix(gram)
             if defect <= _DEFECT_MAX:
                 break
             tolerance *= 10
@@ -196,7 +196,7 @@ class Nystrom(SlowFeatures):
         return self._kernel.features(rows) @ self.map.T
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch in float64; `error` bounds how far their last bits depend on the batch."""
+        """Return the vectors of a batch in float64; `error` bounds their rounding."""
         values = self._kernel.steps(batch, _STEP)
         values *= 2.0**-_STEP
         return values @ self.map.T
@@ -215,12 +215,12 @@ class Nystrom(SlowFeatures):
         return [(value + (1 << (shift - 1))) >> shift for value in mapped]
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         euclidean = ((1 + self.defect) * (1 + self.kernel.excess) + self._grid_error) * UP
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         distance = self.kernel.distance(public)
         euclidean = ((1 + self.defect) * distance + self._grid_error) * UP if distance else 0.0
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
@@ -230,8 +230,8 @@ class Nystrom(SlowFeatures):
         return f"{self.dimension} kernel features of ({self.kernel.describe()})"
 
 
-def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
-    """Return pivots of a Cholesky factorisation until no point is further from their span than the tolerance."""
+def _cholesky_pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
+    """Return pivots of a Cholesky factorisation: all points are within the tolerance of the pivots' span."""
     from scipy.linalg import lapack  # SciPy takes longer to import than all of dfprivacy
 
     _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)
@@ -239,7 +239,7 @@ def _pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
     return pivots
 
 
-def _whitener(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def _whitening_matrix(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Return the whitening matrix A and its defect; see the notes of `Nystrom`. `gram` is overwritten."""
     from scipy.linalg import lapack
 

@@ -38,11 +38,11 @@ class Count(RowFeatures):
         return np.multiply(rows, np.rint(2.0**k))[:, None]
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         return 0.0
 
 
@@ -140,7 +140,7 @@ class Moments(RowFeatures):
         return np.rint(steps, out=steps).T
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         if self.degree == 1 or norm == math.inf:
             return 1.0
         if self.count == "beside" or self.centred:
@@ -148,7 +148,7 @@ class Moments(RowFeatures):
         return 1.5 if norm == 1 else root(1.25)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         if self.degree == 1:
@@ -163,7 +163,7 @@ class Moments(RowFeatures):
 
 
 def _parabola_diameter(norm: Norm, c: float) -> float:
-    """Largest distance of two points of (y, c y²) with y in [-1, 1], rounded up; see `Moments`."""
+    """Return the largest distance of two points of (y, c y²) with y in [-1, 1], rounded up; see `Moments`."""
     if norm == 1:
         d = min(2.0, 1 + 1 / (2 * c))
         return max(2.0, d * (1 + c * (2 - d)) * UP)
@@ -210,22 +210,22 @@ class Beyond(RowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._vectors(batch, self._weight)
+        return self._vectors_of_rows(batch, self._weight)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""
-        return self._vectors(batch, float(np.rint(math.ldexp(self._weight, k))))
+        return self._vectors_of_rows(batch, float(np.rint(math.ldexp(self._weight, k))))
 
-    def _vectors(self, batch: Batch, one: float) -> NDArray[np.float64]:
+    def _vectors_of_rows(self, batch: Batch, one: float) -> NDArray[np.float64]:
         vectors: NDArray[np.float64] = np.multiply(batch.beyond(self.columns[0]), one).T
         return vectors
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         return self._weight
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         return self._weight * {1: 2.0, 2: root(2), math.inf: 1.0}[norm]

@@ -102,7 +102,7 @@ class Outer(RowFeatures):
                 f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
             )
         if centred and radius is not None:
-            raise ArgumentError("centred=True is for noise of the cube, without radius=.", "Leave one of them out.")
+            raise ArgumentError("centred=True must be used without radius=.", "Leave one of them out.")
         self.ball = radius
         self.centred = centred
         self._maps = [(column.mid, column.half * 2.0**-_BITS) for column in self.columns]
@@ -139,7 +139,7 @@ class Outer(RowFeatures):
         return np.rint(points, out=points)
 
     def _scale_down(self, y: NDArray[np.float64]) -> None:
-        """Scale rows into the ball, far enough inside it that rounding cannot take them out."""
+        """Scale rows into the ball, with a margin for rounding."""
         radius = float(self.ball or 0) * 2.0**_BITS - math.sqrt(len(y))
         squares = np.zeros(y.shape[1])
         for each in y:  # one after the other: a row's length must not depend on the batch
@@ -150,7 +150,9 @@ class Outer(RowFeatures):
         """Return the vectors of a batch."""
         steps = self.steps(batch, 0)
         if self.centred:
-            steps = np.array([self._centred(row) for row in steps.tolist()]).reshape(batch.size, self.dimension)
+            steps = np.array([self._centred_sums(row) for row in steps.tolist()]).reshape(
+                batch.size, self.dimension
+            )
         vectors: NDArray[np.float64] = steps * (4.0**-_BITS * self.weights)
         return vectors
 
@@ -163,13 +165,13 @@ class Outer(RowFeatures):
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
         """Return the exact sums in each of `bins` groups, without weights, in units of 2 to the minus 38."""
         if place is None:
-            return self._products(self.points(batch))[None]
+            return self._sums_of_products(self.points(batch))[None]
         small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
         points = self.points(batch).take(np.argsort(small, kind="stable"), axis=1)
         ends = np.cumsum(np.bincount(place, minlength=bins)[:bins])
-        return np.array([self._products(part) for part in np.split(points, ends, axis=1)[:bins]])
+        return np.array([self._sums_of_products(part) for part in np.split(points, ends, axis=1)[:bins]])
 
-    def _products(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _sums_of_products(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         if len(points) > _NARROW:
             products: NDArray[np.float64] = points @ points.T
         else:
@@ -177,7 +179,7 @@ class Outer(RowFeatures):
             products[:, 1:] = points @ points[1:].T
         return products[self._upper]
 
-    def _centred(self, total: list[Any]) -> list[Any]:
+    def _centred_sums(self, total: list[Any]) -> list[Any]:
         """Return sums with 2y_i²-1 in place of y_i²; the first number of `total` counts the rows."""
         rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
         sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
@@ -187,7 +189,7 @@ class Outer(RowFeatures):
         """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
         total = integers(total)
         if self.centred:
-            total = self._centred(total)
+            total = self._centred_sums(total)
         ratios = [weight.as_integer_ratio() for weight in self.weights.tolist()]
         shifts = [2 * _BITS - k + over.bit_length() - 1 for _, over in ratios]
         return [
@@ -196,7 +198,7 @@ class Outer(RowFeatures):
         ]
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a vector."""
+        """Return the largest norm of a row's vector."""
         one = float(self.weights[0]) if self.count else 0.0
         if norm == math.inf:
             return max(one, self._norm_without_count(norm))
@@ -217,7 +219,7 @@ class Outer(RowFeatures):
         return (math.sqrt(d) * self.ball + self.ball * (1 + math.sqrt(0.5) * (d - 1))) * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of two vectors."""
+        """Return the largest distance between the vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         d = len(self.columns)
@@ -230,7 +232,7 @@ class Outer(RowFeatures):
 
 
 def _ball_diameter_squared(r: float, w: float) -> float:
-    """Largest squared L2 distance of two points (y, w y yᵀ) with y in a ball of two or more dimensions.
+    """Return the largest squared L2 distance of two points (y, w y yᵀ) with y in a ball of two or more dimensions.
 
     With a and b the lengths of y and y', and c their product, it is a² + b² - 2c + w² (a⁴ + b⁴ - 2c²), which grows
     with a and b; at a = b = r the best c in [-r², r²] is -1/(2w²), or -r².
@@ -241,7 +243,7 @@ def _ball_diameter_squared(r: float, w: float) -> float:
 
 
 def _cube_diameter(d: int, w: float) -> float:
-    """Largest L1 distance of two points (y, w y_i y_j for i ≤ j) with y in [-1, 1]^d.
+    """Return the largest L1 distance of two points (y, w y_i y_j for i ≤ j) with y in [-1, 1]^d.
 
     With s and t the sum and difference of y and y', y_i y_j - y'_i y'_j = (s_i t_j + t_i s_j)/2 and
     |t_i| ≤ 2 - |s_i|, so with S the sum of |s_i| and Q that of their squares it is at most

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dfprivacy._privacy.conversions import above
+from dfprivacy._privacy.conversions import float_above
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Frozen, refuse_change
 from dfprivacy.schema import as_number
@@ -75,9 +75,11 @@ class ProductKernel(metaclass=Frozen):
         for i in self.categories:
             if not self.columns[i].categories:
                 raise ArgumentError(
-                    f"Column {self.columns[i].name!r} has neither bounds nor categories.", "Say one of them."
+                    f"Column {self.columns[i].name!r} has neither bounds nor categories.", "Declare one of them."
                 )
-        self.lengthscales = np.array([self._lengthscale(self.columns[i], lengthscale) for i in self.numbers])
+        self.lengthscales = np.array(
+            [self._checked_lengthscale(self.columns[i], lengthscale) for i in self.numbers]
+        )
         self._mids = np.array([self.columns[i].mid for i in self.numbers])
         with np.errstate(over="ignore"):
             halves = np.array([self.columns[i].half for i in self.numbers]) / self.lengthscales
@@ -89,27 +91,29 @@ class ProductKernel(metaclass=Frozen):
         if self._points_q < _POINTS_BITS_MIN:
             raise ArgumentError(
                 "The lengthscale is too small beside the bounds.",
-                "Give a larger one: rows may be some thousand lengthscales apart, not more.",
+                "Give a larger lengthscale: bounds may be some thousand lengthscales apart, not more.",
             )
-        self._logarithms = np.array([self._logarithm(self.columns[i], mismatch) for i in self.categories])
+        self._logarithms = np.array([self._log_of_mismatch(self.columns[i], mismatch) for i in self.categories])
         self.mismatches = np.exp(self._logarithms)
 
     @staticmethod
-    def _lengthscale(column: Column, width: float | Mapping[str, float]) -> float:
-        value = as_number(_value_for(width, column, "lengthscale"), "lengthscale")
+    def _checked_lengthscale(column: Column, width: float | Mapping[str, float]) -> float:
+        value = as_number(_value_for_column(width, column, "lengthscale"), "lengthscale")
         if not 0 < value < math.inf:
-            raise ArgumentError(f"lengthscale={value!r} is not above 0.", "Give it in the column's units.")
+            raise ArgumentError(
+                f"lengthscale={value!r} is not above 0.", "Give a positive number in the column's units."
+            )
         return value
 
-    def _logarithm(self, column: Column, mismatch: float | Mapping[str, float]) -> float:
-        value = as_number(_value_for(mismatch, column, "mismatch"), "mismatch")
+    def _log_of_mismatch(self, column: Column, mismatch: float | Mapping[str, float]) -> float:
+        value = as_number(_value_for_column(mismatch, column, "mismatch"), "mismatch")
         if not 0 <= value < 1:
             raise ArgumentError(f"mismatch={value!r} is not in [0, 1).", "1 would ignore the category.")
         if len(column.categories or ()) == 1:
             return 0.0  # it never differs
         if value == 0:
             return _LOG_OF_ZERO
-        return max(_LOG_OF_ZERO, float(_rounded(np.float64(math.log(value)), self._exponent_q)))
+        return max(_LOG_OF_ZERO, float(_round_to_multiples(np.float64(math.log(value)), self._exponent_q)))
 
     @property
     def _exponent_q(self) -> int:
@@ -122,15 +126,15 @@ class ProductKernel(metaclass=Frozen):
 
     def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
         """Return the scaled numbers, rounded to whole multiples of 2^-q unless q is None."""
-        rounded: NDArray[np.float64] = _rounded(self.scaled(numbers, j), q)
+        rounded: NDArray[np.float64] = _round_to_multiples(self.scaled(numbers, j), q)
         return rounded
 
     @property
     def width(self) -> int:
         """Length of the vectors whose scalar products are exponents."""
-        return len(self.numbers) + 2 + sum(self._levels(i) + 1 for i in self.categories)
+        return len(self.numbers) + 2 + sum(self._number_of_categories(i) + 1 for i in self.categories)
 
-    def _levels(self, i: int) -> int:
+    def _number_of_categories(self, i: int) -> int:
         return len(self.columns[i].categories or ())
 
     def columns_of(self, batch: Batch) -> list[NDArray[Any]]:
@@ -139,9 +143,9 @@ class ProductKernel(metaclass=Frozen):
 
     def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
         """Return the left factors of the exponents, one vector for each row, shape (rows, width)."""
-        return self._left(columns, self._rows_q if exact else None)
+        return self._left_factors(columns, self._rows_q if exact else None)
 
-    def _left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
+    def _left_factors(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
         n, d = len(columns[0]), len(self.numbers)
         left = np.zeros((n, self.width))
         squares = np.zeros(n)
@@ -149,12 +153,12 @@ class ProductKernel(metaclass=Frozen):
             u = self._scaled(columns[i], j, q)
             left[:, j] = u
             squares += u * u
-        left[:, d] = _rounded(squares / -2, None if q is None else self._exponent_q)
+        left[:, d] = _round_to_multiples(squares / -2, None if q is None else self._exponent_q)
         left[:, d + 1] = 1
         at = d + 2
         for i in self.categories:
             left[np.arange(n), at + columns[i].astype(np.intp)] = 1
-            at += self._levels(i) + 1
+            at += self._number_of_categories(i) + 1
         return left
 
     def right(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
@@ -168,7 +172,7 @@ class ProductKernel(metaclass=Frozen):
         right[:, d] = 1
         at = d + 2
         for i, logarithm in zip(self.categories, self._logarithms, strict=True):
-            levels = self._levels(i)
+            levels = self._number_of_categories(i)
             right[:, at : at + levels] = np.where(np.arange(levels) == columns[i][:, None], 0.0, logarithm)
             right[:, at + levels] = _LOG_OF_ZERO  # a row without a category is like no other
             at += levels + 1
@@ -193,12 +197,12 @@ class ProductKernel(metaclass=Frozen):
 
     def gram(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the kernel matrix of points on the grid of `right`: exact but for the exponential, symmetric."""
-        exponents: NDArray[np.float64] = self._left(points.T, self._points_q) @ self.right(points.T).T
+        exponents: NDArray[np.float64] = self._left_factors(points.T, self._points_q) @ self.right(points.T).T
         return np.exp(exponents, out=exponents)
 
     @property
     def excess(self) -> float:
-        """Upper bound of how far rounding lifts the norm of a row's vector above 1."""
+        """Upper bound of the excess over 1 of the norm of a row's vector, due to rounding."""
         # The sum of d squares is off by d roundings of 2^(50-q) at most, half of it is rounded to 2^-q.
         return 2.0**-self._exponent_q * (1 + len(self.numbers) / 8) + 2.0**-50
 
@@ -219,7 +223,7 @@ class ProductKernel(metaclass=Frozen):
 
     @cached_property
     def _exponents(self) -> dict[tuple[frozenset[str], int | None], float]:
-        """Largest exponents that were computed already."""
+        """Cache of the largest exponents."""
         return {}
 
     def _largest_exponent(self, public: frozenset[str], q: int | None) -> float:
@@ -238,7 +242,7 @@ class ProductKernel(metaclass=Frozen):
         for i, logarithm in zip(self.categories, self._logarithms, strict=True):
             if self.columns[i].name not in public:
                 exponent -= Fraction(float(logarithm))
-        return above(exponent)
+        return float_above(exponent)
 
     def distance(self, public: frozenset[str] = frozenset(), *, exact: bool = True) -> float:
         r"""Return the largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
@@ -284,12 +288,12 @@ class ProductKernel(metaclass=Frozen):
             if column.bounds is not None:
                 inside = (rows[:, i] >= column.low) & (rows[:, i] <= column.high)
             else:
-                inside = np.isin(rows[:, i], np.arange(self._levels(i)))
+                inside = np.isin(rows[:, i], np.arange(self._number_of_categories(i)))
             if not inside.all():
                 raise ArgumentError(
                     f"{int((~inside).sum())} of {len(rows)} points lie outside the bounds or categories "
                     f"of column {column.name!r}.",
-                    "Rows are clipped to the bounds, so points beyond them are useless: leave them out.",
+                    "Rows are clipped to the bounds, so points outside are useless: leave them out.",
                 )
         return rows
 
@@ -298,12 +302,12 @@ class ProductKernel(metaclass=Frozen):
         return ", ".join(column.name for column in self.columns)
 
 
-def _rounded(values: Any, q: int | None) -> Any:
-    """Return values rounded to whole multiples of 2^-q; as they are if q is None."""
+def _round_to_multiples(values: Any, q: int | None) -> Any:
+    """Round values to whole multiples of 2^-q; return them unchanged if q is None."""
     return values if q is None else np.rint(values * 2.0**q) / 2.0**q
 
 
-def _value_for(parameter: float | Mapping[str, float], column: Column, argument: str) -> object:
+def _value_for_column(parameter: float | Mapping[str, float], column: Column, argument: str) -> object:
     if isinstance(parameter, (int, float)) or not hasattr(parameter, "get"):
         return parameter
     if column.name not in parameter:

@@ -1,4 +1,4 @@
-"""Shares of values beyond the bounds of their column, which were limited to them, and notes on these shares."""
+"""Shares of values that were limited to the bounds of their column, and notes on these shares."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Clipped:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The numbers as plain values, which `of_release` reads."""
+        """The numbers of rows as plain values, which `of_release` reads."""
         return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
@@ -98,12 +98,12 @@ class Clipped:
         """The shares of each group, with intervals by the law of the noise."""
         reach = self.law.reach(_CONFIDENCE)
 
-        def share(count: float, n: float) -> Share:
+        def share_with_interval(count: float, n: float) -> Share:
             low, high = (min(max((count + end) / n, 0.0), 1.0) for end in (-reach, reach))
             return min(max(count / n, 0.0), 1.0), low, high
 
         each = zip(self.values.tolist(), self.rows, strict=True)
-        return tuple((share(below, n), share(above, n)) for (below, above), n in each)
+        return tuple((share_with_interval(below, n), share_with_interval(above, n)) for (below, above), n in each)
 
     def notes(self, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> tuple[str, ...]:
         """Return notes on the share of values that were limited to the bounds, if it is clearly above 0.
@@ -136,7 +136,7 @@ class Clipped:
         return tuple(told)
 
     def _describe_effect(self, side: int, moved: str) -> str:
-        """Describe how much a mean or sum changes for each unit by which limited values exceed the bound."""
+        """Describe how much a mean or sum would change if limited values exceeded the bound by one unit."""
         if moved == "coefficient":
             return "each coefficient is that of the limited values"
         if not moved:
@@ -157,7 +157,7 @@ def limits(
     *,
     moved: str = "",
 ) -> tuple[tuple[tuple[Sides, ...], ...], tuple[str, ...]]:
-    """Return the shares of values beyond the bounds of several columns, and notes on them.
+    """Return the shares of values beyond the bounds of several columns, and notes on these shares.
 
     Parameters
     ----------

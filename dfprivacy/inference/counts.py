@@ -42,7 +42,7 @@ EVEN = np.pi / 4
 
 @dataclass(frozen=True)
 class Counts:
-    """Number of rows with an outcome, and of all rows, by group.
+    """Number of rows with an outcome, and number of all rows, by group.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Counts:
         return self.hits / self.n
 
     def __getitem__(self, group: int | NDArray[np.int_]) -> Counts:
-        """One group, or several: the axis before the last is that of the groups."""
+        """Return the counts of one group, or of several groups."""
         return Counts(self.hits[..., group, :], self.n[..., group, :])
 
 
@@ -108,15 +108,15 @@ class NoisyCounts:
 
     @property
     def size(self) -> Array:
-        """Rows of each group, of shape (..., k): public, or noisy."""
+        """Number of rows of each group, public or noisy, shape (..., k)."""
         if self.form == "hits":
             return np.asarray(self.rows)
         return self.values.sum(axis=-1) if self.form == "counts" else 2 * self.values[..., 1]
 
     @property
     def estimate(self) -> Counts:
-        """Counts as released, changed to the nearest possible ones."""
-        return self._possible(self.values[..., None])
+        """Released counts, changed to the nearest possible counts."""
+        return self._possible_counts(self.values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
         """Draw possible exact counts, given the release.
@@ -133,10 +133,10 @@ class NoisyCounts:
         """
         groups, d = self.values.shape[-2:]
         drawn, weights = noise([*self.laws] * groups, points(groups * d, draws))
-        return self._possible(self.values[..., None] - drawn.reshape(groups, d, draws)), weights
+        return self._possible_counts(self.values[..., None] - drawn.reshape(groups, d, draws)), weights
 
-    def _possible(self, values: Array) -> Counts:
-        """Return possible counts: rows are raised to the difference of the two counts, which tests compare.
+    def _possible_counts(self, values: Array) -> Counts:
+        """Return the nearest possible counts, which keep the difference of hits and misses that tests use.
 
         To limit each count to 0 instead takes half of its power from a test where the noise is as large as the
         counts.
@@ -155,7 +155,7 @@ class NoisyCounts:
         return Counts((n + apart) / 2, n)
 
     def simulated(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
-        """Simulate releases of samples with this noise, for planning.
+        """Simulate releases of samples with the same noise, for planning.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class NoisyCounts:
 
 
 def project(counts: ArrayLike, totals: ArrayLike) -> Array:
-    """Find the nearest numbers in least squares that are not negative and have given sums, row by row.
+    """Project each row of counts onto the nonnegative numbers with a given sum, in least squares.
 
     Parameters
     ----------
@@ -210,17 +210,17 @@ def project(counts: ArrayLike, totals: ArrayLike) -> Array:
 
 
 def share(group: Counts) -> tuple[Array, Array, float]:
-    """Return a share as an angle, whose variance from sampling is the same for all shares (Anscombe 1948)."""
+    """Return the arcsine transform of a share, which stabilises the sampling variance (Anscombe 1948)."""
     return np.arcsin(np.sqrt((group.hits + 3 / 8) / (group.n + 3 / 4))), 1 / (4 * group.n + 2), np.inf
 
 
 def share_of(angle: ArrayLike) -> Array:
-    """Return the share of an angle."""
+    """Return the share whose arcsine transform (`share`) is an angle."""
     return np.asarray(np.sin(np.clip(angle, 0.0, np.pi / 2)) ** 2)
 
 
 def difference(first: Counts, second: Counts) -> tuple[Array, Array, float]:
-    """Return the difference of two shares, one row of each kind added to both groups (Agresti and Caffo)."""
+    """Return the difference of two shares, after adding a hit and a miss to each group (Agresti and Caffo)."""
     n, m = first.n + 2, second.n + 2
     p, q = (first.hits + 1) / n, (second.hits + 1) / m
     return p - q, p * (1 - p) / n + q * (1 - q) / m, np.inf

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "in_steps", "noise", "points", "quantile", "redrawn", "sums_above", "twice_released_above"]
+__all__ = ["DRAWS", "in_steps", "noise", "points", "quantile", "redrawn", "sums_above", "sums_of_two_releases"]
 
 DRAWS = 1024
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
@@ -52,7 +52,7 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
 
 
 def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
-    """Return noise at points of the unit cube, every other draw from wider laws.
+    """Return quantiles of noise at points of the unit cube, every other draw from a wider law.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
 
 
 def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
-    """Return draws of a measurement's noise, always the same for one measurement.
+    """Return draws of a measurement's noise, which are always the same for one measurement.
 
     Parameters
     ----------
@@ -98,25 +98,25 @@ def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAW
         The noise, evenly spread in each coordinate.
     """
     scales = np.asarray(scales, dtype=np.float64)
-    u = _permuted(identity, scales.size, draws)
+    u = _permuted_points(identity, scales.size, draws)
     if law.kind == "cube":  # of which parts of a measurement share the radius
-        radius = _permuted(re.split("[.@]", identity)[0] + " radius", 1, draws)
+        radius = _permuted_points(re.split("[.@]", identity)[0] + " radius", 1, draws)
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
     elif law.kind == "Laplace" and law.step:
         noise = in_steps(replace(law, scale=1.0, step=law.step / law.scale), u)
     else:
-        noise = _quantile(law, np.log(u))
+        noise = _quantile_of_log_probability(law, np.log(u))
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
 
 
-def _permuted(identity: str, dimension: int, draws: int) -> Array:
+def _permuted_points(identity: str, dimension: int, draws: int) -> Array:
     """Return evenly spread points, permuted in each coordinate by a seed from the measurement's name.
 
     Of a part of a measurement those of its coordinates there.
     """
     if part := re.fullmatch(r"([^@ ]+)@([0-9,]+)", identity):
         places = list(map(int, part[2].split(",")))[:dimension]
-        return _permuted(part[1], max(places) + 1, draws)[places]
+        return _permuted_points(part[1], max(places) + 1, draws)[places]
     rng = np.random.default_rng(int.from_bytes(blake2b(identity.encode(), digest_size=8).digest(), "big"))
     return rng.permuted(np.broadcast_to((np.arange(draws) + 0.5) / draws, (dimension, draws)), axis=-1)
 
@@ -136,11 +136,11 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
     ndarray
         The quantiles.
     """
-    return law.scale * _quantile(law, np.log(u))
+    return law.scale * _quantile_of_log_probability(law, np.log(u))
 
 
 def in_steps(law: NoiseLaw, u: Array) -> Array:
-    """Return quantiles of Laplace noise on whole multiples of its step: q^(m + 1) / (1 + q) lies above m of them.
+    """Return quantiles of discrete Laplace noise, which exceeds m steps with probability q^(m + 1) / (1 + q).
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def in_steps(law: NoiseLaw, u: Array) -> Array:
 
 
 def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:
-    """Return quantiles of an exact sum, given its noisy release and that it is above a floor.
+    """Return quantiles of an exact sum, given its noisy release and a lower bound of the sum.
 
     Parameters
     ----------
@@ -180,13 +180,15 @@ def sums_above(law: NoiseLaw, released: Array, floor: Array, u: Array) -> Array:
     if not law.scale:
         return np.maximum(released, floor) + 0.0 * u
     room = (released - floor) / law.scale
-    return floor + law.scale * np.maximum(room - _quantile(law, np.log(u) + _log_cdf(law, room)), 0.0)
+    return floor + law.scale * np.maximum(
+        room - _quantile_of_log_probability(law, np.log(u) + _log_cdf(law, room)), 0.0
+    )
 
 
-def twice_released_above(
+def sums_of_two_releases(
     released: tuple[Array, Array], laws: tuple[NoiseLaw, NoiseLaw], floor: Array, u: Array
 ) -> Array:
-    """Return quantiles of an exact sum, given two noisy releases and that it is above a floor.
+    """Return quantiles of an exact sum, given two noisy releases of it and a lower bound of the sum.
 
     Parameters
     ----------
@@ -235,7 +237,7 @@ def twice_released_above(
 
 
 def _log_density(law: NoiseLaw, x: Array) -> Array:
-    """Return the logarithm of the density at scale 1, up to a constant."""
+    """Return the logarithm of the density of the noise at scale 1, up to a constant."""
     return -np.square(x) / 2 if law.kind == "Gaussian" else -np.abs(x)
 
 
@@ -245,7 +247,7 @@ def _log_cdf(law: NoiseLaw, x: Array) -> Array:
     return np.where(x < 0, np.minimum(x, 0) - _LOG2, np.log1p(-np.exp(-np.maximum(x, 0)) / 2))
 
 
-def _quantile(law: NoiseLaw, log_p: Array) -> Array:
+def _quantile_of_log_probability(law: NoiseLaw, log_p: Array) -> Array:
     if law.kind == "Gaussian":
         return np.asarray(ndtri_exp(log_p))
     rest = -np.expm1(np.minimum(log_p, -1e-17))

@@ -34,7 +34,7 @@ class NoisySums(Protocol):
 
     @property
     def estimate(self) -> Any:
-        """The sums as released."""
+        """The sums without further noise: estimates from the release."""
 
     def draws(self, draws: int = DRAWS) -> tuple[Any, Array]:
         """Draw possible exact sums given the release; return them with the weights of the draws."""
@@ -65,7 +65,7 @@ class Inference:
 
     @cached_property
     def noise_standard_error(self) -> Array:
-        """Standard error from the noise alone, over the draws in which the parameter is finite."""
+        """Standard error from the privacy noise alone."""
         finite = np.isfinite(self.theta)
         theta, weights = np.where(finite, self.theta, 0.0), np.where(finite, self.weights, 0.0)
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
@@ -92,7 +92,7 @@ class Inference:
 
     @property
     def hidden(self) -> NDArray[np.bool_]:
-        """Whether the variance from sampling is less than 2 standard deviations of its noise above 0."""
+        """Whether the sampling variance is within 2 standard deviations of its noise from 0."""
         mean = (self.weights * self.variance).sum(axis=-1, keepdims=True)
         relative = self.variance / np.maximum(mean, 1e-300)
         return np.asarray((self.weights * relative**2).sum(axis=-1) - 1 > 1 / _HIDDEN)
@@ -102,7 +102,7 @@ class Inference:
         return np.sqrt(self.variance)
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the confidence distribution at x, of shape (...): the confidence that the parameter is below x."""
+        """Return the confidence distribution at x: the confidence that the parameter is below x."""
         distance = np.asarray(x, dtype=np.float64)[..., None] - self.theta
         with np.errstate(divide="ignore", invalid="ignore"):
             at_once = np.where(distance >= 0, np.inf, -np.inf)
@@ -132,7 +132,7 @@ class Inference:
         return 1 - below if alternative == "less" else np.minimum(2 * np.minimum(below, 1 - below), 1.0)
 
     def quantile(self, q: ArrayLike) -> Array:
-        """Return the x at which the confidence distribution is q.
+        """Return the quantile of the confidence distribution at q.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Inference:
         return np.where(inside, found, np.where(q <= below, -np.inf, np.inf))
 
     def _solve_cdf(self, q: Array, estimate: Array) -> Array:
-        """Find where `cdf` is q by the Illinois rule (Dowell and Jarratt 1971): SciPy loads in half a second."""
+        """Find the root of `cdf` - q by the Illinois rule (Dowell and Jarratt 1971)."""
         reach = np.maximum(self.standard_error, 1e-300)
         low, high = estimate - reach, estimate + reach
         for _ in range(_DOUBLED):

@@ -79,7 +79,7 @@ def holm(pvalues: Array) -> Array:
 
 @dataclass(frozen=True)
 class Omnibus:
-    r"""The omnibus test of k means: Welch's F, calibrated with the noise in it.
+    r"""The omnibus test of k means by Welch's F, whose distribution accounts for the noise.
 
     With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the
     statistic is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ;
@@ -126,36 +126,36 @@ class Omnibus:
         return np.asarray((self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2))
 
     @cached_property
-    def _observed(self) -> Array:
+    def _variance_of_means(self) -> Array:
         return self._centred_product(self.means, self.means)
 
     @property
     def statistic(self) -> Array:
-        """Welch's F, with the noise in its variances."""
+        """Welch's F, with variances that include the noise."""
         expected = (self.chances * self.factor).sum(axis=-1)
-        return np.asarray(self._observed[..., 0] / expected)
+        return np.asarray(self._variance_of_means[..., 0] / expected)
 
     @cached_property
     def pvalue(self) -> Array:
-        """Probability of a statistic at least as large if all means are equal."""
-        return self._exceedance(self.shift)
+        """Probability of a statistic at least as large as the observed one if all means are equal."""
+        return self._tail_probability(self.shift)
 
-    def _exceedance(self, shift: Array) -> Array:
-        """Return the probability of a statistic at least as large if the means are moved by `shift`."""
+    def _tail_probability(self, shift: Array) -> Array:
+        """Return the probability of at least the observed statistic if the means move by `shift`."""
         a, b = self._centred_product(self.direction, self.direction), self._centred_product(shift, self.direction)
-        root = np.sqrt(np.maximum(b * b - a * (self._centred_product(shift, shift) - self._observed), 0.0))
-        above = self._radius_exceedance((root - b) / a) + self._radius_exceedance((root + b) / a)
+        root = np.sqrt(np.maximum(b * b - a * (self._centred_product(shift, shift) - self._variance_of_means), 0.0))
+        above = self._radius_tail_probability((root - b) / a) + self._radius_tail_probability((root + b) / a)
         return np.asarray(np.minimum((self.chances * above).sum(axis=-1), 1.0))
 
-    def _radius_exceedance(self, radius: Array) -> Array:
-        """Return the probability that the random radius, of either sign, exceeds `radius`."""
+    def _radius_tail_probability(self, radius: Array) -> Array:
+        """Return the probability that the absolute random radius exceeds `radius`."""
         k = self.means.shape[-2]
         tail = fdtrc(k - 1, self.df, radius**2 / self.factor) / 2
         return np.where(radius >= 0, tail, 1 - tail)
 
     @property
     def eta_squared(self) -> Array:
-        """Part of the table's variance that is between groups, less what noise adds on average."""
+        """Part of the table's variance that is between groups, corrected for the bias from noise."""
         exact = self._between_variance(self.means)[..., 0]
         added = (self.chances * self._between_variance(self.means + self.shift)).sum(axis=-1) - exact
         left = np.maximum(exact - added, 0.0)
@@ -167,7 +167,7 @@ class Omnibus:
         return np.asarray((self.shares * (means - middle) ** 2).sum(axis=-2))
 
     def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
-        """Return a confidence interval for η² of the population: the values that a test does not reject.
+        """Return a confidence interval for η² of the population, by inverting the test.
 
         Parameters
         ----------
@@ -185,11 +185,11 @@ class Omnibus:
         outside = 1 - confidence
         ends = []
         for chance in (outside / 2, 1 - outside / 2):
-            low, high = np.zeros(self._observed.shape), np.ones(self._observed.shape)
+            low, high = np.zeros(self._variance_of_means.shape), np.ones(self._variance_of_means.shape)
             for _ in range(_HALVINGS):
                 middle = (low + high) / 2
                 effect = np.sqrt(middle / (1 - middle))[..., None]
-                enough = (self._exceedance(self.shift + effect * unit) >= chance)[..., None]
+                enough = (self._tail_probability(self.shift + effect * unit) >= chance)[..., None]
                 low, high = np.where(enough, low, middle), np.where(enough, middle, high)
             ends.append(low[..., 0])
         return ends[0], ends[1]

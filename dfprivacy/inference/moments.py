@@ -12,7 +12,7 @@ from scipy.special import gammaincinv, ndtri
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.clipped import Clipped, Sides
-from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, twice_released_above
+from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, sums_of_two_releases
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -56,19 +56,24 @@ class Moments:
     mid: float = 0.0
 
     @cached_property
-    def _y(self) -> Array:
+    def _standardized_mean(self) -> Array:
         return np.clip(self.total / self.n, -1.0, 1.0)
 
     @property
     def mean(self) -> Array:
-        """Mean, within the bounds."""
-        return self.mid + self.half * self._y
+        """Mean, limited to the bounds."""
+        return self.mid + self.half * self._standardized_mean
 
     @cached_property
     def variance(self) -> Array:
-        """Variance with the denominator n - 1, no larger than the bounds admit."""
-        most = np.maximum(1 - self._y**2, _LEAST)
-        return self.half**2 * np.clip(self.squares / self.n - self._y**2, _LEAST, most) * self.n / (self.n - 1)
+        """Variance with the denominator n - 1, at most the largest variance within the bounds."""
+        most = np.maximum(1 - self._standardized_mean**2, _LEAST)
+        return (
+            self.half**2
+            * np.clip(self.squares / self.n - self._standardized_mean**2, _LEAST, most)
+            * self.n
+            / (self.n - 1)
+        )
 
     @property
     def sd(self) -> Array:
@@ -76,7 +81,7 @@ class Moments:
         return np.sqrt(self.variance)
 
     def __getitem__(self, group: int) -> Moments:
-        """Return one group: the axis before the last is that of the groups."""
+        """Return the moments of one group."""
         of = {name: getattr(self, name)[..., group, :] for name in ("n", "total", "squares")}
         return replace(self, **of)
 
@@ -119,7 +124,7 @@ class NoisyMoments:
 
     def __post_init__(self) -> None:
         if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
-            raise ArgumentError("A group has fewer than two rows.", "Two rows are needed in every group.")
+            raise ArgumentError("A group has fewer than two rows.", "Name groups with at least two rows each.")
 
     @classmethod
     def measured(
@@ -156,7 +161,7 @@ class NoisyMoments:
         return replace(made, clipped=Clipped.measured(beyond[0], bounds, made.size)) if beyond else made
 
     def __getitem__(self, group: int) -> NoisyMoments:
-        """Return one group, if `values` is of one measurement, of shape (k, d)."""
+        """Return the noisy moments of one group."""
         at, d = slice(group, group + 1), self.values.shape[-1]
         name, _, written = self.id.partition("@")
         places = written.split(",") if written else list(map(str, range(self.values.size)))
@@ -180,7 +185,7 @@ class NoisyMoments:
 
     @property
     def redrawn(self) -> NoisyMoments:
-        """The release less draws of its noise, along the first axis."""
+        """Moments of the release minus draws of its noise, which are in the first axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         noise = redrawn(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
@@ -232,12 +237,12 @@ class NoisyMoments:
 
     @property
     def half(self) -> float:
-        """Half the width of the bounds, which is the unit of y."""
+        """Half the width of the bounds: the unit of the standardized values y."""
         return self.bounds[1] / 2 - self.bounds[0] / 2
 
     @property
     def mid(self) -> float:
-        """Middle of the bounds, where y is 0."""
+        """Middle of the bounds, where the standardized value y is 0."""
         return self.bounds[0] / 2 + self.bounds[1] / 2
 
     @property
@@ -250,20 +255,20 @@ class NoisyMoments:
 
     @property
     def size_variance(self) -> float:
-        """Variance of the noise in a number of rows; 0 if it is public."""
+        """Variance of the noise in a group's number of rows; 0 if that number is public."""
         if self.form == "known":
             return 0.0
         return self.laws[2].variance + (self.laws[1].variance if self.form == "private" else 0.0)
 
     @property
     def doubtful(self) -> NDArray[np.bool_]:
-        """Whether the size of a group is too noisy to divide by it."""
+        """Whether the number of rows of a group is too noisy to divide by."""
         least = max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance)) if self.size_variance else 0.0
         return np.asarray((self.estimate.n[..., 0] <= least).any(axis=-1))
 
     @property
     def size(self) -> Array:
-        """Rows of each group, of shape (..., k): public, or noisy."""
+        """Number of rows of each group, public or noisy, shape (..., k)."""
         if self.form == "known":
             return np.asarray(self.rows, dtype=np.float64)
         second, third = self.values[..., 1], self.values[..., 2]
@@ -271,7 +276,7 @@ class NoisyMoments:
 
     @property
     def estimate(self) -> Moments:
-        """Moments as released, with a last axis of length 1; a noisy number of rows is at least 5."""
+        """Moments estimated from the release; a noisy number of rows is raised to at least 5."""
         n, second = self.size, self.values[..., 1]
         squares = {"private": n - second, "beside": n - second}.get(self.form, second)
         if self.form != "known":
@@ -280,7 +285,7 @@ class NoisyMoments:
         return Moments(n, total, squares, self.half, self.mid)
 
     def within(self, u: Array) -> Array:
-        """Return quantiles of the sum of squares within all groups, given the release.
+        """Return quantiles of the sum of squares within groups, summed over groups, given the release.
 
         Parameters
         ----------
@@ -336,7 +341,7 @@ class NoisyMoments:
         match self.form:
             case "private":
                 twice, laws = (third[0], n - second), (self.laws[2], self.laws[1])
-                squares = twice_released_above(twice, laws, least, last)
+                squares = sums_of_two_releases(twice, laws, least, last)
             case "beside":
                 squares = n + sums_above(self.laws[1], -second, least - n, last)
             case _:

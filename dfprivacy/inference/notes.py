@@ -43,7 +43,7 @@ def notes(
     *,
     normal: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes on a test of means: its doubts, and whether skewed data could undo it.
+    """Return notes on a test of means: on noise, and on skewed data that could change its result.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def notes(
 
 
 def unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
-    """Return whether a test rejects that would not with the worst p-value."""
+    """Return whether a test rejects, but would not with the p-value in the worst case."""
     return np.less_equal(pvalue, alpha) & np.greater(worst, _SLACK * alpha)
 
 
@@ -110,7 +110,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
 
 
 def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:
-    """Return the p-value if the data are as skewed as possible.
+    """Return the p-value in the worst case: for data as skewed as possible.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Planning from public numbers only: expected errors of estimates, and the power of tests.
+"""Planning from public numbers only: expected errors of estimates, and power of tests.
 
 A planner says θ, V and which releases made-up tables would give, as ``sums.simulated(...)`` of a measurement to
 come does. The rest follows: the errors of `infer` on average over such releases (`expected`), how often its test
@@ -88,7 +88,7 @@ def expected(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
 
 
 def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) -> int:
-    """Return the number of rows with which a test reaches a power.
+    """Return the smallest number of rows at which a test reaches a power.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def smallest(
     write: Callable[[float], Any] = "{:.3f}".format,
     none: Any = NONE,
 ) -> dict[str, Any]:
-    """Describe the smallest effect that a test finds with a power of 0.8, as a finding of a planner.
+    """Describe the smallest effect that a test finds with power 0.8, as one finding of ``explain``.
 
     Parameters
     ----------

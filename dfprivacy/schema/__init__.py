@@ -127,7 +127,9 @@ class Column:
     def __post_init__(self) -> None:
         """Raise a `SchemaError` for declarations that allow values outside the bounds or categories."""
         if not isinstance(self.name, str):
-            raise SchemaError(f"A {type(self.name).__name__} is no name of a column.", "Names are strings.")
+            raise SchemaError(
+                f"The name of a column is a string, not {type(self.name).__name__}.", "Pass a string."
+            )
         if self.bounds is not None:
             low, high = bounds_of(self.name, self.bounds)
             object.__setattr__(self, "bounds", (low, high))
@@ -135,14 +137,14 @@ class Column:
             if not low <= fill <= high:
                 raise SchemaError(
                     f"Missing values of column {self.name!r} count as {fill:g}, outside of {[low, high]!r}.",
-                    "Give a fill within them, or fill=None for their middle.",
+                    "Give a fill within the bounds, or fill=None for their middle.",
                 )
             object.__setattr__(self, "fill", fill)
         if self.categories is not None:
             known = categories_of(f"categories[{self.name!r}]", self.categories)
             object.__setattr__(self, "categories", known)
         if self.other and self.categories is None:
-            raise SchemaError(f"Column {self.name!r} has no categories of which one is {OTHER!r}.", "Name them.")
+            raise SchemaError(f"Column {self.name!r} has no categories to add {OTHER!r} to.", "Declare categories.")
 
     def __hash__(self) -> int:
         return hash(self.name)  # columns are looked up in every batch, and may have many categories
@@ -155,25 +157,25 @@ class Column:
     @property
     def low(self) -> float:
         """Lower bound."""
-        return self._bounds[0]
+        return self._bounds_or_refusal[0]
 
     @property
     def high(self) -> float:
         """Upper bound."""
-        return self._bounds[1]
+        return self._bounds_or_refusal[1]
 
     @property
     def mid(self) -> float:
         """Middle of the bounds."""
-        return _middle_and_half(self._bounds)[0]
+        return _middle_and_half(self._bounds_or_refusal)[0]
 
     @property
     def half(self) -> float:
         """Half the width of the bounds, rounded so that no value within is further from `mid`."""
-        return _middle_and_half(self._bounds)[1]
+        return _middle_and_half(self._bounds_or_refusal)[1]
 
     @property
-    def _bounds(self) -> tuple[float, float]:
+    def _bounds_or_refusal(self) -> tuple[float, float]:
         if self.bounds is None and self.find:
             raise SchemaError(
                 f"Bounds of column {self.name!r} are found by each question about one table, and this needs them.",
@@ -182,9 +184,9 @@ class Column:
         if self.bounds is None:
             raise SchemaError(
                 f"Column {self.name!r} has no bounds.",
-                f"Say what range its values may take: protect(..., bounds={{{self.name!r}: (low, high)}}), "
-                "where (0, 1) is that of True and False. It is not taken from the data or their type. Where nobody "
-                "knows, `find_bounds` looks for it at a price.",
+                f"Declare the range of its values: protect(..., bounds={{{self.name!r}: (low, high)}}), "
+                "where (0, 1) is that of True and False. Bounds are not taken from the data or their type. If they "
+                "are unknown, `find_bounds` estimates them at a price.",
             )
         return self.bounds
 
@@ -199,7 +201,7 @@ class Column:
 
     def codes(self, categories: Iterable[object]) -> list[int]:
         """Return the codes of categories; raise a `SchemaError` for other values."""
-        known = _places(self.categories or ())
+        known = _codes_by_key(self.categories or ())
         codes = []
         for category in categories:
             code = known.get(category_key(category))
@@ -227,7 +229,7 @@ class Column:
         }
 
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
-        """Clip raw numbers to the bounds; a missing one becomes the fill value.
+        """Clip raw numbers to the bounds; missing numbers become the fill value.
 
         Parameters
         ----------
@@ -239,7 +241,7 @@ class Column:
         ndarray of float64
             A new array, every entry within the bounds.
         """
-        low, high = self._bounds
+        low, high = self._bounds_or_refusal
         values = np.asarray(raw, dtype=np.float64).clip(low, high)
         values[np.isnan(values)] = self.fill
         if low <= 0 <= high:
@@ -247,7 +249,7 @@ class Column:
         return values
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Return a mask of the missing raw values: not a number, or in no category, even if filled.
+        """Return a mask of the missing raw values: no number, or in no category; filled values too.
 
         Parameters
         ----------
@@ -261,7 +263,7 @@ class Column:
         """
         if self.bounds is not None:
             return np.isnan(np.asarray(raw, dtype=np.float64))
-        gone: NDArray[np.bool_] = self._encoded(raw) == len(self.categories or ())
+        gone: NDArray[np.bool_] = self._codes_with_other(raw) == len(self.categories or ())
         return gone
 
     def encode(self, raw: Raw) -> Codes:
@@ -277,18 +279,18 @@ class Column:
         ndarray of intp
             ``len(categories)`` where a value is none of them.
         """
-        codes = self._encoded(raw)
+        codes = self._codes_with_other(raw)
         if self.other:
             none = len(self.categories or ())
             codes[codes == none] = none - 1
         return codes
 
-    def _encoded(self, raw: Raw) -> Codes:
+    def _codes_with_other(self, raw: Raw) -> Codes:
         """Return the codes of raw values; of other values too, if they count as a category."""
         categories = self.categories or ()
         if isinstance(raw, np.ndarray):
             return _encode_numbers(raw, categories)
-        none, known = len(categories), codes_of(categories)
+        none, known = len(categories), code_book_of(categories)
         lut = np.array([*(known.code(value, none) for value in raw.values), none], dtype=np.intp)
         codes: Codes = lut[raw.codes]  # the code -1 (missing) is the last entry
         return codes
@@ -332,14 +334,14 @@ def discover(
         If a delta is given, and a domain that takes none.
     """
     if domain is not None and delta is not None:
-        raise ArgumentError("Categories of a known domain are found without a delta.", "Leave it out.")
+        raise ArgumentError("Categories of a known domain are found without a delta.", "Leave out delta=.")
     return Discover(epsilon, delta, domain)
 
 
 def chosen_groups(
     by: Column | None, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
 ) -> tuple[Category, ...]:
-    """Return the categories to compare; raise an error if the named ones cannot be compared.
+    """Return the categories to compare; raise an error if the named categories cannot be compared.
 
     Parameters
     ----------
@@ -380,25 +382,29 @@ def chosen_groups(
         number = {2: "two"}.get(least, str(least)) if most == least else f"at least {least}"
         raise ArgumentError(
             f"This compares {number} groups of {by.name!r}, whose categories are {list(known)!r}"
-            + ("." if groups is None else f", and groups={_written(groups)} names others, or one twice."),
-            "Name different categories of it: groups=(first, second).",
+            + (
+                "."
+                if groups is None
+                else f", and groups={_groups_as_text(groups)} names other categories, or a category twice."
+            ),
+            "Name different categories of the column: groups=(first, second).",
         )
     return tuple(known[code] for code in codes)
 
 
-def _written(groups: object) -> str:
+def _groups_as_text(groups: object) -> str:
     """Write the named groups, shortened if long."""
     return textwrap.shorten(repr(groups), 100, placeholder=" …")
 
 
 def category_key(value: object) -> object:
-    """Return a key that is equal for values of one category; NaN for values that cannot be categories."""
+    """Return a key that is equal for all values of one category; NaN for values that cannot be categories."""
     text = plain_text(value)
     return plain_number(value, dates=False) if text is None else ("text", text)
 
 
 @lru_cache(maxsize=128)
-def _places(categories: tuple[Category, ...]) -> Mapping[object, int]:
+def _codes_by_key(categories: tuple[Category, ...]) -> Mapping[object, int]:
     """Return the code of each category by its `category_key`."""
     return {category_key(category): code for code, category in enumerate(categories)}
 
@@ -408,7 +414,7 @@ def _cached_by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
     known: dict[int, tuple[object, T]] = {}
 
     @wraps(work)
-    def found(categories: object) -> T:
+    def found_in_cache(categories: object) -> T:
         entry = known.get(id(categories))
         if entry is None:
             if len(known) >= _REMEMBERED:
@@ -416,11 +422,11 @@ def _cached_by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
             entry = known[id(categories)] = categories, work(categories)  # which keeps the identity taken
         return entry[1]
 
-    return found
+    return found_in_cache
 
 
 class CodeBook(NamedTuple):
-    """Codes of categories by text, and by number, also of texts that read as numbers."""
+    """Codes of categories by their text, and by their number if the text reads as one."""
 
     texts: Mapping[str, int]
     numbers: Mapping[float, int]
@@ -438,7 +444,7 @@ class CodeBook(NamedTuple):
 
 @_cached_by_identity
 @lru_cache(maxsize=128)
-def codes_of(categories: tuple[Category, ...]) -> CodeBook:
+def code_book_of(categories: tuple[Category, ...]) -> CodeBook:
     """Return the `CodeBook` of some categories.
 
     A category that is a number is also every text that reads as it, and a text that reads as a number is also that
@@ -491,7 +497,7 @@ class _Numbers:
 @_cached_by_identity
 @lru_cache(maxsize=64)
 def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
-    numbers = sorted(codes_of(categories).numbers.items())
+    numbers = sorted(code_book_of(categories).numbers.items())
     domain = np.array([number for number, _ in numbers])
     codes = np.array([code for _, code in numbers], dtype=np.intp)
     if not numbers:
@@ -527,7 +533,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
 
 
 def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
-    """Convert whole numbers to int64, and other values to `first`."""
+    """Convert whole numbers to int64, and all other values to the number `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
         limited[limited != np.rint(limited)] = first  # NaN differs from itself
@@ -538,7 +544,7 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
-    """Bounds that were found: a pair that a column declared with it marks as found.
+    """A pair of found bounds; a column that is declared with it is marked as having found bounds.
 
     Parameters
     ----------
@@ -551,7 +557,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
     beyond: float
 
     def __new__(cls, bounds: tuple[float, float], beyond: float = math.inf) -> Self:
-        """Make a pair."""
+        """Construct the pair of bounds."""
         pair = super().__new__(cls, bounds)
         pair.beyond = beyond
         return pair
@@ -586,7 +592,7 @@ class Words(NamedTuple):
         return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
 
     def of(self, column: str) -> str:
-        """Return a column for people: its label, else its name, with the units."""
+        """Return a column's label, else its name, with the units in brackets."""
         return f"{self.label or column} ({self.units})" if self.units else self.label or column
 
 
@@ -657,7 +663,7 @@ class Schema:
         """
         if self.derived is not None:
             raise SchemaError(
-                "These rows were made of others, one for a person or a sample, and no file says so.",
+                "A schema file cannot describe a sample, or a table made of another with one row a person.",
                 "Write the schema of the view of the whole table.",
             )
         terms: dict[str, Any] = {"neighbors": self.neighbors}
@@ -665,8 +671,8 @@ class Schema:
             terms |= {"unit": self.unit.column, "max_rows": self.unit.max_rows, "unit_missing": self.unit.missing}
         size = self.size if self.unit is None else self.people
         lines = toml.table(terms if size is None else terms | {"size": size})
-        for name in self._of_frame:
-            lines += ["", *toml.table(self._written(name), "columns", name)]
+        for name in self._names_in_frame:
+            lines += ["", *toml.table(self._column_for_file(name), "columns", name)]
         return "\n".join(lines) + "\n"
 
     def dummy(self, n: int | None = None, seed: int = 0) -> Any:
@@ -713,28 +719,28 @@ class Schema:
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
         rows = usual if n is None else n
         if whose is not None and self.people is not None and rows < self.people:
-            raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more.")
+            raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more rows.")
         rng = np.random.default_rng(seed)
         columns: dict[str, Any] = {
-            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self._of_frame
+            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self._names_in_frame
         }
         if whose is not None:
             columns[whose.column] = people(rows, whose.max_rows, self.people)
         return table_of(columns, self.library)
 
     @property
-    def _of_frame(self) -> list[str]:
+    def _names_in_frame(self) -> list[str]:
         """Names of the columns that are not computed from others."""
         return [name for name in self.names if not getattr(self.columns.get(name), "computed", False)]
 
-    def _written(self, name: str) -> dict[str, Any]:
+    def _column_for_file(self, name: str) -> dict[str, Any]:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
         categories = column.categories[:-1] if column.categories and column.other else column.categories
         facts = {
-            "bounds": "find" if column.find else column.bounds and tuple(map(_short, column.bounds)),
+            "bounds": "find" if column.find else column.bounds and tuple(map(_write_whole_number, column.bounds)),
             "found": column.beyond,
             "categories": categories or column.categories,
-            "missing": (OTHER if column.other else _short(column.fill)) if column.filled else None,
+            "missing": (OTHER if column.other else _write_whole_number(column.fill)) if column.filled else None,
             "public": column.public or None,
             "label": words.label or None,
             "units": words.units or None,
@@ -743,7 +749,7 @@ class Schema:
 
     def numeric(self, name: object) -> Column:
         """Return a column that has bounds; raise a `SchemaError` otherwise."""
-        column = self._column(name)
+        column = self._column_or_refusal(name)
         if column.bounds is None and column.categories is not None:
             raise SchemaError(
                 f"Column {column.name!r} is categorical; this needs a number.",
@@ -755,11 +761,11 @@ class Schema:
 
     def categorical(self, name: object) -> Column:
         """Return a column that has categories; raise a `SchemaError` otherwise."""
-        column = self._column(name)
+        column = self._column_or_refusal(name)
         if column.categories is None:
             raise SchemaError(
                 f"Column {column.name!r} has no categories.",
-                "Say which values it may take: protect(..., "
+                "Declare the values it may take: protect(..., "
                 f"categories={{{column.name!r}: [...]}}); if they are True and False, "
                 f"categories={{{column.name!r}: [False, True]}}. They are not taken from the data or their type.",
             )
@@ -767,16 +773,16 @@ class Schema:
 
     def described(self, name: object) -> Column:
         """Return a column that has bounds or categories."""
-        column = self._column(name)
+        column = self._column_or_refusal(name)
         return self.numeric(name) if column.categories is None else column
 
     def named(self, name: object) -> Column:
         """Return a column, with or without bounds and categories."""
-        return self._column(name)
+        return self._column_or_refusal(name)
 
     def public(self, name: object) -> Column:
         """Return a public column, with or without bounds and categories."""
-        column = self._column(name)
+        column = self._column_or_refusal(name)
         if not column.public:
             raise SchemaError(
                 f"Column {column.name!r} is not public.",
@@ -793,21 +799,21 @@ class Schema:
     def select(self, names: Sequence[str]) -> Schema:
         """Keep these columns only."""
         for name in names:
-            self._known(name)
+            self._known_name(name)
         chosen = {*names}
         kept = {name: column for name, column in self.columns.items() if name in chosen}
         return replace(self, names=tuple(names), columns=kept)
 
-    def _column(self, name: object) -> Column:
-        known = self._known(name)
+    def _column_or_refusal(self, name: object) -> Column:
+        known = self._known_name(name)
         if self.unit is not None and known == self.unit.column:
             raise SchemaError(
-                f"Column {known!r} says whose a row is, and is in no question.",
-                f"view.per({known!r}) makes a table with one row for each.",
+                f"Column {known!r} identifies people, and is used in no question.",
+                f"view.per({known!r}) makes a table with one row for each person.",
             )
         return self.columns.get(known, Column(known))
 
-    def _known(self, name: object) -> str:
+    def _known_name(self, name: object) -> str:
         if not isinstance(name, str):
             several = "Pass its name; of several columns at once, agg() and describe() have statistics."
             raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", several)
@@ -816,8 +822,8 @@ class Schema:
         return name
 
 
-def _short(number: float | None) -> float | None:
-    """Write a whole number without a point."""
+def _write_whole_number(number: float | None) -> float | None:
+    """Write a whole number without a decimal point."""
     is_whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
     return int(number) if is_whole and number is not None else number
 
@@ -837,14 +843,14 @@ def bounds_of(name: str, bounds: object) -> tuple[float, float]:
     """Read the bounds of a column."""
     if isinstance(bounds, str | range) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
         raise SchemaError(
-            f"bounds[{name!r}] must be a pair (low, high).", 'Or "find", where nobody knows: questions find them.'
+            f"bounds[{name!r}] must be a pair (low, high).", 'Or "find": then each question finds the bounds.'
         )
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
     pair = f"bounds[{name!r}] = ({low:.15g}, {high:.15g})"
     if not low < high:
         raise SchemaError(f"{pair} are equal or reversed.", "Give (low, high) with low < high.")
     if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
-        raise SchemaError(f"{pair} are too far apart or too close for float64.", "Narrow or widen them.")
+        raise SchemaError(f"{pair} are too far apart or too close for float64.", "Narrow or widen the bounds.")
     return low, high
 
 
@@ -855,14 +861,14 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
         raise SchemaError(f"{what} must be a list of values.")
     beyond = categories[_CATEGORIES_MAX : _CATEGORIES_MAX + 1]  # a range may have more than len() tells
     if len(beyond):
-        raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "Of a huge domain, ask with domain=.")
+        raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "For a huge domain, use domain=.")
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
         value = str.__str__(value) if isinstance(value, str) else value
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(
-                f"{what} may hold strings and finite numbers; found one{quoted(value)}.",
+                f"{what} may hold strings and finite numbers, but not the value{quoted(value)}.",
                 "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
             )
         if not isinstance(value, str):
@@ -875,7 +881,7 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
 
 
 def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Read a list of distinct values, none of which is the text of another."""
+    """Read a list of distinct values; raise an error if it has a number and its text."""
     domain = categories_of(what, categories)
     numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:
@@ -891,7 +897,10 @@ def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> 
     """Convert a public whole number to an int, or raise a `dfprivacy.SchemaError`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]
-        raise SchemaError(f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.", "Write one.")
+        raise SchemaError(
+            f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.",
+            "Give a whole number in this range.",
+        )
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 

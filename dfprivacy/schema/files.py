@@ -56,7 +56,7 @@ _LARGEST = 10**7  # bytes: a larger file is not read
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """The contents of a schema file.
+    """The contents of a schema file, and its path.
 
     Attributes
     ----------
@@ -83,20 +83,20 @@ class SchemaFile:
 
     @property
     def digest(self) -> str:
-        """Digest of terms and columns, without prices and labels."""
+        """Digest of the file's terms and columns, without prices and labels."""
         whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
         whose |= {term: self.terms.get(term, usual) for term, usual in USUAL.items()}
         lines = toml.table(whose)
         for name, facts in self.columns.items():
             deciding = {
-                each: _plain(facts[each]) for each in sorted(facts) if each in ("bounds", "found", "missing")
+                each: _plain_value(facts[each]) for each in sorted(facts) if each in ("bounds", "found", "missing")
             }
             deciding |= {each: facts[each] for each in ("categories", "public") if facts.get(each)}
             lines += toml.table(deciding, "columns", name)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @contextmanager
-    def erring(self) -> Iterator[None]:
+    def name_file_in_errors(self) -> Iterator[None]:
         """Add the file's name to errors about its contents."""
         try:
             yield
@@ -105,7 +105,7 @@ class SchemaFile:
                 raise
             raise SchemaError(f"With the schema file {self.path}: {error.what}", error.hint) from None
 
-    def refuse_others(self, names: Sequence[str]) -> None:
+    def refuse_missing_columns(self, names: Sequence[str]) -> None:
         """Raise a `SchemaError` if the table lacks a column."""
         if strange := [name for name in self.columns if name not in names]:
             raise SchemaError(f"There is no column {strange[0]!r}.", f"The columns are {list(names)!r}.")
@@ -143,37 +143,37 @@ class SchemaFile:
         """
         if self.terms.get("name", name) != name:
             raise SchemaError(
-                f"The schema file {self.path} is that of the data set {self.terms['name']!r}, not {name!r}.",
+                f"The schema file {self.path} describes the data set {self.terms['name']!r}, not {name!r}.",
                 "Name the data set as the file does, or take its own file.",
             )
         arguments = self.arguments()
         for argument, value in given.items():
             if argument in _BY_COLUMN and isinstance(value, Mapping):
                 for column in value.keys() & arguments[argument].keys():
-                    self._refuse_other(f"{argument}[{column!r}]", arguments[argument][column], value[column])
+                    self._refuse_other_value(f"{argument}[{column!r}]", arguments[argument][column], value[column])
                 arguments[argument] = {**arguments[argument], **value}
             elif argument == "public":
-                self._refuse_public(value)
+                self._refuse_more_public_columns(value)
             elif value is not None:
                 if argument in arguments:
-                    self._refuse_other(argument, arguments[argument], value)
+                    self._refuse_other_value(argument, arguments[argument], value)
                 arguments.setdefault(argument, value)
         return arguments
 
-    def _refuse_other(self, argument: str, other: object, given: object) -> None:
-        if not _same(other, given):
+    def _refuse_other_value(self, argument: str, other: object, given: object) -> None:
+        if not _equals_value_in_file(other, given):
             raise SchemaError(
-                f"The schema file {self.path} says another {argument} than the call.",
-                "Leave it out of the call: the file says it. To change it, change the file.",
+                f"The schema file {self.path} and the call give different values of {argument}.",
+                "Leave the argument out of the call. To change its value, change the file.",
             )
 
-    def _refuse_public(self, names: object) -> None:
+    def _refuse_more_public_columns(self, names: object) -> None:
         given = names if isinstance(names, Sequence) and not isinstance(names, str) else ()
         more = [name for name in given if not self.columns.get(str(name), {}).get("public")]
         if more:
             raise SchemaError(
                 f"The schema file {self.path} does not declare {more[0]!r} public.",
-                "Which columns are public is reviewed with the file: say `public = true` there.",
+                "Write `public = true` for the column into the file, where it is reviewed.",
             )
 
 
@@ -202,7 +202,7 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
     try:
         where = os.fsdecode(path)
     except Exception:  # noqa: BLE001 - whatever a path of the caller's own kind raises
-        what = f"schema= names a file, and a {type(path).__name__} is none."
+        what = f"schema= is the path of a file, not {type(path).__name__}."
         raise SchemaError(what, "For example 'fair.toml'.") from None
     try:
         content = read_whole(where, _LARGEST)
@@ -223,7 +223,8 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
     for name, facts in columns.items():
         if not isinstance(facts, dict):
             raise SchemaError(
-                f"The schema file {where} says nothing of column {name!r}.", f"Write a table: [columns.{name}]."
+                f"The schema file {where} does not describe the column {name!r}.",
+                f"Write a table: [columns.{name}].",
             )
         _check_keys(where, f" of column {name!r}", facts, OF_COLUMNS)
     return SchemaFile(where, plain, columns)
@@ -232,7 +233,7 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
     """Read a regular file up to a limit of size; raise an `OSError` if it cannot be read."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise OSError("it is no file")
+        raise OSError("it is not a regular file")
     with Path(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
@@ -297,24 +298,26 @@ _KINDS = {
 }
 
 
-def _same(value: Any, given: Any) -> bool:
+def _equals_value_in_file(value: Any, given: Any) -> bool:
     """Return whether an argument equals the value in the file: numbers as numbers, lists as lists."""
     given = given.tolist() if isinstance(given, np.ndarray) else given
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):
-        return len(value) == len(given) and all(map(_same, value, given))
+        return len(value) == len(given) and all(map(_equals_value_in_file, value, given))
     if isinstance(value, Mapping) and isinstance(given, Mapping):
-        return value.keys() == given.keys() and all(_same(value[name], given[name]) for name in value)
+        return value.keys() == given.keys() and all(
+            _equals_value_in_file(value[name], given[name]) for name in value
+        )
     try:
         return (type(value) is type(given) and value == given) or exact(value) == exact(given)
     except ArgumentError:
         return bool(value == given) or plain_number(value) == plain_number(given)
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return numbers as floats, and dates as days."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain_value(item) for item in value]
     if isinstance(value, str | bool):
         return value
     number = plain_number(value)

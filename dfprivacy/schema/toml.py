@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def value(plain: object) -> str:
-    r"""Write a text, a number, True, False, or a list or mapping of these.
+    r"""Write a value as TOML: a text, a number, True, False, or a list or mapping of these.
 
     Examples
     --------
@@ -30,42 +30,42 @@ def value(plain: object) -> str:
         case bool():
             return "true" if plain else "false"
         case str():
-            return _text(plain)
+            return _quote_text(plain)
         case Fraction():
-            return _text(str(plain))
+            return _quote_text(str(plain))
         case int() | float():
             return repr(plain)
         case list() | tuple():
             return f"[{', '.join(map(value, plain))}]"
         case dict():
             return "{" + ", ".join(f"{key(name)} = {value(item)}" for name, item in plain.items()) + "}"
-    raise SchemaError(f"A {type(plain).__name__} cannot be written in a schema file.", "Use numbers and text.")
+    raise SchemaError(f"A schema file cannot hold a value of type {type(plain).__name__}.", "Use numbers and text.")
 
 
 def key(name: str) -> str:
-    """Write a key."""
-    return name if _BARE.fullmatch(name) else _text(name)
+    """Write a key of TOML, quoted if necessary."""
+    return name if _BARE.fullmatch(name) else _quote_text(name)
 
 
 def table(facts: Mapping[str, Any], *heading: str) -> list[str]:
-    """Write the lines of a table."""
+    """Write the lines of a TOML table."""
     lines = [f"{key(name)} = {value(item)}" for name, item in facts.items()]
     return [f"[{'.'.join(map(key, heading))}]", *lines] if heading else lines
 
 
 def commented(text: str) -> str:
-    """Write any text as one line of comment."""
+    """Write a text as one line of comment."""
     return f"# {visible(text)}" if text else "#"
 
 
-def _text(text: str) -> str:
+def _quote_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
         raise SchemaError("A name has an unpaired surrogate, which a file cannot hold.") from None
-    return HIDDEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+    return HIDDEN.sub(_escape_character, json.dumps(text, ensure_ascii=False))
 
 
-def _escape(hidden: re.Match[str]) -> str:
+def _escape_character(hidden: re.Match[str]) -> str:
     code = ord(hidden[0])
     return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

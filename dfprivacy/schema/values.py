@@ -35,7 +35,7 @@ _NUMBERS = (float, int, Decimal, np.bool_, Real)
 
 
 def plain_number(value: object, *, dates: bool = True) -> float:
-    """Convert a Python value to the number it stands for, NaN if it stands for none.
+    """Convert a Python value to the number that it stands for; NaN if it stands for no number.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def plain_number(value: object, *, dates: bool = True) -> float:
         if isinstance(value, np.timedelta64):  # NumPy calls it an integer
             return math.nan
         if isinstance(value, _NUMBERS):
-            return _float(value)
+            return _float_or_nan(value)
         if isinstance(value, Complex):  # in pandas, one complex number makes complex ones of the whole column
-            return _float(value.real) if value.imag == 0 else math.nan
+            return _float_or_nan(value.real) if value.imag == 0 else math.nan
         if dates and isinstance(value, np.datetime64):
             return float(days(value))
         if dates and isinstance(value, dt.datetime):
@@ -68,7 +68,7 @@ def plain_number(value: object, *, dates: bool = True) -> float:
 
 
 def plain_text(value: object) -> str | None:
-    """Convert a Python value to the text it stands for: text itself, bytes in UTF-8, or a UUID's digits."""
+    """Convert a Python value to the text that it stands for: text itself, bytes in UTF-8, or a UUID's digits."""
     try:
         if isinstance(value, str):
             return str.__str__(value)  # of a class that extends it, the text alone
@@ -82,7 +82,7 @@ def plain_text(value: object) -> str | None:
 
 
 def plain(value: object) -> str | bool | int | float | dt.date | None:
-    """Return a value as one of Python's own types; None for missing and other values.
+    """Convert a value to one of Python's own types; None for missing values and values of other types.
 
     An object of a row may be of a class that extends one of these, with attributes of its own.
     """
@@ -111,7 +111,7 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
 
 
 def released(value: object) -> Any:
-    """Return a value, or a tuple of values, as Python's own types, as `plain` does.
+    """Convert a value, or a tuple of values, to Python's own types; see `plain`.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def stamp(text: str) -> float:
 
 
 def date_text(number: float) -> str | None:
-    """Write days since 1970-01-01 as a date, with the time unless it is midnight; None outside its range."""
+    """Write days since 1970-01-01 as a date, with the time unless it is midnight; None outside years 1 to 9999."""
     try:
         date = _EPOCH.replace(tzinfo=None) + dt.timedelta(days=number)
     except (ValueError, OverflowError):
@@ -172,7 +172,7 @@ def date_text(number: float) -> str | None:
     return date.date().isoformat() if date.time() == dt.time() else date.isoformat(" ")
 
 
-def _float(value: Any) -> float:
+def _float_or_nan(value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # a huge integer

@@ -166,7 +166,7 @@ def _contains(interval: _Interval, truth: _Interval) -> bool:
 def _answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
     """Return the answer about a table with seeded noise; None if there is none."""
     in_time()
-    with listening(), noise.use(Seeded(seed)):
+    with listening(), noise.use_sampler(Seeded(seed)):
         try:
             return stage.question(stage.views([table], stage.accounts_of([]))).ask()
         except DPError:

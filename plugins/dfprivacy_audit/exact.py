@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfprivacy._privacy.conversions import above, delta_gauss, gaussian_delta, rounding_delta
+from dfprivacy._privacy.conversions import delta_gauss, float_above, gaussian_delta, rounding_delta
 from dfprivacy.statistics import Statistic
 from dfprivacy_audit.cases import candidates, few, fine_steps, shapes, tables
 from dfprivacy_audit.harness import (
@@ -412,7 +412,7 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
     delta -= shown
     if not mu_squared:
         return Loss(float(pure), float(charge), exceeds=pure > charge, pair=pair, table=table)
-    mu = math.nextafter(math.sqrt(above(mu_squared)), math.inf)
+    mu = math.nextafter(math.sqrt(float_above(mu_squared)), math.inf)
     gaussian = [draw for draw in a.draws if draw.kind == "gaussian"]
 
     def holds(epsilon: float) -> bool:

@@ -38,7 +38,7 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Dictionary, Frame, MadeUpFrame, Raw, Read
-from dfprivacy._table.frames.columns import raw
+from dfprivacy._table.frames.columns import read_column
 from dfprivacy.errors import DPError
 from dfprivacy.features import RowFeatures
 from dfprivacy.local import RowLabels
@@ -180,7 +180,7 @@ class MemoryFrame(MadeUpFrame):
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
-            self._raw[read] = raw(self._columns[read.name], read)
+            self._raw[read] = read_column(self._columns[read.name], read)
         return self._raw[read]
 
 
@@ -325,7 +325,7 @@ class Replay:
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
         """Record a request for values revealed step by step with Laplace noise, and answer it."""
         noisy = self.laplace(values, scale)
-        return noise.revealed(values.shape, choose, lambda more: noisy[more])
+        return noise.reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Record a request for Gaussian noise, and answer it."""
@@ -337,7 +337,7 @@ class Replay:
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Record a request for randomized response, one message a row, and answer it."""
-        response.check(labels, arc)
+        response.check_messages(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         return self._replay(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 
@@ -348,7 +348,7 @@ class Replay:
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
         """Record a request for comparisons with thresholds, and answer it."""
-        noise.check(gaps, scales[0])
+        noise.check_noise_arguments(gaps, scales[0])
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
         return self._drawn(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
@@ -391,7 +391,7 @@ class Replay:
         )
 
     def _drawn(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None = None) -> T:
-        noise.check(draw.sums, draw.scale)
+        noise.check_noise_arguments(draw.sums, draw.scale)
         return self._replay(draw, answer, shape)
 
     def _replay(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
@@ -591,7 +591,7 @@ class Harness:
         log: list[str] = []
         accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
         release, error = None, None
-        with listening() as messages, noise.use(sampler), fixed_chance():
+        with listening() as messages, noise.use_sampler(sampler), fixed_chance():
             try:
                 tables = self.frames(rows, log, **options) if frames is None else frames
                 release = self.question(self.views(tables, accounts_of)).ask()

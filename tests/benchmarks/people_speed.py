@@ -71,7 +71,7 @@ def bounded(frame: Any) -> object:
     if isinstance(frame, pd.DataFrame):
         return frame["x"].clip(0, 8)[frame.groupby("pid").cumcount() < MOST].sum()
     lazy = pl.from_arrow(frame).lazy() if isinstance(frame, pa.Table) else frame.lazy()
-    first = pl.int_range(pl.len()).over("pid") < MOST
+    first = pl.int_range(pl.len()).of_frame("pid") < MOST
     return lazy.filter(first).select(pl.col("x").clip(0, 8).sum()).collect()
 
 

@@ -16,7 +16,7 @@ class Steady(noise.FromLaplace):
         self.scales = scales
 
     def laplace(self, values, scale):
-        noise.check(values, scale)
+        noise.check_noise_arguments(values, scale)
         return values + np.int64(max(-(2.0**61), min(2.0**61, self.scales * scale)))
 
     gaussian = laplace
@@ -31,4 +31,4 @@ class Steady(noise.FromLaplace):
 @pytest.fixture
 def steady():
     """Noise of so many scales, always: ``with steady(3): ...``."""
-    return lambda scales: noise.use(Steady(scales))
+    return lambda scales: noise.use_sampler(Steady(scales))

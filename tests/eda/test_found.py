@@ -500,5 +500,5 @@ def test_what_cannot_be_found():
             ask(pure)
 
     assert (0, 0) == (view.budget.spent, pure.budget.spent)
-    with pytest.raises(ArgumentError, match="declares nothing about columns"):
+    with pytest.raises(ArgumentError, match="found bounds or categories"):
         view.declare(view.count(epsilon=1))

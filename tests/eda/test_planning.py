@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy import ArgumentError, Column, SchemaError
-from dfprivacy._call.plan import RELATIVE, split
+from dfprivacy._call.plan import RELATIVE, split_epsilon
 from dfprivacy_eda.tree import choose_layout, prefix_error
 
 N = 5000
@@ -57,14 +57,16 @@ def test_known_needs():
     whole = choose_layout(Column("x", bounds=(0.0, 127.0)), 1.0, math.inf)
     needs = [2 * math.sqrt(2) / (N / 3), 2 * math.sqrt(2) * 10 / N, 26.152 / (N / 4)]
 
-    parts = split(needs, Fraction(1))
+    parts = split_epsilon(needs, Fraction(1))
 
     assert 26.1520 == pytest.approx(prefix_error(fine, 0.0, (40.5, 72.0, 162.0)), abs=1e-3)
     assert 10.5078 == pytest.approx(prefix_error(whole, 0.0, (32.0, 32.0)), abs=1e-3)
     assert 0 == prefix_error(whole, 0.0, (0.0, 0.0))
     assert [0.06001859, 0.20006197, 0.73991944] == pytest.approx([float(part) for part in parts], abs=1e-6)
     assert 1 - Fraction(3, 10**6) <= sum(parts) <= 1
-    assert [Fraction(1, 10**6), Fraction(999_999, 10**6)] == split([0.0, 2.0], Fraction(1))  # free: a millionth
+    assert [Fraction(1, 10**6), Fraction(999_999, 10**6)] == split_epsilon(
+        [0.0, 2.0], Fraction(1)
+    )  # free: a millionth
 
 
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])

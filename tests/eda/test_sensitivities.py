@@ -143,7 +143,7 @@ def lost(
             view = view.where(config["where"])
         if config["by"]:
             view = view.group_by(config["by"])
-        with samplers.use(Overheard(rng, answers)) as sampler:
+        with samplers.use_sampler(Overheard(rng, answers)) as sampler:
             found = getattr(view, name)(**said, epsilon=config["epsilon"])
         heard.append(sampler)
         answers, paid = sampler.given, Fraction(found.privacy.epsilon)

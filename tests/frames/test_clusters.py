@@ -31,8 +31,8 @@ from dfprivacy._measure.evaluate import Table, Task
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
-from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame, Part
-from dfprivacy._table.per import read_aggregates
+from dfprivacy._table.frames.engine import ClusterFrame, EngineFrame, TablePart
+from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.schema import Unit
 from dfprivacy.testing import seeded_noise
 from dfprivacy_audit.cases import cases_of
@@ -111,7 +111,7 @@ def ask(name, case, frame, at=""):
 @pytest.fixture(scope="session")
 def tasks():
     """What all bundled methods do with rows, by method, as their audits ask them."""
-    by_method, fold = {}, Table._fold
+    by_method, fold = {}, Table._results_by_part
 
     def note(table, reads, use, **said):
         for part in table.parts or (table,):
@@ -120,7 +120,7 @@ def tasks():
         return fold(table, reads, use, **said)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Table, "_fold", note)
+        patch.setattr(Table, "_results_by_part", note)
         patch.setenv("DFPRIVACY_LEDGER", "memory:")
         for name, mechanism in registry().mechanisms.items():
             for at, case in enumerate(cases_of(mechanism)):
@@ -166,11 +166,11 @@ def added(values):
 def values_of(frame, tasks):
     """What tasks give of a frame, wherever its rows are."""
     adapted = adapt(frame)
-    needed = dict.fromkeys(read for task in tasks for read in task.needed)
+    needed = dict.fromkeys(read for task in tasks for read in task.columns_needed)
     if not isinstance(adapted, EngineFrame):
         return [plain(task(adapted, lambda _: None)) for task in tasks]
     if not isinstance(adapted, ClusterFrame):
-        return Every(tasks)(Part(adapted.engine.parts(adapted.needed(needed), ())), lambda _: None)
+        return Every(tasks)(TablePart(adapted.engine.parts(adapted.columns_needed(needed), ())), lambda _: None)
     parts = adapted.fold(needed, Every(tasks), lambda _: None, portable=False)
     return [added(values) for values in zip(*parts, strict=True)]
 
@@ -332,7 +332,7 @@ def test_people_of_a_large_query_are_read_in_parts(monkeypatch):
         monkeypatch.setattr(importlib.import_module(f"dfprivacy._table.frames.{module}"), "TOGETHER", 40)
     for frame in (duckdb.from_arrow(ARROW), pl.from_arrow(ARROW).lazy()):
         table = people_of(frame, "g")
-        assert len(table.frame._parts) == 4
+        assert len(table.frame._frames_by_person) == 4
         assert expected == of_people(table, "mean")
 
 
@@ -341,7 +341,7 @@ def test_a_sample_of_people_elsewhere(spark):
     for frame in (spark.createDataFrame(ARROW), *of_dask(None)):
         table = people_of(frame, "g")
         x = features.Moments(table.schema.numeric("x"))
-        drawn = table.sampled(Fraction(10**12 - 1, 10**12)).drawn()
+        drawn = table.sampled(Fraction(10**12 - 1, 10**12)).with_drawn_sample()
         assert drawn.total(x, 30) == table.total(x, 30)
 
 
@@ -356,7 +356,7 @@ def test_all_rows_of_a_person_are_drawn_or_none(monkeypatch):
         said = {"bounds": {"x": (0, 1)}, "categories": {"w": people}, "missing": None, "public": ()}
         schema = read_schema(adapted, **said, neighbors="add_remove", unit=Unit("who", 20))
         table = Table(adapted, schema, key=bytes(range(32))).sampled(Fraction(1, 2))
-        drawn = [table.drawn().total(features.OneHot(schema.categorical("w")), 0) for _ in range(20)]
+        drawn = [table.with_drawn_sample().total(features.OneHot(schema.categorical("w")), 0) for _ in range(20)]
         assert {count for each in drawn for count in each} == {0, 20}
 
 
@@ -568,7 +568,7 @@ def test_workers_with_another_version_of_a_plugin(mortal, tmp_path, monkeypatch)
     alike, unlike = (importlib.import_module(f"their_{name}_features").Scaled for name in ("alike", "unlike"))
 
     assert exact(DATA, alike) == exact(frame, alike) == exact(DATA, unlike)
-    with pytest.raises(dp.ReadError, match="A worker has other code of 'their_unlike_features'"):
+    with pytest.raises(dp.ReadError, match="A worker has another version of 'their_unlike_features'"):
         exact(frame, unlike)
 
 
@@ -580,7 +580,7 @@ def test_a_cluster_without_workers(mortal):
     while client.nthreads():
         time.sleep(0.05)
     with dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}):
-        with pytest.raises(dp.ReadError, match=r"has lost its workers.*stays charged.*Start some"):
+        with pytest.raises(dp.ReadError, match=r"has lost its workers.*stays charged.*Start new workers"):
             view.mean("x", epsilon=1)
         with pytest.raises(dp.ReadError, match="has lost its workers"):
             dp.protect(frame, "rows are counted", **BOUNDS)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dfprivacy._table import batch as rows
 from dfprivacy._table.batch import Batch, batches, category, number
-from dfprivacy._table.conditions import Between, IsIn, Satisfies, condition
+from dfprivacy._table.conditions import Between, IsIn, Satisfies, read_condition
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import SchemaError
 from dfprivacy.schema import Column
@@ -164,7 +164,7 @@ def schema(schema_of):
 
 def test_a_pair_is_an_interval(schema):
     """A tuple asks for the numbers between its two."""
-    found = condition(schema, "x", (2, 4.5))
+    found = read_condition(schema, "x", (2, 4.5))
 
     assert found == Between(schema.columns["x"], 2.0, 4.5)
     assert found.describe() == {"x": {"between": [2.0, 4.5]}}
@@ -173,10 +173,10 @@ def test_a_pair_is_an_interval(schema):
 
 def test_a_list_or_a_value_is_a_choice(schema):
     """A list asks for its categories, in the order of their codes; a value for itself."""
-    assert condition(schema, "by", [3.0, "a", "a"]) == IsIn(schema.columns["by"], ("a", 3))
-    assert condition(schema, "by", "b") == IsIn(schema.columns["by"], ("b",))
-    assert condition(schema, "by", [3, "a"]).describe() == {"by": {"in": ["a", 3]}}
-    assert condition(schema, "by", "b").public
+    assert read_condition(schema, "by", [3.0, "a", "a"]) == IsIn(schema.columns["by"], ("a", 3))
+    assert read_condition(schema, "by", "b") == IsIn(schema.columns["by"], ("b",))
+    assert read_condition(schema, "by", [3, "a"]).describe() == {"by": {"in": ["a", 3]}}
+    assert read_condition(schema, "by", "b").public
 
 
 def test_a_function_is_not_public_and_not_written_down():
@@ -196,7 +196,7 @@ def test_a_function_is_not_public_and_not_written_down():
 def test_conditions_that_cannot_be_used(schema, name, wanted, text):
     """A condition that does not fit the schema is refused."""
     with pytest.raises(SchemaError, match=text):
-        condition(schema, name, wanted)
+        read_condition(schema, name, wanted)
 
 
 def test_no_warning_tells_on_a_row():

@@ -23,10 +23,10 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table.conditions import condition
+from dfprivacy._table.conditions import read_condition
 from dfprivacy._table.frames import adapt
-from dfprivacy._table.frames.engine import code_of
-from dfprivacy._table.per import read_aggregates
+from dfprivacy._table.frames.engine import digest_of_package
+from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.engines import Cluster, Engine
 from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread
 from dfprivacy.schema import Unit
@@ -123,7 +123,7 @@ def table(frame, conditions=None, **said):
     """A frame as the curator sees it."""
     adapted = adapt(frame)
     schema = read_schema_of(adapted, **said)
-    chosen = (condition(schema, name, wanted) for name, wanted in (conditions or {}).items())
+    chosen = (read_condition(schema, name, wanted) for name, wanted in (conditions or {}).items())
     return Table(adapted, schema, tuple(chosen))
 
 
@@ -149,7 +149,7 @@ def test_what_is_no_engine_is_refused(installed):
     frame = installed()
     frame.engine = [1, 2]
 
-    with pytest.raises(dp.PluginError, match=r"list is no engine.*dfprivacy\.engines\.Engine"):
+    with pytest.raises(dp.PluginError, match=r"list, which is no engine.*dfprivacy\.engines\.Engine"):
         adapt(frame)
 
 
@@ -305,13 +305,13 @@ def moved(tmp_path, monkeypatch):
     yield importlib.import_module("theirs").Moved
     for name in ("theirs", "theirs.helper"):
         del sys.modules[name]
-    code_of.cache_clear()
+    digest_of_package.cache_clear()
 
 
 WORKERS = {
     "the same": (lambda folder: theirs(folder, 0.5), None),
     "the same in a zip": (lambda folder: shutil.make_archive(folder, "zip", theirs(folder, 0.5)), None),
-    "another version": (lambda folder: theirs(folder, 0.25), r"A worker has other code of 'theirs' than"),
+    "another version": (lambda folder: theirs(folder, 0.25), r"A worker has another version of 'theirs' than"),
     "none": (lambda folder: folder, r"On a worker: .* ModuleNotFoundError"),
 }
 
@@ -359,7 +359,7 @@ def test_no_more_is_fetched_than_may_be_kept(installed):
     frame.engine.run = noted
     terms = {**TERMS, "neighbors": "add_remove"}
     view = dp.protect(frame, "too much", **terms, memory=9 * 2 * len(ARROW) * 2.5)
-    with pytest.raises(dp.ReadError, match=r"take more than the 1\.8e"):
+    with pytest.raises(dp.ReadError, match=r"take more than memory=1\.8e"):
         view.mannwhitneyu("x", by="g", groups=("a", "b"), epsilon=1)
 
     assert len(fetched) <= 10
@@ -453,7 +453,7 @@ def test_a_column_that_fails_is_not_read_for_another():
 
 def test_a_reader_that_can_be_read_once_is_refused():
     """A stream is no table: the way out is named."""
-    with pytest.raises(dp.ArgumentError, match=r"once only.*pyarrow\.dataset\.Dataset"):
+    with pytest.raises(dp.ArgumentError, match=r"only once.*pyarrow\.dataset\.Dataset"):
         dp.protect(ARROW.to_reader(), "stream", **TERMS)
 
 

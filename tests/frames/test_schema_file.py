@@ -18,7 +18,7 @@ import dfprivacy as dp
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import MadeUpFrame
-from dfprivacy._table.frames.files import declared_columns, opened
+from dfprivacy._table.frames.files import declared_columns, open_table
 from dfprivacy.cli import main
 from dfprivacy.schema.files import read_file, skeleton
 
@@ -102,7 +102,7 @@ def test_a_person_with_several_rows(written):
     assert view.schema.people == 50
     again = dp.protect(ROWS, "survey", schema=written(view.to_toml()))
     assert view.schema == again.schema
-    with pytest.raises(dp.SchemaError, match="made of others"):
+    with pytest.raises(dp.SchemaError, match="made of another"):
         view.per("id").agg(age="mean").schema.to_toml()
 
 
@@ -211,11 +211,11 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything(written, case):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"name": "other"}, "is that of the data set 'survey', not 'other'"),
-        ({"epsilon": 1}, "says another epsilon than the call"),
-        ({"bounds": {"age": (18, 91)}}, r"another bounds\['age'\]"),
-        ({"categories": {"g": ["b", "a"]}}, r"another categories\['g'\]"),
-        ({"categories": {"g": dp.discover()}}, r"another categories\['g'\]"),
+        ({"name": "other"}, "describes the data set 'survey', not 'other'"),
+        ({"epsilon": 1}, "different values of epsilon"),
+        ({"bounds": {"age": (18, 91)}}, r"different values of bounds\['age'\]"),
+        ({"categories": {"g": ["b", "a"]}}, r"different values of categories\['g'\]"),
+        ({"categories": {"g": dp.discover()}}, r"different values of categories\['g'\]"),
         ({"public": ["id"]}, "does not declare 'id' public"),
     ],
 )
@@ -306,7 +306,7 @@ def test_a_skeleton_knows_no_value(tmp_path, ending):
     assert str(int(CANARY)) not in printed
     assert ("double" in printed) == (ending != "csv")
     assert df.columns == list(dict(declared_columns(path)))
-    assert opened(path).columns == df.columns
+    assert open_table(path).columns == df.columns
 
 
 def read_file_of(folder, text):
@@ -326,7 +326,7 @@ def test_a_skeleton_reads_no_rows(tmp_path):
 
     assert [name for name, _ in declared_columns(path)] == ["x", "y"]
     with pytest.raises(dp.ReadError):
-        opened(path)
+        open_table(path)
 
 
 def test_the_command_line_writes_a_skeleton(tmp_path, capsys):

@@ -18,10 +18,10 @@ from scipy import integrate, stats
 
 from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
-    above,
     alpha_star,
-    below,
     delta_gauss,
+    float_above,
+    float_below,
     gaussian_delta,
     gaussian_unit_scale,
     laplace_mu,
@@ -130,9 +130,9 @@ def test_equal_shares_never_exceed_the_total_in_many_cases():
 @given(st.fractions(-(10**6), 10**6))
 @settings(max_examples=200, deadline=None)
 def test_floats_bracket_a_fraction(x):
-    """`below` and `above` are the nearest floats on either side; decimals and small fractions are whole units."""
-    assert Fraction(below(x)) <= x <= Fraction(above(x))
-    assert math.nextafter(below(x), math.inf) >= above(x)
+    """`float_below` and `float_above` are the nearest floats; decimals and small fractions are whole units."""
+    assert Fraction(float_below(x)) <= x <= Fraction(float_above(x))
+    assert math.nextafter(float_below(x), math.inf) >= float_above(x)
     assert Fraction(1, 10**18 * 144403552893600) == UNIT
     assert all((Fraction(7, 1000 * n) / UNIT).denominator == 1 for n in range(1, 37))
 

@@ -22,20 +22,20 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy import ArgumentError
-from dfprivacy._call.requests import decoded, encoded
+from dfprivacy._call.requests import decode_argument, encode_argument
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy.draws import binomial
+from dfprivacy._privacy.draws import draw_number_reaching
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.domain import domain_of
+from dfprivacy._table.domain import read_domain
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import DPError
-from dfprivacy.schema import codes_of
+from dfprivacy.schema import code_book_of
 from dfprivacy.testing import Seeded
 from dfprivacy_audit.harness import Replay
 
@@ -80,7 +80,7 @@ def plain(values, name="x"):
 ], ids=str)  # fmt: skip
 def test_what_a_domain_holds(domain, keys):
     """A pattern, a range and a list each hold their keys, in an order of their own, each at its place."""
-    found = domain_of(domain)
+    found = read_domain(domain)
 
     assert len(keys) == found.size
     assert keys == [found.key(place) for place in range(found.size)]
@@ -101,15 +101,15 @@ VALUES = st.one_of(
 def test_a_value_is_where_it_would_be_among_as_many_categories(value):
     """Whatever a row holds, a pattern and a range count it as the declared list of the same keys would."""
     for domain in (range(12), range(1, 100, 3), r"\d{2}", r"\d", r"[01]\.[05]", "[-1]\\d", "[Tt]rue", r"\d{3}"):
-        known = domain_of(domain)
+        known = read_domain(domain)
         listed = tuple(known.key(place) for place in range(known.size))
 
-        assert codes_of(listed).code(value, None) == known.place(value) == domain_of(listed).place(value)
+        assert code_book_of(listed).code(value, None) == known.place(value) == read_domain(listed).place(value)
 
 
 def test_a_domain_may_be_huge():
     """Of 10^15 texts, or numbers, the first, the last and any other are found at once."""
-    texts, numbers = domain_of(r"\d{15}"), domain_of(range(10**15))
+    texts, numbers = read_domain(r"\d{15}"), read_domain(range(10**15))
 
     for place in (0, 123_456_789_012_345, 10**15 - 1):
         assert (f"{place:015}", place) == (texts.key(place), numbers.key(place))
@@ -183,15 +183,17 @@ def test_their_number_is_drawn_by_inversion_to_any_digit(trials, scale, threshol
             bound = at_most(n, trials, p)
             least = at_most(n - 1, trials, p) if n else mpmath.mpf(0)
             if gap < min(bound - least, 1 - bound) / 2:
-                assert n == binomial(trials, scale, threshold, Digits(bound - gap))
+                assert n == draw_number_reaching(trials, scale, threshold, Digits(bound - gap))
                 wanted = next(more for more in range(n + 1, trials + 1) if bound + gap < at_most(more, trials, p))
-                assert wanted == binomial(trials, scale, threshold, Digits(bound + gap))
+                assert wanted == draw_number_reaching(trials, scale, threshold, Digits(bound + gap))
                 easy, hard = Digits(bound / 2), Digits(bound - mpmath.mpf("1e-60"))
                 for digits in (easy, hard) if n == 0 and trials == 10**5 else ():
-                    binomial(trials, scale, threshold, digits)
+                    draw_number_reaching(trials, scale, threshold, digits)
                 assert n or trials != 10**5 or (WORDS, 2 * WORDS) == (easy.words, hard.words)  # as many as it needs
-        assert 0 == binomial(0, scale, threshold, None)  # of none there are none, and of one at most one
-        assert 1 == binomial(1, scale, threshold, lambda below: below - 1)
+        assert 0 == draw_number_reaching(
+            0, scale, threshold, None
+        )  # of none there are none, and of one at most one
+        assert 1 == draw_number_reaching(1, scale, threshold, lambda below: below - 1)
 
 
 # ---- the law of all that is shown ------------------------------------------------------------------------
@@ -383,7 +385,7 @@ class Watched:
 def drawn(table, domain, epsilon="1"):
     """What is drawn for the keys of a domain, what is paid, and what is said."""
     log, sampler = [], Replay()
-    with noise.use(sampler):
+    with noise.use_sampler(sampler):
         found = Curator(table, Budget(log, epsilon)).discover(table.schema.named("x"), domain=domain)
     [draw] = sampler.draws
     return draw, log, found
@@ -505,7 +507,7 @@ def test_public_keys_are_exact_and_free():
 def test_a_request_holds_a_range():
     """A range goes into a request's file and comes out, and what only looks like one does not."""
     for said in (range(5), range(9, -3, -4), [range(10**15)]):
-        assert said == decoded(json.loads(json.dumps(encoded(said, "domain="))))
+        assert said == decode_argument(json.loads(json.dumps(encode_argument(said, "domain="))))
     for wrong in (
         {"$range": [0, 5, 0]},
         {"$range": [0, 5]},
@@ -513,4 +515,4 @@ def test_a_request_holds_a_range():
         {"$range": [0, 5, 1], "x": 1},
     ):
         with pytest.raises(ValueError, match=r"^$"):
-            decoded(wrong)
+            decode_argument(wrong)

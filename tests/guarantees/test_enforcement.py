@@ -34,7 +34,7 @@ from dfprivacy.features import (
     RowFeatures,
     Stack,
 )
-from dfprivacy.features.base import enforced
+from dfprivacy.features.base import enforce_bounds
 from dfprivacy.schema import Column, Schema
 from dfprivacy.statistics import OfRows, OfSums
 
@@ -262,7 +262,7 @@ def test_what_privacy_rests_on_is_not_redefined(name):
 @pytest.mark.parametrize("name", ["diameter", "sensitivity", "radius"])
 def test_an_attribute_of_the_object_changes_nothing(name):
     """A number that is put in place of a method is not believed beyond the radius that rows are cut to."""
-    taken = enforced(having(Values, **{name: lambda *_: 1e-9})(X))
+    taken = enforce_bounds(having(Values, **{name: lambda *_: 1e-9})(X))
     steps = taken.steps(one_batch([1.0], X), 60)
 
     assert abs(steps).max() <= 2.0**60 * taken.diameter(1, NOBODY) / 2 * (1 + 1e-9)
@@ -326,7 +326,7 @@ def test_narrower_bounds_hold_what_is_missing(narrowed, last):
 def test_a_stated_diameter_is_taken(norm):
     """A diameter of its author's is the sensitivity where it is below twice the radius, and is asked once."""
     features = Segment(X)
-    taken = enforced(features)
+    taken = enforce_bounds(features)
 
     found = [taken.sensitivity("replace_one", norm, frozenset(public)) for public in ("", "x", "", "x")]
 
@@ -353,7 +353,7 @@ def test_a_diameter_is_of_the_same_hand_as_the_rows():
     turned = having(Segment, rows=lambda batch: np.full((batch.size, 2), 0.5))
 
     for kind, claimed in ((like(Segment), Segment.says), (like(Segment, **own), 1e-9), (turned, 2.0)):
-        assert enforced(kind(X)).diameter(2, NOBODY) == claimed
+        assert enforce_bounds(kind(X)).diameter(2, NOBODY) == claimed
     for name, method in own.items():
         with pytest.raises(dp.PluginError, match="two classes"):
             like(Segment, **{name: method})
@@ -377,7 +377,7 @@ def test_the_norm_of_infinity(says, held):
         def radius(self, norm):
             return says(norm)
 
-    features = enforced(Long(replace(Y, fill=0.0)))
+    features = enforce_bounds(Long(replace(Y, fill=0.0)))
 
     steps = features.steps(one_batch([0.5, 9.0, 0.0], features.columns[0]), 20)
 
@@ -396,7 +396,7 @@ def test_numbers_in_natural_units_move_by_what_is_charged(exponent):
     """At every scale, the sum on its grid moves by at most the diameter and a step when one row changes."""
     for shape in ((-1.0, 1.0), (0.0, 1.0), (0.5, 0.75), (-1e-3, 1.0)):
         column = Column("x", tuple(end * 10.0**exponent for end in shape))
-        features = enforced(Values(column))
+        features = enforce_bounds(Values(column))
         k = exact_exponent(features.radius(2), BATCH_ROWS)
         inside = [column.low, column.high, column.mid, column.low / 3 + column.high / 1.5, 7 * column.high]
         steps = [int(step) for step in features.steps(one_batch(inside, column), k)[:, 0]]
@@ -428,7 +428,7 @@ def test_rows_too_long_are_cut_at_every_scale(radius):
     every = np.concatenate(
         [np.outer(sizes, [1, 1, 1]), np.outer(sizes, [1, -0.3, 1e-9]), rng.uniform(-9, 9, (99, 3))]
     )
-    features = enforced(Long(every, radius))
+    features = enforce_bounds(Long(every, radius))
     for k in {exact_exponent(radius, BATCH_ROWS), *([0, 11] if 1e-4 < radius < 1e4 else [])}:
         steps = features.steps(one_batch([0.5] * len(every), X), k)
         most = float(Fraction(radius) * Fraction(2) ** k)
@@ -555,7 +555,7 @@ def test_what_fails_on_a_row_counts_as_zero(instead):
     values[[7, 150]] = 0.25
     kind, least, labels = fails(Values, "rows"), fails(Least, "value"), fails(Labels, "rows")
 
-    steps = enforced(kind(X)).steps(one_batch(values, X), 20)[:, 0]
+    steps = enforce_bounds(kind(X)).steps(one_batch(values, X), 20)[:, 0]
 
     assert np.array_equal(steps, np.where(values == 0.25, 0, np.rint(values * 2**20)))
     for last in (0.25, 0.75):

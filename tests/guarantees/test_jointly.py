@@ -98,7 +98,7 @@ def test_noise_follows_the_parts():
 
 REFUSED = [
     ("larger radius or dimension", 1, longer, {}, {}),
-    ("asked for twice", 1, again, {}, {"neighbors": "add_remove"}),
+    ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
     ("delta", 0, parts, {"delta": None}, {"delta": 0}),
 ]
@@ -262,7 +262,7 @@ def test_a_call_is_held_to_what_it_reserved():
     curator = Curator(protected()._target.table, Unlimited())
     column = curator._table.schema.columns["x"]
     curator.sum(Moments(column), noise="gaussian", share="1/2", then="gaussian")
-    with pytest.raises(dp.PluginError, match="for which nothing is reserved"):
+    with pytest.raises(dp.PluginError, match="with other noise"):
         curator.sum(Moments(column))
     with pytest.raises(dp.PluginError, match="unknown"):
         curator.sum(Moments(column), noise="gaussian", then="laplace")

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 import dfprivacy as dp
 from dfprivacy import ArgumentError, Column, PluginError
 from dfprivacy._measure.curator import Curator
-from dfprivacy._measure.evaluate import Table, union
+from dfprivacy._measure.evaluate import Table, union_of_tables
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.calibrate import SURVEY_GRID, gaussian_discovery
@@ -152,7 +152,7 @@ def test_keys_of_several_columns_and_of_declared_ones():
     frame = plain(["a", b"a", "zzz", None, 1])
     assert {(True,): 1, ("a",): 2} == held(frame, "x", categories={"x": ["a", True]})
     assert {("a",): 2, ("other",): 3} == held(frame, "x", categories={"x": ["a"]}, missing={"x": "other"})
-    both, which = union(table_of(plain(["a", "b"])), table_of(plain(["a", "a"])), ("one", "two"))
+    both, which = union_of_tables(table_of(plain(["a", "b"])), table_of(plain(["a", "a"])), ("one", "two"))
     found = both.keys([which, both.schema.named("x")])
     assert {("one", "a"): 1, ("one", "b"): 1, ("two", "a"): 2} == found
 
@@ -320,7 +320,7 @@ def test_it_pays_first_and_draws_what_was_proved(neighbors, moved, threshold):
     table = table_of(Watched(log, {"x": ["b", "a", "b", None]}), neighbors=neighbors)
     log.clear()
 
-    with noise.use(sampler):
+    with noise.use_sampler(sampler):
         curator = Curator(table, Budget(log))
         found = curator.discover(table.schema.named("x"))
     [draw] = sampler.draws
@@ -340,7 +340,7 @@ def test_shares_order_and_what_is_public():
         curator.discover(curator._table.schema.named("x"), share=share)
     assert [Approximate(Fraction(1, 2), Fraction(1, 2 * 10**6))] * 2 == log
     table = table_of(plain(["c"] * 40 + ["a"] * 40 + [3] * 41 + ["b"] * 50))
-    with noise.use(Scripted(0, 2, -9, 2)):
+    with noise.use_sampler(Scripted(0, 2, -9, 2)):
         found = Curator(table, Budget()).discover(table.schema.named("x"))
     assert (("a", "c", 3, "b"), [42, 42, 41, 41]) == (found.keys, found.counts.tolist())
     table, log = table_of(plain(["a", "b", "a"]), public=["x"]), []
@@ -574,7 +574,7 @@ def test_it_pays_and_draws_what_was_proved(neighbors, moved):
     budget, sampler = Budget(), Exact()
     table = table_of(frame, neighbors=neighbors)
 
-    with noise.use(sampler):
+    with noise.use_sampler(sampler):
         x, y = Curator(table, budget).survey([Column("x"), Column("y")], EDGES.tolist())
     scale, threshold = gaussian_discovery(moved, 4, Fraction(1), Fraction(1, 10**6))
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._privacy.samplers import OpenDPSampler, uniform
+from dfprivacy._privacy.samplers import OpenDPSampler, draw_uniform
 from dfprivacy.errors import ArgumentError
 from dfprivacy.local import Arc, RowLabels
 from dfprivacy.testing import Seeded
@@ -84,7 +84,7 @@ def test_messages_follow_their_law(sampler):
     with pytest.raises(ArgumentError):  # off the circle
         sampler.arc(np.array([16]), arc)
     for below in (1, 2, 3, 2**40 + 1, 2**63 - 1):
-        numbers = uniform(below, 1000)
+        numbers = draw_uniform(below, 1000)
         assert (1000,) == numbers.shape
         assert 0 <= numbers.min() <= numbers.max() < below
 

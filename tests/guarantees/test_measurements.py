@@ -18,7 +18,7 @@ from scipy import stats
 import dfprivacy as dp
 from dfprivacy._ledger.tables import MOST
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.kept import Origins, describe, larger
+from dfprivacy._measure.kept_measurements import PackageOrigins, containing_features, describe_measurement
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy._table.declare import read_schema
@@ -295,7 +295,7 @@ DIFFERENT = [
 
 def described(features, **how):
     """The description of features on a table."""
-    return describe(Query.read(features), table(**how), Origins({"plugin": "plugin 1"}))
+    return describe_measurement(Query.read(features), table(**how), PackageOrigins({"plugin": "plugin 1"}))
 
 
 def test_every_parameter_is_in_the_description():
@@ -345,7 +345,7 @@ def test_what_is_measured_is_the_part_of_a_larger_measurement_that_is_said(given
         stacked,
     ]:
         rows = (view().where(**given) if given else view())._target.table
-        for every, more, places in larger(features, rows):
+        for every, more, places in containing_features(features, rows):
             found += 1
             expected = np.asarray(rows.total(features, 20))
 
@@ -456,8 +456,8 @@ def test_what_cannot_be_written_down_has_no_description():
             return 3.0
 
     assert described(Mine()) is None
-    origins = Origins({__name__.partition(".")[0]: "tests 1"})
-    assert describe(Query.read(Mine()), table(), origins) is None  # of a function
+    origins = PackageOrigins({__name__.partition(".")[0]: "tests 1"})
+    assert describe_measurement(Query.read(Mine()), table(), origins) is None  # of a function
     nested = {"a": [1, (lambda: 2)]}
     for held in (math.sin, np.random.default_rng(1), np.array([object()]), object(), stats.norm(0, 1), nested):
         features = Moments(X)
@@ -513,7 +513,7 @@ def test_a_third_partys_features_are_described_with_their_version(monkeypatch):
     package = __name__.partition(".")[0]
 
     def found(features, origin="p 1"):
-        return describe(Query.read(features), table(), Origins({package: origin}))
+        return describe_measurement(Query.read(features), table(), PackageOrigins({package: origin}))
 
     each = [Installed(X, 1.0), Installed(X, 2.0), Installed(Y, 1.0)]
     seen = [found(features, origin) for features, origin in itertools.product(each, ["p 1", "p 2"])]
@@ -619,7 +619,7 @@ def test_what_is_paid_jointly_or_too_large_is_not_kept(monkeypatch):
     with registered(joint, delta=True):
         prices = [asked.mine("x", option=option, epsilon=1, delta=1e-6).privacy.epsilon for option in (0, 1)]
     assert prices == [1, 1]
-    monkeypatch.setattr("dfprivacy._measure.kept.MOST", 1)
+    monkeypatch.setattr("dfprivacy._measure.kept_measurements.MOST", 1)
     assert [asked.ttest("x", epsilon=0.5, popmean=at).privacy.epsilon for at in (0, 1)] == [0.5, 0.5]
     assert MOST == 2**20
 
@@ -627,8 +627,10 @@ def test_what_is_paid_jointly_or_too_large_is_not_kept(monkeypatch):
 def test_groups_that_are_not_kept_share_a_pass(monkeypatch):
     """Where the first groups are kept, the others are summed in one pass all the same."""
     passes = []
-    summed = Table.summed
-    monkeypatch.setattr(Table, "summed", lambda self, features, k: passes.append(1) or summed(self, features, k))
+    summed = Table.exact_sums
+    monkeypatch.setattr(
+        Table, "exact_sums", lambda self, features, k: passes.append(1) or summed(self, features, k)
+    )
     asked = view(public=["g"])
     with registered(sums):
         asked.where(g="a").mine("x", epsilon=1)

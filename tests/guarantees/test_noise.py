@@ -30,7 +30,7 @@ from dfprivacy._privacy.conversions import gaussian_delta, gaussian_unit_scale
 from dfprivacy._privacy.draws import cube_noise
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Cube, Gaussian, Laplace, loss_from_dict
-from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler, _measurement, sampler, use
+from dfprivacy._privacy.samplers import HIDDEN, OpenDPSampler, _opendp_measurement, sampler, use_sampler
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError
@@ -187,8 +187,8 @@ SAMPLERS = {"OpenDP": OpenDPSampler, "seeded": seeded}
 @pytest.mark.parametrize(("kind", "loss"), [("laplace", 0.5882352941176471), ("gaussian", 0.17301038062283738)])
 def test_opendp_agrees_on_what_its_noise_guarantees(kind, loss):
     """Its own privacy maps at scale 1.7 are sensitivity over scale, and rho; at scale 0 it returns the data."""
-    assert _measurement(kind, 1.7).map(1) == loss
-    assert list(_measurement(kind, 0.0)(np.array([3, -5, 8], dtype=np.int64))) == [3, -5, 8]
+    assert _opendp_measurement(kind, 1.7).map(1) == loss
+    assert list(_opendp_measurement(kind, 0.0)(np.array([3, -5, 8], dtype=np.int64))) == [3, -5, 8]
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
@@ -197,7 +197,7 @@ def test_every_sampler_refuses_what_would_protect_nobody(which, kind):
     """Scales that are not finite and positive, no grid sums, sums without room for noise; it keeps shapes."""
     draw = getattr(SAMPLERS[which](), kind)
     for scale in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ArgumentError, match="protects nobody"):
+        with pytest.raises(ArgumentError, match="gives no privacy"):
             draw(np.zeros(2, dtype=np.int64), scale)
     for values in (np.array([1.5, math.nan]), np.array([1], dtype=np.int32), np.array([1], dtype=">i8"), [1, 2]):
         with pytest.raises(ArgumentError, match="64-bit integers"):
@@ -332,15 +332,15 @@ def test_opendp_saturates_and_few_of_its_measurements_are_kept():
     assert values.max() == 2**63 - 1
     for i in range(100):
         OpenDPSampler().laplace(np.zeros(1, dtype=np.int64), 10.0 + i)
-    assert _measurement.cache_info().currsize == _measurement.cache_info().maxsize == 64
+    assert _opendp_measurement.cache_info().currsize == _opendp_measurement.cache_info().maxsize == 64
 
 
 def test_which_sampler_is_in_force():
-    """OpenDP's, but in `seeded_noise`, of this thread alone, which says that it protects nobody."""
+    """OpenDP's, but in `seeded_noise`, of this thread alone, which says that it gives no privacy."""
     seen = []
 
     def draw(seed):
-        with seeded_noise(seed) as drawn, use(drawn):
+        with seeded_noise(seed) as drawn, use_sampler(drawn):
             seen.append((sampler() is drawn, drawn.private, "NOT PRIVATE" in drawn.name))
             other = threading.Thread(target=lambda: seen.append(sampler().private))
             other.start()
@@ -377,7 +377,7 @@ def first_digits(gap, scale, bits):
 
 
 def compared(digits, gap, scale, more):
-    (below,) = coins.compared(np.array([digits], np.uint32), np.array([gap], np.uint64), scale, more)
+    (below,) = coins.less_than_exp(np.array([digits], np.uint32), np.array([gap], np.uint64), scale, more)
     return bool(below)
 
 
@@ -421,7 +421,7 @@ def test_float64_decides_but_at_the_border(x):
 def test_the_ends_of_coins():
     """A gap of 0 is heads, and no more digits are drawn; the largest is tails, and needs a digit that is not 0."""
     digits = np.array([0, 1, 2**31, 2**32 - 2, 2**32 - 1], dtype=np.uint32)
-    assert coins.compared(digits, np.zeros(5, dtype=np.uint64), 3.0, lambda count: 1 // 0).all()
+    assert coins.less_than_exp(digits, np.zeros(5, dtype=np.uint64), 3.0, lambda count: 1 // 0).all()
     drawn = iter([0, 0, 7])
     assert not compared(0, 2**63, 1.0, lambda count: next(drawn))
     assert [*drawn] == []
@@ -434,7 +434,7 @@ def test_coins_are_heads_as_often_as_they_promise(scale):
     gaps = np.array([0, 1, 2, 5, 700], dtype=np.uint64)
     throws = 40_000
 
-    counts = coins.heads(np.repeat(gaps, throws), scale).reshape(len(gaps), throws).sum(axis=1)
+    counts = coins.draw_bernoulli(np.repeat(gaps, throws), scale).reshape(len(gaps), throws).sum(axis=1)
 
     expected = np.array([math.exp(-float(gap) / scale) for gap in gaps])
     pvalues = [stats.binomtest(int(n), throws, p).pvalue for n, p in zip(counts, expected, strict=True)]
@@ -446,7 +446,7 @@ def test_coins_are_thrown_one_by_one():
     """Neighbouring coins, and those of successive throws, are independent."""
     probability = math.exp(-0.5)
 
-    thrown = np.array([coins.heads(np.ones(200, dtype=np.uint64), 2.0) for _ in range(200)])
+    thrown = np.array([coins.draw_bernoulli(np.ones(200, dtype=np.uint64), 2.0) for _ in range(200)])
 
     for pairs in ((thrown[:, ::2], thrown[:, 1::2]), (thrown[::2], thrown[1::2])):
         found = np.bincount((2 * pairs[0] + pairs[1]).ravel(), minlength=4)

@@ -182,7 +182,7 @@ class Recorder:
         self.seen = []
 
     def laplace(self, values, scale):
-        noise.check(values, scale)
+        noise.check_noise_arguments(values, scale)
         self.seen.append((values.astype(object).ravel(), Fraction(scale)))
         return values
 
@@ -197,7 +197,7 @@ class Seen:
 
     @classmethod
     def of(cls, case, rows, name):
-        with noise.use(Recorder()) as recorder:
+        with noise.use_sampler(Recorder()) as recorder:
             release = case.ask(rows, name)
         parts = release.releases if isinstance(release, dp.Groups) else (release,)
         # Without noise, those that were counted and those that were missing are all rows, if these are public.
@@ -330,7 +330,7 @@ class Audit:
         """
         seen, released = [], []
         for row in (self.one, self.other):
-            with noise.use(Recorder()) as recorder:
+            with noise.use_sampler(Recorder()) as recorder:
                 about = CROWD[:24] if row is None else [*CROWD[:24], row]
                 released.append(self.case.ask(about, next(NAMES), self.epsilon).privacy.noise[0])
             seen += recorder.seen
@@ -431,7 +431,7 @@ def rounding_is_free(patch):
 
 
 def scale_from_the_data(patch):
-    right = Table.summed
+    right = Table.exact_sums
 
     def total(self, features, k):
         found = right(self, features, k)
@@ -439,7 +439,7 @@ def scale_from_the_data(patch):
         patch.setattr(calibrate, "laplace_scale", lambda steps, epsilon: 2 * steps / epsilon + more)
         return found
 
-    patch.setattr(Table, "summed", total)
+    patch.setattr(Table, "exact_sums", total)
 
 
 EXACT_FAULTS = [

@@ -11,10 +11,10 @@ import pytest
 
 from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
-    above,
     alpha_star,
-    below,
     delta_gauss,
+    float_above,
+    float_below,
     gaussian_delta,
     laplace_mu,
     laplace_renyi,
@@ -116,8 +116,8 @@ def test_noise_bears_out_its_claim():
 def test_a_fraction_lies_between_its_floats():
     """Also beyond the smallest float, and where a float is exact."""
     for x in (Fraction(1, 3), Fraction(1, 10**400), Fraction(-1, 10**400), Fraction(2**60 + 1), Fraction(1, 2)):
-        assert Fraction(below(x)) <= x <= Fraction(above(x))
-    assert above(Fraction(1, 10**400)) > 0
+        assert Fraction(float_below(x)) <= x <= Fraction(float_above(x))
+    assert float_above(Fraction(1, 10**400)) > 0
 
 
 @pytest.mark.parametrize("kind", ["gdp", "rdp", "portfolio"])

@@ -29,7 +29,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import Read, adapt, columns
-from dfprivacy._table.keys import _coded, key_read
+from dfprivacy._table.keys import _codes_of_values, key_read
 from dfprivacy._table.people import NOBODY, BoundedFrame
 from dfprivacy.features import Given, Moments, Stack
 from dfprivacy.schema import Column, Unit
@@ -287,7 +287,7 @@ def counted(frame, size):
     rows = []
     for count, raw in adapt(frame).batches([number(X), *map(category, AMONG), key_read(K), WHO], size):
         batch = Batch(count, raw)
-        places, values = _coded(batch, K)
+        places, values = _codes_of_values(batch, K)
         keys = [None if place < 0 else values[place] for place in places.tolist()]
         assert {type(key) for key in keys} <= {str, int, float, type(None)}
         names = [named(each) for each in raw[WHO].values.to_pylist()]
@@ -326,7 +326,7 @@ def test_a_value_counts_as_it_does_alone(kind):
 def test_an_object_that_raises_is_missing():
     """Whatever it is asked."""
     for read, expected in ((Read("v"), [1.0, math.nan]), (WHO, ["1", None]), (key_read(K), [1.0, None])):
-        found = columns.raw([1, Broken()], read)
+        found = columns.read_column([1, Broken()], read)
         if not isinstance(found, np.ndarray):
             values = [each.decode() if isinstance(each, bytes) else each for each in list(found.values.to_pylist()
                       if read == WHO else found.values)]  # fmt: skip
@@ -437,4 +437,4 @@ def test_people_are_one_however_their_number_is_held():
     frame = pd.DataFrame({"v": pd.Series(["7", 7, 7.0, Decimal(7), b"7", np.int8(7)], dtype=object)})
     parts = [raw[WHO] for _, raw in adapt(frame).batches([WHO], 2)]
 
-    assert columns.together(parts).codes.tolist() == [0] * 6
+    assert columns.join_people(parts).codes.tolist() == [0] * 6

@@ -17,7 +17,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.query import NORMS, Query, grid_for, unit_grid
-from dfprivacy._measure.steps import GroupRunner, RowJob
+from dfprivacy._measure.steps import GroupRunner, RowRequest
 from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 
 LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))
@@ -167,7 +167,7 @@ def sums(table, query, k, by):
         return [int(each) for each in table.value(query.copy(), k)]
     parts = table.groups(by)
     steps = GroupRunner(None, whole=table)
-    values = steps._exact_values([RowJob(table=part, query=query, k=k) for part in parts])
+    values = steps._exact_values([RowRequest(table=part, query=query, k=k) for part in parts])
     return [int(each) for value in values for each in value]
 
 
@@ -201,7 +201,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_charged(seed, features):
             query = Query.read(features(rng, first.schema))
         except dp.ArgumentError:  # a radius that does not fit so many columns
             continue
-        if first.is_public([*query.looks_at, *by]):
+        if first.is_public([*query.columns_read, *by]):
             assert sums(first, query, 20, by) == sums(second, query, 20, by)
             continue
         for name, norm in NORMS.items():

@@ -20,7 +20,7 @@ from dfprivacy._measure.query import Query, grid_for, unit_grid
 from dfprivacy._table.batch import batches, number
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Bins, Count, Given, Moments, OneHot, RowFeatures, Stack
-from dfprivacy.features.base import common_unit, enforced
+from dfprivacy.features.base import common_unit, enforce_bounds
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.schema import Column, Schema
 from dfprivacy.testing import seeded_noise
@@ -140,7 +140,7 @@ FINE = np.linspace(0, 4, 1001)
 def rows_of(features, numbers=FINE, k=None):
     """The vectors of some rows, in units or other steps."""
     (batch, _), *_ = batches(adapt(pd.DataFrame({"x": numbers})), [number(X)], ())
-    return enforced(features).steps(batch, 1 - math.frexp(features.unit)[1] if k is None else k)
+    return enforce_bounds(features).steps(batch, 1 - math.frexp(features.unit)[1] if k is None else k)
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.5, 2.0, 2.0**-20])
@@ -174,7 +174,7 @@ def test_cutting_is_charged_beside_a_stated_diameter(norm):
         return np.column_stack([0.9 + x / 2, 0.9 + x / 2]) / (1 if norm == math.inf else 2)
 
     features = Proved(X, 1.0, made)
-    steps, taken = rows_of(features), enforced(features)
+    steps, taken = rows_of(features), enforce_bounds(features)
     moved = max(np.linalg.norm(steps - one, ord=norm, axis=1).max() for one in np.unique(steps, axis=0))
 
     assert 2.0 < taken.diameter(norm, frozenset()) <= 2 * features.radius(norm)
@@ -183,7 +183,7 @@ def test_cutting_is_charged_beside_a_stated_diameter(norm):
     with summed(lambda column: Whole(column, 2.0, lambda x: np.column_stack([x, x])), grid="unit"):
         found = view(neighbors="add_remove").mine("x", epsilon=4).value
     assert (found["grid"], found["scale"], [each % 2 for each in found["values"]]) == (-1, 1.0, [0, 0])
-    assert enforced(Proved(X, None, made)).diameter(norm, frozenset()) == 2.0
+    assert enforce_bounds(Proved(X, None, made)).diameter(norm, frozenset()) == 2.0
 
 
 def test_what_cannot_be_asked_is_refused():
@@ -199,7 +199,7 @@ def test_what_cannot_be_asked_is_refused():
     with pytest.raises(dp.PluginError, match="cannot change"):
         moments.unit = 1.0
     vars(moments)["unit"] = 1.0
-    assert enforced(moments).unit is None
+    assert enforce_bounds(moments).unit is None
     assert asked.budget.spent == 0
 
 

@@ -522,7 +522,7 @@ def test_two_views_that_do_not_fit():
 
     for other, more, said in (
         (one.where(home="north"), {}, "Both views are of the data set"),
-        (narrow, {}, "declared otherwise"),
+        (narrow, {}, "declared differently"),
         (two.select("y"), {}, "no column 'x'"),
         (protect(pd.DataFrame(TABLE).iloc[:10]), {"paired": True}, "cannot be paired"),
         (two, {"by": "arm"}, "by= or other="),

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfprivacy._ledger import remembered
+from dfprivacy._ledger import known_states
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.tables import SCHEMA_VERSION, Measurement, digest, tables
+from dfprivacy._ledger.tables import SCHEMA_VERSION, Measurement, sha256_of_text, tables
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError
 
@@ -477,12 +477,12 @@ def test_measurements_are_kept_to_the_last_bit(account, ledger):
             release=None,
         )
 
-    key = digest('{"what":"é"}')
+    key = sha256_of_text('{"what":"é"}')
     (found,) = account.measurements([key], private=True).values()
 
     assert [(each.steps_scale, each.grid) for each in found] == [(1 / 3, 39), (2.5, -7)]
     assert all((steps == account.steps(each)).all() for each in found)
-    assert account.measurements([digest('{"what":"e"}')], private=True) == {}
+    assert account.measurements([sha256_of_text('{"what":"e"}')], private=True) == {}
     assert not ledger.open_account("other", **TERMS).measurements([key], private=True)
     assert account.answers() == []
 
@@ -497,10 +497,10 @@ def test_an_old_ledger_on_a_server_goes_on(where, monkeypatch):
             table.drop(connection)
         connection.execute(tables().ledger.update().values(schema_version=1))
 
-    monkeypatch.setattr(remembered, "_memories", {})
+    monkeypatch.setattr(known_states, "_memories", {})
     again = open_ledger(where)
 
-    assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
+    assert (again._schema_version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
     known = again.account("survey")
     assert (account.spent(), {"mean": 1.0}) == (known.spent(), known.answer('"?"').release)
-    assert not known.measurements([digest("")], private=True)
+    assert not known.measurements([sha256_of_text("")], private=True)

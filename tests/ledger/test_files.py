@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._ledger import address, remembered
-from dfprivacy._ledger.backup import backup, restore
+from dfprivacy._ledger import address, known_states
+from dfprivacy._ledger.backup import backup_ledger, restore_ledger
 from dfprivacy._ledger.budget import Budget, Releases
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import SCHEMA_VERSION
@@ -291,7 +291,7 @@ def test_junk_in_a_column_is_said(whole, path, monkeypatch, table, column):
         for file in path.parent.iterdir():
             file.unlink()
         shutil.copy(whole, path)
-        monkeypatch.setattr(remembered, "_memories", {})  # of the file before
+        monkeypatch.setattr(known_states, "_memories", {})  # of the file before
         held = open_ledger(path).account("survey")
         with suppress(sqlite3.IntegrityError), closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(f"UPDATE {table} SET {column} = ?", [junk])  # noqa: S608 - our own
@@ -416,7 +416,11 @@ def test_an_old_ledger_goes_on(old, schema):
 
     ledger = open_ledger(old)
 
-    assert (ledger._version(), ledger.keeps_measurements, ledger.keeps_analysts) == (SCHEMA_VERSION, True, True)
+    assert (ledger._schema_version(), ledger.keeps_measurements, ledger.keeps_analysts) == (
+        SCHEMA_VERSION,
+        True,
+        True,
+    )
     (copy,) = backups(old)
     assert before == dumped(copy)
     assert f".schema-{schema}." in copy.name
@@ -467,17 +471,17 @@ def test_an_old_backup_is_restored_in_a_new_ledger_and_a_new_one_in_an_old_file(
     """Backups go both ways, as long as nothing that was spent is lost."""
     source = Path(shutil.copy(old, tmp_path / "old-backup.sqlite"))
     open_ledger(old).close()
-    new = backup(open_ledger(old), tmp_path / "new-backup.sqlite")
+    new = backup_ledger(open_ledger(old), tmp_path / "new-backup.sqlite")
 
-    restore(source, old)
-    assert open_ledger(old)._version() == SCHEMA_VERSION
+    restore_ledger(source, old)
+    assert open_ledger(old)._schema_version() == SCHEMA_VERSION
     other = tmp_path / "other" / "ledger.sqlite"
     other.parent.mkdir()
     shutil.copy(source, other)
-    restore(new, other)
+    restore_ledger(new, other)
 
     again = open_ledger(other)
-    assert (again._version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
+    assert (again._schema_version(), again.keeps_measurements) == (SCHEMA_VERSION, True)
     assert ANSWERS["mixed"] == len(again.account("mixed").answers())
 
 

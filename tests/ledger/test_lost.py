@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import pytest
 
-from dfprivacy._ledger import remembered
-from dfprivacy._ledger.backup import backup, forget, restore
+from dfprivacy._ledger import known_states
+from dfprivacy._ledger.backup import backup_ledger, forget_ledger, restore_ledger
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._privacy.losses import Gaussian, Laplace
 from dfprivacy.cli import main
@@ -79,7 +79,7 @@ def test_a_lost_ledger_is_no_fresh_budget(path, lose):
     account = opened(path)
     pay(account)
     keep(account, "{}", release={"mean": 1.0})
-    backup(account.ledger, older(path))
+    backup_ledger(account.ledger, older(path))
     lose(path)
     before = [file.read_bytes() if file.exists() else None for file in files(path)]
 
@@ -96,7 +96,7 @@ def test_a_lost_ledger_is_no_fresh_budget(path, lose):
     if lose is exchanged:
         return
 
-    restore(older(path), path)
+    restore_ledger(older(path), path)
     again = opened(path)
     assert (1, {"mean": 1.0}, account.spent()) == (len(again.entries()), again.answer("{}").release, again.spent())
     assert not [file for file in path.parent.iterdir() if "copy" in file.name]
@@ -131,7 +131,7 @@ def test_a_copy_that_knows_more_is_used(path, tmp_path, monkeypatch):
     shutil.copy(memory, tmp_path / "older")
     pay(account)
     shutil.copy(tmp_path / "older", memory)
-    monkeypatch.setattr(remembered, "_memories", {})  # as in another process
+    monkeypatch.setattr(known_states, "_memories", {})  # as in another process
 
     assert len(opened(path).entries()) == 2
     assert memory.stat().st_size > (tmp_path / "older").stat().st_size
@@ -158,15 +158,15 @@ def test_a_memory_that_is_damaged_or_gone(path, torn):
 
 def test_the_memory_stays_small(path, monkeypatch):
     """However many charges leave a short file, with the newest number."""
-    monkeypatch.setattr(remembered, "_LARGEST", 2000)
+    monkeypatch.setattr(known_states, "_LARGEST", 2000)
     account = opened(path)
     for _ in range(40):
         pay(account, "0.001")
     memory = account.ledger.memory
 
     assert memory.path.stat().st_size < 2500
-    monkeypatch.setattr(remembered, "_memories", {})
-    assert [seen.charge for seen in open_ledger(path).memory.recall().values()] == [40]
+    monkeypatch.setattr(known_states, "_memories", {})
+    assert [seen.charge for seen in open_ledger(path).memory.recall_states().values()] == [40]
 
 
 def test_a_memory_that_cannot_be_written(path):
@@ -178,14 +178,14 @@ def test_a_memory_that_cannot_be_written(path):
 
 
 def test_forgetting_is_for_what_was_meant(path, capsys):
-    """After `forget`, and only then, a deleted ledger is made anew."""
+    """After `forget_ledger`, and only then, a deleted ledger is made anew."""
     pay(opened(path))
     deleted(path)
 
     assert main(["ledger", "forget", str(path)]) == 0
     assert "new budget" in capsys.readouterr().out
     assert opened(path).entries() == []
-    assert not forget(path.with_name("never"))
+    assert not forget_ledger(path.with_name("never"))
 
 
 # ---- ways back, under an open account ---------------------------------------------------------------------
@@ -212,7 +212,7 @@ def replaced_by_another(path):
     other = path.with_name("other.sqlite")
     for _ in range(3):
         pay(opened(other))
-    shutil.copy(backup(open_ledger(other), path.with_name("of-other")), path)
+    shutil.copy(backup_ledger(open_ledger(other), path.with_name("of-other")), path)
 
 
 def linked(path):
@@ -228,7 +228,7 @@ def remembers_in_the_process(path, monkeypatch):
 
 
 def remembers_beside(path, monkeypatch):
-    monkeypatch.setattr(remembered, "_memories", {})
+    monkeypatch.setattr(known_states, "_memories", {})
 
 
 @pytest.mark.parametrize("memory", [remembers_all, remembers_in_the_process, remembers_beside])
@@ -237,7 +237,7 @@ def test_no_way_back_is_a_fresh_budget(path, monkeypatch, way, memory):
     """Nothing more is charged or kept, by an open account or a new one, by this process or another."""
     account = opened(path)
     pay(account)
-    backup(account.ledger, older(path))
+    backup_ledger(account.ledger, older(path))
     for _ in range(3):
         pay(account)
     way(path)
@@ -268,16 +268,16 @@ def test_only_a_lost_ledger_can_be_given_up(path, monkeypatch, capsys):
     """A complete ledger is not forgotten; what is given up is on record in the ledger that comes in its place."""
     account = opened(path)
     pay(account)
-    backup(account.ledger, older(path))
+    backup_ledger(account.ledger, older(path))
     pay(account)
-    with pytest.raises(LedgerError, match="is there, with all that is remembered"):
-        forget(path)
+    with pytest.raises(LedgerError, match="no known charge is missing"):
+        forget_ledger(path)
     deleted(path)
     with pytest.raises(LedgerError, match="lower"):
-        restore(older(path), path)
+        restore_ledger(older(path), path)
 
-    assert forget(path)
-    restore(older(path), path)
+    assert forget_ledger(path)
+    restore_ledger(older(path), path)
 
     (made, *said) = open_ledger(path).records()
     assert [each.event for each in said] == ["restored", "forgotten"]
@@ -286,7 +286,7 @@ def test_only_a_lost_ledger_can_be_given_up(path, monkeypatch, capsys):
     assert main(["ledger", "--ledger", str(path)]) == 0
     assert "the custodian gave up the ledger" in capsys.readouterr().out
     pay(account)  # the custodian's word counts for an open account too
-    monkeypatch.setattr(remembered, "_memories", {})
+    monkeypatch.setattr(known_states, "_memories", {})
     assert len(opened(path).entries()) == 2
     assert len(said) + 1 == len(open_ledger(path).records())
     copied_over(path)
@@ -299,17 +299,17 @@ def test_what_is_done_where_nothing_is_remembered_is_on_record(path, monkeypatch
     """An older copy can be used; whether a backup has all of a damaged file cannot be known: it is moved away."""
     account = opened(path)
     pay(account)
-    backup(account.ledger, older(path))
+    backup_ledger(account.ledger, older(path))
     pay(account)
     copied_over(path)
     account.ledger.memory.path.unlink()
-    monkeypatch.setattr(remembered, "_memories", {})
+    monkeypatch.setattr(known_states, "_memories", {})
     if damaged:
         path.write_bytes(b"no ledger" * 1000)
-        with pytest.raises(LedgerError, match=r"cannot be read.*move it away"):
-            restore(older(path), path)
+        with pytest.raises(LedgerError, match=r"cannot be read.*move the ledger away"):
+            restore_ledger(older(path), path)
         path.rename(path.with_name("damaged"))
-        restore(older(path), path)
+        restore_ledger(older(path), path)
 
     found = ("restored", None) if damaged else ("found", "charge 1")
     made, then = open_ledger(path).records()
@@ -331,11 +331,11 @@ FOREIGN = [
 def test_foreign_objects_are_refused(path, foreign):
     """A file with a trigger, a view, or a table or an index of others is neither opened nor restored."""
     account = opened(path)
-    backup(account.ledger, older(path))
+    backup_ledger(account.ledger, older(path))
     with closing(sqlite3.connect(older(path))) as connection:
         connection.executescript(foreign)
 
-    for use in (open_ledger, lambda source: restore(source, path)):
+    for use in (open_ledger, lambda source: restore_ledger(source, path)):
         with pytest.raises(LedgerError, match="belongs to no ledger"):
             use(older(path))
     pay(account)
@@ -350,10 +350,10 @@ def test_files_keep_their_mode(path, tmp_path, mode):
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(mode)
     pay(account)
-    copy = backup(account.ledger, tmp_path / "copy")
+    copy = backup_ledger(account.ledger, tmp_path / "copy")
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     deleted(path)
-    restore(copy, path)
+    restore_ledger(copy, path)
 
     assert set(modes.values()) == {mode}
     assert len(modes) >= 3
@@ -365,7 +365,7 @@ def test_what_is_remembered_of_a_lost_ledger_is_for_its_owner_alone(path):
     """Whoever can write the file beside a ledger could say that losses were accepted."""
     before = os.umask(0)
     try:
-        assert remembered.Memory(path).note(remembered.Seen("a ledger", charge=1))
+        assert known_states.StateMemory(path).remember_states(known_states.LedgerState("a ledger", charge=1))
     finally:
         os.umask(before)
 
@@ -445,7 +445,7 @@ def test_a_backup_after_a_kill_has_every_charge(python, path, tmp_path):
     with pytest.raises(LedgerError, match="was lost"):
         open_ledger(path)
     with pytest.raises(LedgerError, match="lower what was spent"):
-        restore(tmp_path / "copy", path)
+        restore_ledger(tmp_path / "copy", path)
     assert main(["ledger", "restore", str(tmp_path / "backup"), "--ledger", str(path)]) == 0
     assert spent == opened(path).spent()
 
@@ -454,19 +454,19 @@ def test_a_backup_that_lacks_something_is_refused(path):
     """One from before a charge, or from before an account was opened, takes no ledger's place, there or lost."""
     account = opened(path)
     pay(account)
-    backup(account.ledger, path.with_name("one account"))
+    backup_ledger(account.ledger, path.with_name("one account"))
     pay(opened(path, "other"))
     for _ in range(2):
-        with pytest.raises(LedgerError, match=r"lower what was spent in the ledger .*newer backup"):
-            restore(path.with_name("one account"), path)
+        with pytest.raises(LedgerError, match=r"lower what was spent.*newer backup"):
+            restore_ledger(path.with_name("one account"), path)
         account.ledger.memory.path.unlink(missing_ok=True)
     assert len(opened(path, "other").entries()) == 1
-    backup(account.ledger, path.with_name("newest"))
+    backup_ledger(account.ledger, path.with_name("newest"))
     pay(account)
     for lose in (lambda _: None, deleted):
         lose(path)
         with pytest.raises(LedgerError, match="lower what was spent"):
-            restore(path.with_name("newest"), path)
+            restore_ledger(path.with_name("newest"), path)
     assert not path.exists()
 
 
@@ -476,11 +476,11 @@ def test_a_backup_of_another_ledger_is_refused(path, tmp_path, monkeypatch):
     other = opened(tmp_path / "other.sqlite")
     pay(other)
     pay(other)
-    copy = backup(other.ledger, tmp_path / "copy")
+    copy = backup_ledger(other.ledger, tmp_path / "copy")
     for memory in (remembers_all, remembers_in_the_process, remembers_beside):
         memory(path, monkeypatch)
         with pytest.raises(LedgerError, match="lower what was spent"):
-            restore(copy, path)
+            restore_ledger(copy, path)
         pay(opened(path), "0.125")
     assert len(opened(path).entries()) == 4
 
@@ -490,14 +490,14 @@ def test_a_ledger_in_use_is_restored_in_one_transaction(path, monkeypatch):
     monkeypatch.setattr("dfprivacy._ledger.address.LOCK_SECONDS", 0.05)
     account = opened(path)
     pay(account)
-    backup(account.ledger, older(path))
-    restore(older(path), path)
+    backup_ledger(account.ledger, older(path))
+    restore_ledger(older(path), path)
 
     pay(account, "0.5")
     assert [Fraction(1, 4), Fraction(1, 2)] == [entry.epsilon for entry in opened(path).entries()]
-    newest = backup(account.ledger, path.with_name("newest"))
+    newest = backup_ledger(account.ledger, path.with_name("newest"))
     with account.ledger.transaction(write=True), pytest.raises(LedgerError, match="locked"):
-        restore(newest, path)
+        restore_ledger(newest, path)
     assert len(opened(path).entries()) == 2
 
 
@@ -505,21 +505,21 @@ def test_no_backup(path, tmp_path):
     """What is no ledger, or does not add up, is not restored; a backup takes no file's place."""
     account = opened(path)
     pay(account)
-    backup(account.ledger, tmp_path / "backup")
+    backup_ledger(account.ledger, tmp_path / "backup")
     sqlite(tmp_path / "backup", """UPDATE accounts SET spent = '["0", "0", "0"]'""")
     (tmp_path / "text").write_text("no ledger" * 1000)
     (tmp_path / "cut").write_bytes(path.read_bytes()[:5000])
 
     for source in ("backup", "text", "cut", "missing"):
         with pytest.raises(LedgerError):
-            restore(tmp_path / source, path)
+            restore_ledger(tmp_path / source, path)
     for ledger, target, said in [
         (account.ledger, tmp_path / "text", "exists"),
         (account.ledger, "no/such/folder", "no/such"),
         (open_ledger("memory:"), tmp_path / "memory", "not in a file"),
     ]:
         with pytest.raises(LedgerError, match=said):
-            backup(ledger, target)
+            backup_ledger(ledger, target)
     assert (tmp_path / "text").read_text().startswith("no ledger")
     assert len(opened(path).entries()) == 1
     for words in (["backup", "a", "b"], ["copy", "a"]):

@@ -27,9 +27,9 @@ from dfprivacy._call import question
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import discovery
-from dfprivacy._measure import kept as keeping
+from dfprivacy._measure import kept_measurements as keeping
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.kept import NoisyResult
+from dfprivacy._measure.kept_measurements import NoisyResult
 from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate
@@ -186,7 +186,7 @@ class Scaled:
 def half_the_noise():
     @numeric
     def found(curator, column):
-        with noise.use(Scaled(noise.sampler(), 0.5)):
+        with noise.use_sampler(Scaled(noise.sampler(), 0.5)):
             return average(curator, column)
 
     return found
@@ -933,7 +933,7 @@ def coarse_sampler():
         def laplace(self, values, scale):
             return values + super().laplace(np.zeros_like(values), scale) // 4 * 4
 
-    with noise.use(Coarse(noise.OpenDPSampler(), 1.0)):
+    with noise.use_sampler(Coarse(noise.OpenDPSampler(), 1.0)):
         yield
 
 
@@ -949,7 +949,7 @@ def cube_too_round():
             r = int(np.where(drawn >= 0, drawn, -drawn - 1).sum())
             return values + np.array([self.inner.below(2 * r + 1) - r for _ in range(values.size)])
 
-    with noise.use(Round(noise.OpenDPSampler(), 1.0)):
+    with noise.use_sampler(Round(noise.OpenDPSampler(), 1.0)):
         yield
 
 
@@ -995,7 +995,7 @@ def one_draw_for_all():
             drawn = super().laplace(np.zeros((*values.shape[:-1], 1), dtype=np.int64), scale)
             return values + drawn
 
-    with noise.use(Same(noise.OpenDPSampler(), 1.0)):
+    with noise.use_sampler(Same(noise.OpenDPSampler(), 1.0)):
         yield
 
 
@@ -1041,7 +1041,7 @@ def condition_left_out():
 @contextmanager
 def paid_although_taken():
     """A measurement that is taken from the ledger is paid all the same."""
-    answers = GroupRunner._answer_all
+    answers = GroupRunner._answer_requests
 
     def paid(self, asked):
         told = answers(self, asked)
@@ -1050,7 +1050,7 @@ def paid_although_taken():
                 self._budget.pay(each.losses, [])
         return told
 
-    with mock.patch.object(GroupRunner, "_answer_all", paid):
+    with mock.patch.object(GroupRunner, "_answer_requests", paid):
         yield
 
 
@@ -1064,14 +1064,14 @@ def one_sample_for_all():
 @contextmanager
 def epsilon_over_share():
     """On a sample of q, epsilon / q is spent for epsilon, which is more than it is worth."""
-    with mock.patch.object(question, "on_sample", lambda epsilon, share: epsilon / share):
+    with mock.patch.object(question, "epsilon_on_sample", lambda epsilon, share: epsilon / share):
         yield
 
 
 @contextmanager
 def noise_for_one_row():
     """A person may have several rows, and the noise is for one."""
-    with mock.patch.object(Table, "rows_each", 1):
+    with mock.patch.object(Table, "max_rows_per_person", 1):
         yield
 
 

@@ -92,8 +92,8 @@ def zeros_never_shown():
 @contextmanager
 def too_few_zeros():
     """The number of keys that no row holds is drawn with a probability that is a quarter too small."""
-    exact = sparse.binomial
-    with mock.patch.object(sparse, "binomial", lambda trials, *about: exact(trials * 3 // 4, *about)):
+    exact = sparse.draw_number_reaching
+    with mock.patch.object(sparse, "draw_number_reaching", lambda trials, *about: exact(trials * 3 // 4, *about)):
         yield
 
 
@@ -107,7 +107,7 @@ def zeros_among_the_first():
         def below(self, n):
             return super().below(n if n == 2**32 else (n + 1) // 2)
 
-    with noise.use(First()):
+    with noise.use_sampler(First()):
         yield
 
 
@@ -135,7 +135,7 @@ def honest_half_of_the_time():
             drawn[::2] = labels[::2]
             return drawn
 
-    with noise.use(Half()):
+    with noise.use_sampler(Half()):
         yield
 
 

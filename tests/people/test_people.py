@@ -17,7 +17,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.tables import read_relation, written_relation
+from dfprivacy._ledger.tables import read_relation, write_relation
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy.schema import Unit
@@ -156,15 +156,15 @@ def test_an_accounts_promise_is_kept():
     assert len(bytes.fromhex(account.key)) == 32
     assert account.key not in f"{view!r}{view.budget!r}{view.budget.to_dict()}{account!r}"
     assert "at most" in repr(view)
-    assert "pid: says whose a row is" in repr(view)
+    assert "pid: identifies people" in repr(view)
 
 
 def test_a_relation_is_read_as_it_was_written():
     """And what nobody wrote is damage."""
     given = "replace_one", ("pid", 3, "own"), "ab" * 32
-    assert read_relation(written_relation(*given)) == given
+    assert read_relation(write_relation(*given)) == given
     assert read_relation("add_remove") == ("add_remove", None, "")
-    good = json.loads(written_relation(*given))
+    good = json.loads(write_relation(*given))
     for changed in ({"max_rows": 0}, {"max_rows": True}, {"key": "ab"}, {"unit_missing": "any"}, {"more": 1}):
         with pytest.raises((ValueError, TypeError, KeyError)):
             read_relation(json.dumps({**good, **changed}))
@@ -181,7 +181,7 @@ def test_a_view_that_nobody_held_is_made_again():
 
     assert frame.dp.view._target.table.total(of, 0) == before
     with pytest.raises(dp.NotProtected):
-        copy.present()
+        copy.require_rows()
 
 
 def clustered():
@@ -227,7 +227,7 @@ def test_an_answer_whose_rows_are_gone_is_not_refined():
     first = protected("dropped", clustered(), **terms).mean("x", epsilon=10**4)
     again = protected("dropped", clustered(), **terms)
     for answer in (first, dp.Release.from_json(first.to_json())):
-        with pytest.raises(dp.ArgumentError, match=r"not here any more|not known here"):
+        with pytest.raises(dp.ArgumentError, match=r"no longer exists|not known here"):
             again.refine(answer, epsilon=10**4)
 
     assert again.budget.spent == 10**4
@@ -394,9 +394,9 @@ AGGREGATES = [
 REFUSED = [
     (lambda v, *_: v.declare(categories={"pid": [1, 2]}), dp.SchemaError, None),
     (lambda v, *_: v.declare(bounds={"pid": (0, 9)}), dp.SchemaError, None),
-    (lambda v, *_: v.group_by("pid"), dp.SchemaError, "says whose a row is"),
-    (lambda v, *_: v.where(pid=1), dp.SchemaError, "says whose a row is"),
-    (lambda v, *_: v.mean("pid", epsilon=1), dp.SchemaError, "says whose a row is"),
+    (lambda v, *_: v.group_by("pid"), dp.SchemaError, "identifies people"),
+    (lambda v, *_: v.where(pid=1), dp.SchemaError, "identifies people"),
+    (lambda v, *_: v.mean("pid", epsilon=1), dp.SchemaError, "identifies people"),
     # What is proved for one row, or a known number of them
     (lambda v, *_: v.find_categories(["g"], epsilon=1), dp.ArgumentError, None),
     (lambda v, *_: v.profile(epsilon=1), dp.ArgumentError, None),
@@ -446,7 +446,7 @@ def test_the_kit_finds_what_is_broken(neighbors, monkeypatch):
         said = audited(neighbors, **arguments)
         assert said.startswith("rows: answered, loss" if arguments else "rows: answered, loss 0.333333")
     for broken in (
-        (Table, "rows_each", 1),
+        (Table, "max_rows_per_person", 1),
         (BoundedFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size)),
         (core_checks, "_UNIT", Unit(core_checks._WHO, 2, "own")),
     ):

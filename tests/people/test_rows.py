@@ -21,14 +21,14 @@ import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._call.replay import _describe_table
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.kept import Origins, describe
+from dfprivacy._measure.kept_measurements import PackageOrigins, describe_measurement
 from dfprivacy._measure.query import Query
 from dfprivacy._table.batch import Batch
-from dfprivacy._table.conditions import condition
-from dfprivacy._table.declare import declared, read_schema
+from dfprivacy._table.conditions import read_condition
+from dfprivacy._table.declare import read_schema, redeclared_schema
 from dfprivacy._table.frames import Read, adapt, columns
-from dfprivacy._table.people import BoundedFrame, BoundedRows, chosen
-from dfprivacy._table.per import read_aggregates
+from dfprivacy._table.people import BoundedFrame, BoundedRows, choose_rows
+from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.schema import Column, Unit
 from dfprivacy.statistics import OfRows, OfSums
 
@@ -64,11 +64,13 @@ def table_of(rows, neighbors="add_remove", most=2, missing="omit", key=KEY, **sa
 
 
 def where(table, **wanted):
-    return table.where(*(condition(table.schema, name, each) for name, each in wanted.items()))
+    return table.where(*(read_condition(table.schema, name, each) for name, each in wanted.items()))
 
 
 def declare(table, **bounds):
-    return table.declaring(declared(table.schema, bounds=bounds, categories=None, missing=None).columns)
+    return table.with_declarations(
+        redeclared_schema(table.schema, bounds=bounds, categories=None, missing=None).columns
+    )
 
 
 def per(table, **asked):
@@ -207,11 +209,11 @@ def test_rows_are_chosen_by_whole_hashes_of_one_person():
     alike = (hashes >> np.uint64(60) << np.uint64(60)) | (hashes & np.uint64(255))
     few = hashes >> rng.choice(np.array([0, 60], np.uint64), 300)
 
-    assert np.flatnonzero(chosen(whose, hashes, 4)).tolist() == least
+    assert np.flatnonzero(choose_rows(whose, hashes, 4)).tolist() == least
     for each, most, who in itertools.product((alike, few), (1, 2, 4), range(20)):
         own = whose == who
-        together = chosen(whose, each, most)[own]
-        assert chosen(np.zeros(own.sum(), int), each[own], most).tolist() == together.tolist()
+        together = choose_rows(whose, each, most)[own]
+        assert choose_rows(np.zeros(own.sum(), int), each[own], most).tolist() == together.tolist()
         assert together.sum() == min(most, own.sum())
 
 
@@ -243,7 +245,7 @@ def test_people_are_told_apart_whatever_they_are_called(spread):
     ]
     mixture = [names[at] for at in rng.integers(0, len(names), 300)]
     whole = [None if number % 7 == 0 else number for number in numbers.tolist()]
-    parts = [columns.raw(column, WHO) for column in (pa.array(whole, pa.int64()), mixture, whole)]
+    parts = [columns.read_column(column, WHO) for column in (pa.array(whole, pa.int64()), mixture, whole)]
 
     def name(value):
         is_number = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
@@ -251,7 +253,7 @@ def test_people_are_told_apart_whatever_they_are_called(spread):
             return str(int(value))
         return value if isinstance(value, str) else "x" if value == b"x" else None
 
-    found = columns.together(parts)
+    found = columns.join_people(parts)
     known = [*(each.decode() for each in found.values.to_pylist()), None]
 
     assert len(known) == len({*known})
@@ -276,7 +278,7 @@ class Alone:
         self.values = values
 
     def batches(self, reads, size):
-        yield len(self.values), {read: columns.raw(self.values, read) for read in reads}
+        yield len(self.values), {read: columns.read_column(self.values, read) for read in reads}
 
 
 def test_the_hash_of_a_name_does_not_depend_on_other_names():
@@ -434,11 +436,11 @@ def variants():
 
 def test_equal_descriptions_are_of_equal_sums():
     """Of measurements and of questions: what chooses rows is in them, and nothing more is needed to tell apart."""
-    known = Origins({})
+    known = PackageOrigins({})
     by_description, by_text = {}, {}
     for table in variants():
         for at, (measured, exact) in enumerate(zip(asked(table), sums([table]), strict=True)):
-            description = describe(Query.read(measured), table, known)
+            description = describe_measurement(Query.read(measured), table, known)
             by_description.setdefault(description, set()).add(tuple(exact.tolist()))
             by_text.setdefault((at, text_of(table)), set()).add(tuple(exact.tolist()))
 
@@ -468,7 +470,7 @@ def test_no_part_is_exchanged_for_anothers():
         lambda: Table(rows.frame, people.schema),
         lambda: Table(people.frame, rows.schema),
         lambda: Table(rows.sampled(dp._privacy.filters.exact("1/2")).frame, rows.schema),
-        lambda: people.over(rows.frame),
+        lambda: people.of_frame(rows.frame),
     ):
         with pytest.raises((TypeError, AttributeError)):
             attempt()

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._call.requests import fingerprint
+from dfprivacy._call.requests import key_fingerprint
 from dfprivacy.request import Received
 from dfprivacy.testing import seeded_noise
 
@@ -120,7 +120,7 @@ def test_requests_find_bounds(tmp_path):
     request.save(asked, key=key, analyst="ana")
 
     received = Received.read(asked, schema, key.read_bytes())
-    view._target.account.ledger.add_key(fingerprint(key.read_bytes()), "ana")
+    view._target.account.ledger.add_key(key_fingerprint(key.read_bytes()), "ana")
     waiting = received.pending(view)
     answers = [dp.Release.from_dict(each.ask()["release"]) for each in waiting]
 
@@ -168,9 +168,9 @@ HOW = r"[Ff]ind .*view\.declare\("
 
 @pytest.mark.parametrize(("ask", "words"), [
     (lambda v: v.ttest("z", bounds="find", alpha=7, epsilon=1), "not between 0 and 1"),
-    (lambda v: v.count(bounds="find", epsilon=1), "names none here"),
+    (lambda v: v.count(bounds="find", epsilon=1), "is asked about none"),
     (lambda v: v.mean("z", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
-    (lambda v: v.mean("nope", bounds="find", epsilon=1), "not there"),
+    (lambda v: v.mean("nope", bounds="find", epsilon=1), "the table lacks"),
     (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
     (lambda v: v.mean("z", bounds="find", epsilon=1000), "at most epsilon"),
     (lambda v: v.mean("z", bounds="find", epsilon=-1), "above zero"),
@@ -189,7 +189,7 @@ def test_what_is_refused_costs_nothing(ask, words):
 
 @pytest.mark.parametrize(("terms", "words"), [
     ({"bounds": {"x": "look"}}, r'pair \(low, high\).*"find"'),
-    ({"bounds": {"g": "find"}}, "has categories, and no numbers"), ({"bounds": {"nope": "find"}}, "not there"),
+    ({"bounds": {"g": "find"}}, "so it has no bounds"), ({"bounds": {"nope": "find"}}, "the table lacks"),
     ({"bounds": "find"}, "dictionary by column name"),
     ({"bounds": {"x": "find"}, "missing": {"x": "other"}}, "finite number"),
 ])  # fmt: skip

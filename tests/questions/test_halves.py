@@ -74,7 +74,7 @@ def test_callers_see_the_parameters_of_both():
     assert method.__doc__.startswith("Measure, and conclude.")
     with pytest.raises(dp.ArgumentError, match=r"unexpected keyword argument 'digit'.*digits=3"):
         method("age", digit=2, epsilon=1)
-    with pytest.raises(dp.PluginError, match="two conclusions"):
+    with pytest.raises(dp.PluginError, match="two concluding functions"):
         halves().concludes(lambda measured: 0)
 
 
@@ -126,9 +126,9 @@ def test_a_mechanism_is_both_halves_when_called():
         (lambda curator, a=1: 0, lambda measured, a=2: 0, "different defaults for 'a'"),
         (lambda curator, a: 0, lambda measured, a=2: 0, "different defaults for 'a'"),
         (lambda curator, a=1: 0, lambda measured, a=True: 0, "different defaults for 'a'"),
-        (lambda curator, a=1: 0, lambda: 0, "takes no result of the first"),
-        (lambda curator, a=1: 0, lambda *, a: 0, "takes no result of the first"),
-        (lambda curator, a=1: 0, lambda measured, b: 0, "do not fit: non-default argument"),
+        (lambda curator, a=1: 0, lambda: 0, "no parameter for the result of the first"),
+        (lambda curator, a=1: 0, lambda *, a: 0, "no parameter for the result of the first"),
+        (lambda curator, a=1: 0, lambda measured, b: 0, "do not fit together: non-default argument"),
         (lambda curator, a=1: 0, lambda measured, **more: 0, "not passed by name"),
         (lambda curator, a=1: 0, lambda measured, epsilon=1: 0, "which the core adds"),
     ],

@@ -157,7 +157,7 @@ def test_tables_and_pictures():
     [
         ("nothing", {}, "no method"),
         (3, {}, "is not a question"),
-        (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "itself sets epsilon"),
+        (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "sets the argument epsilon"),
         (("mannwhitneyu", "x", {"by": "y"}), {}, "y"),
         (RANKS, {"n": 0}, "n=0"),
         (RANKS, {"n": []}, "needs n"),

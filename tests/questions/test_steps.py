@@ -17,7 +17,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.steps import GroupRunner, RowJob
+from dfprivacy._measure.steps import GroupRunner, RowRequest
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
@@ -41,7 +41,7 @@ from dfprivacy.features import (
     gaussian_frequencies,
     spread,
 )
-from dfprivacy.features.base import enforced, integers
+from dfprivacy.features.base import enforce_bounds, integers
 from dfprivacy.release import Release
 from dfprivacy.statistics import OfSums, Statistic
 from dfprivacy.testing import seeded_noise
@@ -127,16 +127,19 @@ def table(frame, conditions="all", **said):
 @contextmanager
 def passes():
     """Count the passes of the data."""
-    counted, read = [], Table._read_here
+    counted, read = [], Table._pass_rows_here
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Table, "_read_here", lambda self, *about: (counted.append(self), read(self, *about))[1])
+        patch.setattr(Table, "_pass_rows_here", lambda self, *about: (counted.append(self), read(self, *about))[1])
         yield counted
 
 
 def in_step(whole, keys, measurands, k=K):
     """Exact values that groups ask at once, and of each by itself."""
     parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), GroupRunner(None, whole=whole)
-    asked = [RowJob(table=part, query=steps.read(each), k=k) for part, each in zip(parts, measurands, strict=False)]
+    asked = [
+        RowRequest(table=part, query=steps.read_claims(each), k=k)
+        for part, each in zip(parts, measurands, strict=False)
+    ]
     with passes() as counted:
         found = [integers(each) for each in steps._exact_values(asked)]
     own = [integers(each.table.value(each.query, each.k)) for each in asked]
@@ -413,11 +416,11 @@ def test_noise_of_all_groups_is_drawn_at_once():
     assert 16 == len({value for release in answers.releases for value in release.value})
     x, y = (view.schema.columns[name] for name in "xy")
     features, steps = Moments(x, degree=1), GroupRunner(None, whole=table(pd.DataFrame(DATA)))
-    first, same = steps.read(features), steps.read(Moments(x, degree=1))
+    first, same = steps.read_claims(features), steps.read_claims(Moments(x, degree=1))
     vars(features)["columns"] = (y,)
     assert same is first
-    assert (x, x, y) == (first.of.columns[0], first.columns[0], steps.read(features).of.columns[0])
+    assert (x, x, y) == (first.of.columns[0], first.columns[0], steps.read_claims(features).of.columns[0])
     wave = Wave(x)
     wave.held = (each for each in ())
     with pytest.raises(PluginError, match="cannot be copied"):
-        GroupRunner(None).read(enforced(wave))
+        GroupRunner(None).read_claims(enforce_bounds(wave))

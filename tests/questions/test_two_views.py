@@ -15,7 +15,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._measure.evaluate import union
+from dfprivacy._measure.evaluate import union_of_tables
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.statistics import OfRows
@@ -114,7 +114,7 @@ def test_neighbouring_unions_differ_in_one_row_of_one_table():
     """A row's content, or under add_remove a row, is protected; which table it is of is public."""
     for neighbors, expected in (("replace_one", 2.0), ("add_remove", 1.0)):
         one, two = (protect(f"{name} {neighbors}", neighbors=neighbors) for name in ("one", "two"))
-        whole, which = union(one._target.table, two._target.table, ("one", "two"))
+        whole, which = union_of_tables(one._target.table, two._target.table, ("one", "two"))
 
         found = whole.sensitivity(features.OneHot(which) * features.Moments(one.schema.columns["age"], degree=1), 1)
 
@@ -295,9 +295,12 @@ REFUSED = {
     "the same account": (same, "Both views are of the data set 'one'"),
     "two ledgers": (elsewhere, "two ledgers"),
     "relations": (lambda: (protect("one"), protect("two", neighbors="add_remove")), "'two' with 'add_remove'"),
-    "bounds": (lambda: (protect("one"), protect("two", bounds={"age": (18, 91)})), "declared otherwise in 'two'"),
-    "missing": (lambda: (protect("one"), protect("two", missing={"age": 30})), "declared otherwise in 'two'"),
-    "public": (lambda: (protect("one"), protect("two", public=["age"])), "declared otherwise in 'two'"),
+    "bounds": (
+        lambda: (protect("one"), protect("two", bounds={"age": (18, 91)})),
+        "differently in 'one' and 'two'",
+    ),
+    "missing": (lambda: (protect("one"), protect("two", missing={"age": 30})), "differently in 'one' and 'two'"),
+    "public": (lambda: (protect("one"), protect("two", public=["age"])), "differently in 'one' and 'two'"),
     "no bounds": (lambda: (protect("one"), protect("two", bounds={})), "In 'two': Column 'age' has no bounds"),
     "no column": (
         lambda: (protect("one"), protect("two", table(2)[["arm"]], bounds={})),
@@ -305,7 +308,7 @@ REFUSED = {
     ),
     "grouped": (grouped, "cannot be asked together"),
     "another grouped": (lambda: (protect("one"), protect("two").group_by("arm")), "takes a view"),
-    "no view": (lambda: (protect("one"), "two"), "takes a view, not a str"),
+    "no view": (lambda: (protect("one"), "two"), "takes a view, not str"),
     "a frame": (lambda: (protect("one"), table(1)), "made of public values only"),
 }
 

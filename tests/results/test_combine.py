@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._call.combine import _percentiles, _quotient, drawn
+from dfprivacy._call.combine import _divide_draws, _percentiles, draw_values
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import Release
@@ -52,7 +52,7 @@ def two(view):
 
 
 def draws_of(release):
-    return drawn(lambda r: r.estimate, [release])
+    return draw_values(lambda r: r.estimate, [release])
 
 
 def difference(groups):
@@ -67,11 +67,11 @@ def test_what_is_shared_is_drawn_once(view, two):
     x, y = two
     other = view.ttest("x", popmean=3, epsilon=1)  # another question, answered from the same measurement
     apart = view.ttest("x", epsilon=1, fresh=True)
-    one = drawn(lambda a, b: a.estimate - b.estimate, [x, y])
+    one = draw_values(lambda a, b: a.estimate - b.estimate, [x, y])
 
     assert (draws_of(x) == draws_of(other)).all()
     assert (draws_of(x) != draws_of(apart)).all()
-    assert (one == drawn(lambda b, a: a.estimate - b.estimate, [y, x])).all()
+    assert (one == draw_values(lambda b, a: a.estimate - b.estimate, [y, x])).all()
 
 
 def test_nothing_is_paid_or_kept(view, two):
@@ -144,7 +144,7 @@ def test_quantities_of_one_description():
     assert abs(found.estimate - (DATA.x.mean() - DATA.y.mean())) < 8 * said
     assert found.noise_standard_error == pytest.approx(said, rel=0.1)
     assert dp.combine(lambda a: a["x_mean"], a).noise_standard_error == pytest.approx(a.standard_errors[0], rel=0.1)
-    with pytest.raises(dp.ArgumentError, match="is drawn again"):
+    with pytest.raises(dp.ArgumentError, match="redrawn noise"):
         dp.combine(lambda a: a["y_median"] - a["x_mean"], a)
     for fit in (view.ols("y ~ x", epsilon=20), view.logit("g ~ x", success="b", epsilon=20)):
         found = dp.combine(lambda fit: fit.params["x"], fit)
@@ -225,7 +225,7 @@ def test_quotients_cover_however_near_to_0_the_divisor_is(divisor, kind):
         z = 5.6 * laws(rng, kind, (200, 2))
         seen, draws = truth + z[0], truth + z[0] - z[1:]
         seen[1], draws[:, 1] = max(seen[1], least), np.maximum(draws[:, 1], least)
-        values = np.array([float(_quotient(a, b, math.copysign(1.0, seen[1]))) for a, b in draws.tolist()])
+        values = np.array([float(_divide_draws(a, b, math.copysign(1.0, seen[1]))) for a, b in draws.tolist()])
         low, high = _percentiles(values, 0.025)
         hits += low <= 300.0 / divisor <= high or seen[1] == 0  # which is refused
 
@@ -417,7 +417,7 @@ REFUSED = [
 ] + [
     (lambda v, x, y: y / (x - x), "The divisor is 0"),
     (lambda v, x, y: y / 0, "The divisor is 0"),
-    (lambda v, x, y: v.histogram("x", bins=4, epsilon=1) - 1, "no one number"),
+    (lambda v, x, y: v.histogram("x", bins=4, epsilon=1) - 1, "no single number"),
     (lambda v, x, y: v.group_by("g").mean("x", epsilon=1) - 1, "by group"),
     (lambda v, x, y: v.median("x", epsilon=1) - 1, "cannot be drawn again"),
     (lambda v, x, y: dp.combine(x, y), "takes a function"),
@@ -430,7 +430,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("ask", "words"), REFUSED)
 def test_what_is_refused(view, two, ask, words):
-    """Functions that give no one number, or look at what is not drawn; answers that are no numbers."""
+    """Functions that give no single number, or look at what is not drawn; answers that are no numbers."""
     with pytest.raises((dp.ArgumentError, TypeError), match=words):
         ask(view, *two)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfprivacy._privacy.conversions import on_sample
+from dfprivacy._privacy.conversions import epsilon_on_sample
 from dfprivacy._table import sample
 
 PRICES = ["1e-9", "1/100", "1/3", "1", "10", "500", "1000000"]
@@ -21,7 +21,7 @@ def test_what_is_spent_on_a_sample_costs_no_more_than_is_paid(price):
     """At 120 digits: log(1 + q (exp(e) - 1)) is at most the price, and less by no more than the last decimal."""
     epsilon = Fraction(price)
     for q in map(Fraction, SHARES):
-        found = on_sample(epsilon, q)
+        found = epsilon_on_sample(epsilon, q)
 
         with mpmath.workdps(120):
             spent = mpmath.mpf(found.numerator) / found.denominator
@@ -46,7 +46,7 @@ def apart(one, other):
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(1)])
 def test_a_row_more_costs_what_is_paid(share, epsilon):
     """Of a count of rows, each drawn by itself: no event tells more, and the extremes tell all of it."""
-    q, scale = float(share), 1 / float(on_sample(epsilon, share))
+    q, scale = float(share), 1 / float(epsilon_on_sample(epsilon, share))
     laws = [of_laplace(np.arange(n + 1), stats.binom.pmf(np.arange(n + 1), n, q), scale) for n in (5, 6)]
 
     assert float(epsilon) * 0.999 < apart(*laws) <= float(epsilon) * (1 + 1e-9)
@@ -57,7 +57,7 @@ def test_a_row_more_costs_what_is_paid(share, epsilon):
 def test_another_row_costs_what_is_paid(drawn, epsilon):
     """Of a sum of rows of 0 and 1, a public number of which is drawn: no event tells more."""
     share = Fraction(drawn, 6)
-    scale = 1 / float(on_sample(epsilon, share))
+    scale = 1 / float(epsilon_on_sample(epsilon, share))
 
     def law(ones):
         sums = np.arange(drawn + 1)
@@ -72,7 +72,7 @@ def test_another_row_costs_what_is_paid(drawn, epsilon):
 def test_gaussian_noise_costs_what_is_paid(kind):
     """The delta at the price is at most that of the price, and not far from it where the bound is tight."""
     share, epsilon, delta = Fraction(1, 4), 0.5, 1e-3
-    spent, allowed = float(on_sample(Fraction(1, 2), share)), delta / float(share)
+    spent, allowed = float(epsilon_on_sample(Fraction(1, 2), share)), delta / float(share)
     x = np.arange(-400, 401)
 
     def given(scale):
@@ -94,9 +94,9 @@ def test_gaussian_noise_costs_what_is_paid(kind):
 
 def test_coins_orders_and_sets_are_as_likely_as_is_said():
     """A sixteenth of a million coins, to within seven standard deviations; sets of four; orders of three."""
-    drawn = int(sample.coins(Fraction(1, 16), 1_000_000).sum())
-    sets = {count: [sample.distinct(4, count) for _ in range(4000)] for count in (1, 2, 3)}
-    orders = [sample.shuffled(3) @ [9, 3, 1] for _ in range(3000)]
+    drawn = int(sample.draw_memberships(Fraction(1, 16), 1_000_000).sum())
+    sets = {count: [sample.draw_distinct(4, count) for _ in range(4000)] for count in (1, 2, 3)}
+    orders = [sample.draw_permutation(3) @ [9, 3, 1] for _ in range(3000)]
     codes = [[sum(1 << number for number in one.tolist()) for one in each] for each in sets.values()]
 
     assert abs(drawn - 62_500) < 7 * np.sqrt(62_500 * 15 / 16)
@@ -110,8 +110,8 @@ def test_coins_orders_and_sets_are_as_likely_as_is_said():
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 999, 1000])
 def test_numbers_are_different_and_as_many_as_are_asked(count):
     """From none to all of a thousand."""
-    found = sample.distinct(1000, count)
+    found = sample.draw_distinct(1000, count)
 
     assert len(np.unique(found)) == count
     assert np.all((found >= 0) & (found < 1000))
-    assert sorted(sample.shuffled(count).tolist()) == list(range(count))
+    assert sorted(sample.draw_permutation(count).tolist()) == list(range(count))

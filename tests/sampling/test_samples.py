@@ -25,7 +25,7 @@ from dfprivacy._call import question
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import tables
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._privacy.conversions import on_sample
+from dfprivacy._privacy.conversions import epsilon_on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.view import PrivateFrame
@@ -108,7 +108,9 @@ def test_rows_of_nobody_are_drawn_by_themselves():
 def test_every_question_draws_a_sample_of_its_own(terms, monkeypatch):
     """None is drawn before it is paid, and none is seen by two questions."""
     drawn = []
-    monkeypatch.setattr(sample, "shuffled", lambda count, real=sample.shuffled: drawn.append(count) or real(count))
+    monkeypatch.setattr(
+        sample, "draw_permutation", lambda count, real=sample.draw_permutation: drawn.append(count) or real(count)
+    )
     view = protected(epsilon=3 * SURE, **terms).sample("1/2")
     assert not drawn
 
@@ -123,8 +125,8 @@ def test_every_question_draws_a_sample_of_its_own(terms, monkeypatch):
 @pytest.mark.parametrize("terms", [{}, {"neighbors": "add_remove"}])
 def test_rows_that_are_not_drawn_have_no_influence(terms, monkeypatch):
     """Not even if they are of another type."""
-    monkeypatch.setattr(sample, "distinct", lambda below, count: np.arange(count))
-    monkeypatch.setattr(sample, "coins", lambda share, count: np.arange(count) < count // 2)
+    monkeypatch.setattr(sample, "draw_distinct", lambda below, count: np.arange(count))
+    monkeypatch.setattr(sample, "draw_memberships", lambda share, count: np.arange(count) < count // 2)
     odd = table(x=[place if place < ROWS // 2 else None for place in range(ROWS)])
 
     (plain,), (other,) = (
@@ -171,7 +173,7 @@ def test_the_account_pays_what_was_asked_and_more_is_spent():
     plan, found = view.explain("bits", "x", epsilon=1), view.bits("x", epsilon=1)
     view.group_by("arm").nunique("x", epsilon=2)
     view.kme_release(["y"], epsilon=1, delta=1e-6)
-    spent = float(on_sample(Fraction(1), Fraction(1, 4)))
+    spent = float(epsilon_on_sample(Fraction(1), Fraction(1, 4)))
 
     assert [entry.loss for entry in view._target.account.entries()] == [
         Pure(Fraction(1)),
@@ -313,7 +315,7 @@ def test_what_has_no_proof_is_refused():
         lambda: delta.sample("1/10").kme_release(["x"], epsilon=1, delta="1/5"),
         lambda: copy.deepcopy(view._target.table).sampled(Fraction(1, 2)),
     ):
-        with pytest.raises((dp.ArgumentError, dp.NotProtected), match=r"sample|none|carries"):
+        with pytest.raises((dp.ArgumentError, dp.NotProtected), match=r"sample|less than one row|carries"):
             ask()
     for share in (0, 1, 2, -0.1, "all", None, True, float("nan"), "1/100000000000000000000"):
         with pytest.raises(dp.ArgumentError):
@@ -422,8 +424,8 @@ def with_public_columns(self, share, real=Table.sampled):
 BOTH = ({"neighbors": "add_remove"}, {"neighbors": "replace_one"})
 FAULTS = [
     (sample.SampledFrame, "drawn", functools.lru_cache(sample.SampledFrame.drawn), BOTH),
-    (question, "on_sample", lambda epsilon, share: epsilon / share, BOTH),
-    (question, "on_sample", lambda epsilon, _: epsilon * 3, BOTH),
+    (question, "epsilon_on_sample", lambda epsilon, share: epsilon / share, BOTH),
+    (question, "epsilon_on_sample", lambda epsilon, _: epsilon * 3, BOTH),
     (sample.DrawnFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size), BOTH[:1]),
     (Table, "sampled", with_public_columns, [{"neighbors": "replace_one", "public": ["g"]}]),
 ]

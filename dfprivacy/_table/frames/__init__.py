@@ -41,7 +41,7 @@ TOGETHER = 1 << 22
 
 @dataclass(frozen=True)
 class Dictionary:
-    """A column as codes into a list of values; the code -1 is a missing value."""
+    """A column as codes, which are positions in a list of values; the code -1 is a missing value."""
 
     codes: NDArray[np.integer]
     values: Any  # a sequence; of people, an array of Arrow
@@ -57,7 +57,7 @@ Raw: TypeAlias = "NDArray[Any] | Dictionary"
 
 
 class Read(NamedTuple):
-    """One column to read: as a number, as one of the public categories of a domain, as any key (...), or as people.
+    """One column to read: as numbers, as categories of a public domain, as keys (...), or as people.
 
     Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
     whole number is rounded. Its column is one that can name people. Values that a formula computes are read as they
@@ -71,7 +71,7 @@ class Read(NamedTuple):
         return hash(self.name)  # reads are looked up in every batch, and a domain may have many categories
 
 
-def cut(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
+def cut_into_batches(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
     """Cut columns of `rows` rows into batches of at most `size`."""
     for start in range(0, rows, size):
         part = slice(start, min(start + size, rows))
@@ -82,7 +82,7 @@ class Rows(Protocol):
     """Interface of rows that can be read."""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
+        """Iterate over the rows in batches of at most `size`: the number of rows, and the raw columns."""
         ...
 
 
@@ -106,11 +106,11 @@ class Frame(Rows, ABC):
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Column names in order, doubles included."""
+        """Column names in order, duplicates included."""
 
     @abstractmethod
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows, in order, in batches of at most `size`: the number of rows, and the raw columns."""
+        """Iterate over the rows in batches of at most `size`: the number of rows, and the raw columns."""
 
     def rows(self) -> int:
         """Count the rows."""
@@ -120,7 +120,7 @@ class Frame(Rows, ABC):
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
 
     def together(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
-        """Divide the rows so that all rows of a person, whom a column names, are in one part."""
+        """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
         return [self]
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -128,7 +128,7 @@ class Frame(Rows, ABC):
         raise NotImplementedError(names)
 
     def names_people(self, name: str) -> bool:  # noqa: ARG002
-        """Return whether the type of a column is one of whole numbers, text, bytes, or whatever Python objects."""
+        """Return whether a column's type can name people: whole numbers, text, bytes or Python objects."""
         return False
 
 
@@ -151,7 +151,7 @@ class DerivedFrame(Frame):
 
 
 class MadeUpFrame(Frame):
-    """A frame of made-up rows: columns of one length, as arrays or codes into lists of values.
+    """A frame of made-up rows: columns of one length, as arrays, or as positions in lists of values.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class MadeUpFrame(Frame):
         return tuple(self._columns)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
+        """Return all rows of some columns as lists."""
         return {name: self._columns[name].tolist() for name in names}  # type: ignore[union-attr]
 
     def rows(self) -> int:
@@ -181,11 +181,13 @@ class MadeUpFrame(Frame):
         return isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        from dfprivacy._table.frames.columns import raw  # which imports Arrow
+        """Iterate over the rows in batches of at most `size`."""
+        from dfprivacy._table.frames.columns import read_column  # which imports Arrow
 
-        for rows, columns in cut({read: self._columns[read.name] for read in reads}, self.rows(), size):
-            yield rows, {read: raw(column, read) for read, column in columns.items()}
+        for rows, columns in cut_into_batches(
+            {read: self._columns[read.name] for read in reads}, self.rows(), size
+        ):
+            yield rows, {read: read_column(column, read) for read, column in columns.items()}
 
 
 # Where the frames of each library are adapted.
@@ -213,25 +215,25 @@ def adapt(frame: object) -> Frame:
     ArgumentError
         If no adapter knows it.
     """
-    engine = _engine(frame)
+    engine = _engine_of_frame(frame)
     if engine is None:
         raise ArgumentError(
-            f"A {type(frame).__name__} is not a table this library can read.",
+            f"dfprivacy cannot read an object of type {type(frame).__name__} as a table.",
             "Pass a DataFrame of pandas, Polars, Dask or Spark, a Polars LazyFrame, a table or data set of Arrow, "
             "a DuckDB relation, or an object with an Arrow C stream.",
         )
-    adapted: Frame = importlib.import_module(f"{__name__}.engine").framed(engine)
+    adapted: Frame = importlib.import_module(f"{__name__}.engine").frame_of_engine(engine)
     return adapted
 
 
-def _engine(frame: object) -> object | None:
-    """Return the engine of a dataframe by the library of its class or base classes, or by its stream."""
+def _engine_of_frame(frame: object) -> object | None:
+    """Return the engine of a dataframe: by the library of its class or base classes, or by its Arrow stream."""
     if isinstance(frame, Engine):
         return frame
     engine: object | None
     for library in dict.fromkeys(kind.__module__.partition(".")[0] for kind in type(frame).__mro__):
         if library in _ADAPTERS:
-            engine = _adapted(_ADAPTERS[library], frame)
+            engine = _engine_from_module(_ADAPTERS[library], frame)
             if engine is not None:
                 return engine
         elif library != "builtins":  # to look for entry points takes milliseconds
@@ -239,16 +241,16 @@ def _engine(frame: object) -> object | None:
                 engine = entry.load()(frame)
                 if engine is not None:
                     return engine
-    return _adapted("arrow", frame)
+    return _engine_from_module("arrow", frame)
 
 
-def _adapted(module: str, frame: object) -> object | None:
+def _engine_from_module(module: str, frame: object) -> object | None:
     engine: object | None = importlib.import_module(f"{__name__}.{module}").adapt(frame)
     return engine
 
 
 def redact_errors(work: Callable[[], T]) -> T:
-    """Run a function on rows, and withhold warnings and errors of engines and plugins, which may quote data.
+    """Run a function on rows, and withhold its warnings and errors, which may quote data.
 
     Parameters
     ----------
@@ -278,15 +280,15 @@ def redact_errors(work: Callable[[], T]) -> T:
     if own is not None:
         raise own
     if lost:
-        raise unread("The cluster has lost its workers, and has no new ones.", "Start some, and ask again.")
-    raise unread(
+        raise read_error("The cluster has lost its workers.", "Start new workers, and ask again.")
+    raise read_error(
         f"Reading the rows failed with {failed}; its text is withheld because it may quote the data.",
         "The frame's custodian can see the message by running the same computation outside dfprivacy.",
     )
 
 
-def unread(what: str, hint: str) -> ReadError:
-    """Return a `ReadError` with a message of dfprivacy, which needs no redaction."""
+def read_error(what: str, hint: str) -> ReadError:
+    """Return a `ReadError` with a message of dfprivacy itself, which is not withheld."""
     error = ReadError(what, hint)
     vars(error)["quotes_nothing"] = True
     return error
@@ -317,8 +319,8 @@ class _WarningFilter:
             if not self._readers:
                 self._filters.__exit__(None, None, None)
 
-    def forked(self) -> None:
-        """Reset after a fork: the parent's reading threads, and their lock, are not in the child."""
+    def reset_after_fork(self) -> None:
+        """Reset the filter after a fork: reading threads of the parent do not exist in the child."""
         if self._readers:
             self._filters.__exit__(None, None, None)
         self._turn, self._readers = threading.Lock(), 0
@@ -326,4 +328,4 @@ class _WarningFilter:
 
 _silence = _WarningFilter()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_silence.forked)
+    os.register_at_fork(after_in_child=_silence.reset_after_fork)

@@ -29,15 +29,15 @@ def adapt(frame: Any) -> Engine | None:
         return DuckEngine(frame)
     if isinstance(frame, pa.RecordBatchReader):
         raise ArgumentError(
-            "A RecordBatchReader can be read once only, and every question reads the table again.",
-            "Pass the table it comes from, or a pyarrow.dataset.Dataset, which is as large as the disk.",
+            "A RecordBatchReader can be read only once, and each question reads the table anew.",
+            "Pass the table it comes from, or a pyarrow.dataset.Dataset, which may exceed the memory.",
         )
     if not hasattr(frame, "__arrow_c_stream__"):
         return None
     with suppress(Exception):  # its text may quote the data
         return StreamEngine(frame)
     raise ArgumentError(
-        f"The Arrow stream of a {type(frame).__name__} could not be opened as a table.",
+        f"The Arrow stream of {type(frame).__name__} could not be opened as a table.",
         "Pass a table: a stream of named columns.",
     )
 
@@ -82,14 +82,14 @@ class DatasetEngine(Engine):
         return pa.Table.from_batches([], self._dataset.schema)
 
     def rows(self) -> int:
-        """Count the rows; from the metadata for Parquet."""
+        """Count the rows; a Parquet file has their number in its metadata."""
         return int(self._dataset.count_rows())
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""
         wanted = None
         for each in keep:
-            kept = _expression(each, self._dataset.schema.field(each.column).type)
+            kept = _arrow_filter(each, self._dataset.schema.field(each.column).type)
             wanted = kept if wanted is None else wanted & kept
         return iter(self._dataset.to_batches(columns=list(columns), filter=wanted, **_AHEAD))
 
@@ -120,18 +120,18 @@ class DuckEngine(Engine):
         parts = -(-self.rows() // TOGETHER)
         if parts <= 1:
             return [self]
-        found = (f"hash({_quoted(column)}) % {parts} = {part}" for part in range(parts))
+        found = (f"hash({_sql_quoted(column)}) % {parts} = {part}" for part in range(parts))
         return [DuckEngine(self._relation.filter(each)) for each in found]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""
         relation = self._relation
         for each in keep:
-            relation = relation.filter(_condition(each))
-        return iter(pa.RecordBatchReader.from_stream(relation.project(", ".join(map(_quoted, columns)))))
+            relation = relation.filter(_sql_condition(each))
+        return iter(pa.RecordBatchReader.from_stream(relation.project(", ".join(map(_sql_quoted, columns)))))
 
 
-def _expression(keep: Keep, dtype: pa.DataType) -> ds.Expression:
+def _arrow_filter(keep: Keep, dtype: pa.DataType) -> ds.Expression:
     field = ds.field(keep.column)
     if keep.texts is not None:
         return field.isin(pa.array(keep.texts, dtype))
@@ -140,19 +140,21 @@ def _expression(keep: Keep, dtype: pa.DataType) -> ds.Expression:
     return low if keep.high is None else low & (field <= pa.scalar(keep.high, kind))
 
 
-def _condition(keep: Keep) -> str:
-    name = _quoted(keep.column)
+def _sql_condition(keep: Keep) -> str:
+    name = _sql_quoted(keep.column)
     if keep.texts is not None:
-        return f"{name} IN ({', '.join(_quoted(text, chr(39)) for text in keep.texts)})" if keep.texts else "false"
-    low = "true" if keep.low is None else f"{name} >= {_written(keep.low)}"
-    return low if keep.high is None else f"{low} AND {name} <= {_written(keep.high)}"
+        return (
+            f"{name} IN ({', '.join(_sql_quoted(text, chr(39)) for text in keep.texts)})" if keep.texts else "false"
+        )
+    low = "true" if keep.low is None else f"{name} >= {_sql_number(keep.low)}"
+    return low if keep.high is None else f"{low} AND {name} <= {_sql_number(keep.high)}"
 
 
-def _quoted(name: str, mark: str = '"') -> str:
+def _sql_quoted(name: str, mark: str = '"') -> str:
     return mark + name.replace(mark, 2 * mark) + mark
 
 
-def _written(number: float) -> str:
+def _sql_number(number: float) -> str:
     return repr(number) if isinstance(number, int) else f"{number!r}::DOUBLE"
 
 

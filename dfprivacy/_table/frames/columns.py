@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from dfprivacy._table.frames import Dictionary, Raw, Read
-from dfprivacy.schema import codes_of
+from dfprivacy.schema import code_book_of
 from dfprivacy.schema.values import (
     BLANKS,
     DATE,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "coded", "names_people", "raw", "together", "written"]
+__all__ = ["Column", "encode_distinct", "join_people", "names_as_bytes", "names_people", "read_column"]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
 _TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), _TEXT, pa.binary_view()}
@@ -53,26 +53,30 @@ Column: TypeAlias = "pa.Array | NDArray[Any] | list[Any] | Dictionary"  # of cod
 _Values: TypeAlias = "tuple[NDArray[Any] | None, pa.Array | None]"
 
 
-def raw(column: Column, read: Read) -> Raw:
-    """Return a part of a column as a `Read` needs it."""
+def read_column(column: Column, read: Read) -> Raw:
+    """Convert a part of a column as a `Read` asks: to numbers, categories, keys or people."""
     if isinstance(column, pa.Array):
-        column = _decoded(column)
+        column = _decode_encoding(column)
     elif isinstance(column, np.ndarray) and column.dtype.kind not in "biuf":
         column = column.tolist()
     if isinstance(column, Dictionary):
-        of_values = raw(column.values, read)
+        of_values = read_column(column.values, read)
         if isinstance(of_values, Dictionary):
             return Dictionary(np.append(of_values.codes, -1)[column.codes], of_values.values)
         taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
         return taken
     if read.domain == "people":
-        return coded(_names(column))
-    numbers, texts = _values(column, keys=read.domain is ...)
+        return encode_distinct(_names_of_people(column))
+    numbers, texts = _numbers_and_texts(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
     if read.domain is not None:
-        return _labels(numbers, texts, read.domain)
-    return _parsed(texts) if numbers is None else np.where(np.isnan(numbers), _parsed(texts), numbers)
+        return _encode_values(numbers, texts, read.domain)
+    return (
+        _texts_as_numbers(texts)
+        if numbers is None
+        else np.where(np.isnan(numbers), _texts_as_numbers(texts), numbers)
+    )
 
 
 def names_people(column: Column) -> bool:
@@ -87,77 +91,81 @@ def names_people(column: Column) -> bool:
     return isinstance(column, list) or column.dtype.kind in "iu"
 
 
-def _decoded(column: pa.Array) -> pa.Array | Dictionary:
+def _decode_encoding(column: pa.Array) -> pa.Array | Dictionary:
     """Return a column without run-length encoding, and decoded if its dictionary is longer than the column."""
     if types.is_run_end_encoded(column.type):
-        return _decoded(pc.run_end_decode(column))
+        return _decode_encoding(pc.run_end_decode(column))
     if types.is_dictionary(column.type):
         if len(column.dictionary) > len(column):
-            return _decoded(column.dictionary_decode())
-        return Dictionary(_numbered(column.indices), column.dictionary)
+            return _decode_encoding(column.dictionary_decode())
+        return Dictionary(_indices_to_numpy(column.indices), column.dictionary)
     return column
 
 
-def _numbered(indices: pa.Array) -> NDArray[np.intp]:
+def _indices_to_numpy(indices: pa.Array) -> NDArray[np.intp]:
     return _to_numpy(indices.cast(pa.int64()).fill_null(-1)).astype(np.intp, copy=False)
 
 
 def _to_numpy(column: pa.Array) -> NDArray[Any]:
-    """Return numbers as NumPy without a copy, undefined where null; Arrow's own conversion imports pandas."""
+    """Convert numbers to NumPy without a copy, undefined where null; Arrow's own conversion imports pandas."""
     kind = column.type.to_pandas_dtype()
     data = column.buffers()[1]
     return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
 
 
-def _truth(column: pa.Array) -> NDArray[np.bool_]:
+def _booleans_to_numpy(column: pa.Array) -> NDArray[np.bool_]:
     truth: NDArray[np.bool_] = _to_numpy(column.cast(pa.uint8())).view(np.bool_)
     return truth
 
 
 def _to_arrow(values: NDArray[Any]) -> pa.Array:
-    """Return whole numbers as an array of Arrow."""
+    """Convert whole numbers to an Arrow array."""
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _values(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
-    """Return the values of a column; as keys, dates become texts."""
+def _numbers_and_texts(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
+    """Return the numbers and the texts of a column; if these are keys, dates become texts."""
     if isinstance(column, np.ndarray):
         return column, None
     if isinstance(column, pa.ExtensionArray):
         column = column.to_pylist()
     if isinstance(column, list):
-        return _of_objects(column, keys=keys)
+        return _read_objects(column, keys=keys)
     kind = column.type
     if kind in _TEXTS:
         return None, _as_text(column)
     if types.is_date(kind) or types.is_timestamp(kind):
-        since = _days(column)
-        return (None, _dates(since)) if keys else (since, None)
+        since = _column_as_days(column)
+        return (None, _days_as_texts(since)) if keys else (since, None)
     if types.is_decimal(kind):  # Arrow's own way to float64 rounds twice, by the scale of the type
-        return _parsed(column.cast(pa.string()).cast(_TEXT)), None
+        return _texts_as_numbers(column.cast(pa.string()).cast(_TEXT)), None
     if types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif not (types.is_integer(kind) or types.is_floating(kind)):
         return None, None
     numbers = _to_numpy(column)
-    return _with_gaps(column, numbers), None
+    return _nan_where_null(column, numbers), None
 
 
-def _days(column: pa.Array) -> NDArray[np.float64]:
+def _column_as_days(column: pa.Array) -> NDArray[np.float64]:
     kind = column.type
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     stamps = _to_numpy(column.cast(pa.int32() if unit == "D" else pa.int64())).astype(np.int64)
-    return _with_gaps(column, days(stamps.view(f"datetime64[{unit}]")))
+    return _nan_where_null(column, days(stamps.view(f"datetime64[{unit}]")))
 
 
-def _with_gaps(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
+def _nan_where_null(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
     """Return numbers with NaN where the column is null."""
-    return np.where(_truth(column.is_valid()), numbers.astype(np.float64), np.nan) if column.null_count else numbers
+    return (
+        np.where(_booleans_to_numpy(column.is_valid()), numbers.astype(np.float64), np.nan)
+        if column.null_count
+        else numbers
+    )
 
 
-def _of_objects(values: list[Any], *, keys: bool) -> _Values:
-    """Read Python objects, together if all are of simple types, else one by one."""
+def _read_objects(values: list[Any], *, keys: bool) -> _Values:
+    """Read Python objects: in one step if all are of simple types, else one by one."""
     kinds = set(map(type, values))
     try:
         if kinds <= {str, type(None)}:
@@ -166,12 +174,12 @@ def _of_objects(values: list[Any], *, keys: bool) -> _Values:
             return np.array(values, dtype=np.float64), None
     except (UnicodeEncodeError, OverflowError, pa.ArrowException):
         pass
-    pairs = [_value(value, keys=keys) for value in values]
+    pairs = [_read_object(value, keys=keys) for value in values]
     numbers = np.fromiter((number for number, _ in pairs), np.float64, len(pairs))
-    return numbers, _written([text for _, text in pairs])
+    return numbers, _texts_to_arrow([text for _, text in pairs])
 
 
-def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
+def _read_object(value: object, *, keys: bool) -> tuple[float, str | None]:
     text = plain_text(value)
     if text is not None:
         return math.nan, text
@@ -181,7 +189,7 @@ def _value(value: object, *, keys: bool) -> tuple[float, str | None]:
     return number, None
 
 
-def _written(texts: Sequence[str | None]) -> pa.Array:
+def _texts_to_arrow(texts: Sequence[str | None]) -> pa.Array:
     encoded = [b"" if text is None else text.encode(errors="surrogatepass") for text in texts]
     bounds = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=bounds[1:])
@@ -191,13 +199,13 @@ def _written(texts: Sequence[str | None]) -> pa.Array:
     )
 
 
-def _read(texts: pa.Array) -> list[str]:
+def _texts_to_python(texts: pa.Array) -> list[str]:
     return [text.decode(errors="surrogatepass") for text in texts.to_pylist()]
 
 
-def _dates(since: NDArray[np.float64]) -> pa.Array:
+def _days_as_texts(since: NDArray[np.float64]) -> pa.Array:
     different, places = np.unique(since, return_inverse=True)
-    return _written([date_text(day) for day in different.tolist()]).take(_to_arrow(places))
+    return _texts_to_arrow([date_text(day) for day in different.tolist()]).take(_to_arrow(places))
 
 
 def _as_text(column: pa.Array) -> pa.Array:
@@ -206,49 +214,49 @@ def _as_text(column: pa.Array) -> pa.Array:
     try:
         column.cast(pa.large_string())  # which checks
     except pa.ArrowInvalid:
-        return _written([plain_text(value) for value in column.to_pylist()])
+        return _texts_to_arrow([plain_text(value) for value in column.to_pylist()])
     return column
 
 
-def _parsed(texts: pa.Array) -> NDArray[np.float64]:
+def _texts_as_numbers(texts: pa.Array) -> NDArray[np.float64]:
     """Read texts as numbers, NaN for other texts, as `read_number` does."""
-    every = coded(texts)
+    every = encode_distinct(texts)
     different = every.values
     numbers = np.full(len(different) + 1, np.nan)
-    for pattern, read in ((_IS_NUMERAL, _floats), (_IS_OTHER, _others)):
+    for pattern, read in ((_IS_NUMERAL, _numerals_as_numbers), (_IS_OTHER, _other_texts_as_numbers)):
         found = pc.match_substring_regex(different, pattern)
         if found.true_count:
-            numbers[np.flatnonzero(_truth(found))] = read(different.filter(found))
+            numbers[np.flatnonzero(_booleans_to_numpy(found))] = read(different.filter(found))
     parsed: NDArray[np.float64] = numbers[every.codes]
     return parsed
 
 
-def _floats(numerals: pa.Array) -> Any:
+def _numerals_as_numbers(numerals: pa.Array) -> Any:
     bare = pc.ascii_ltrim(pc.ascii_trim_whitespace(numerals.cast(pa.large_string())), "+")
     try:
         return _to_numpy(bare.cast(pa.float64()))
     except pa.ArrowInvalid:  # one is beyond float64
-        return _others(numerals)
+        return _other_texts_as_numbers(numerals)
 
 
-def _others(texts: pa.Array) -> Any:
-    return [read_number(text) for text in _read(texts)]
+def _other_texts_as_numbers(texts: pa.Array) -> Any:
+    return [read_number(text) for text in _texts_to_python(texts)]
 
 
-def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
-    """Return values as codes: of all values, or of those in a domain of categories."""
+def _encode_values(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
+    """Encode values as positions among all values, or among the categories of a domain."""
     values: list[Any]
     if domain is ...:
-        every = coded(texts)
-        codes, values = every.codes.copy(), _read(every.values)
+        every = encode_distinct(texts)
+        codes, values = every.codes.copy(), _texts_to_python(every.values)
     else:
-        known = codes_of(domain)
+        known = code_book_of(domain)
         values = [*known.texts]
-        codes = _numbered(pc.index_in(texts, value_set=_written(values))).copy()
-        left = np.flatnonzero((codes < 0) & _truth(texts.is_valid()))
+        codes = _indices_to_numpy(pc.index_in(texts, value_set=_texts_to_arrow(values))).copy()
+        left = np.flatnonzero((codes < 0) & _booleans_to_numpy(texts.is_valid()))
         if len(left) and known.numbers:
             numbers = np.full(len(texts), np.nan) if numbers is None else numbers
-            numbers[left] = _parsed(texts.take(_to_arrow(left)))
+            numbers[left] = _texts_as_numbers(texts.take(_to_arrow(left)))
     if numbers is not None:
         there = np.flatnonzero(~np.isnan(numbers))
         different, own = np.unique(numbers[there], return_inverse=True)
@@ -260,14 +268,14 @@ def _labels(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -
 # ---- people -----------------------------------------------------------------------------------------------
 
 
-def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
+def _names_of_people(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
     """Return the names of people: whole numbers of 64 bits, or texts; null for other values."""
     if isinstance(column, np.ndarray):
         column = _to_arrow(column) if column.dtype.kind in "iu" else column.tolist()
     if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
         column = column.to_pylist()
     if isinstance(column, list):
-        return _names_of(column)
+        return _names_of_objects(column)
     if column.type in _TEXTS:
         return _as_text(column)
     if not types.is_integer(column.type):
@@ -275,21 +283,21 @@ def _names(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
     try:
         return column.cast(pa.int64())
     except pa.ArrowInvalid:
-        return _digits(column)
+        return _integers_as_texts(column)
 
 
-def _names_of(values: list[Any]) -> pa.Array:
+def _names_of_objects(values: list[Any]) -> pa.Array:
     kinds = set(map(type, values))
     if kinds <= {str, type(None)}:
-        return _of_objects(values, keys=True)[1]
+        return _read_objects(values, keys=True)[1]
     if kinds <= {int, type(None)}:
         with suppress(OverflowError, pa.ArrowException):
             return pa.array(values, pa.int64())
-    return _written([_name(value) for value in values])
+    return _texts_to_arrow([_name_of_object(value) for value in values])
 
 
-def _name(value: object) -> str | None:
-    """Return a whole number as digits, or a text; None for other values, and rounded floats."""
+def _name_of_object(value: object) -> str | None:
+    """Return a person's name as text: text or a whole number; None for other values, and for rounded floats."""
     text = plain_text(value)
     if text is not None or type(value) in {bool, np.bool_}:
         return text
@@ -302,28 +310,28 @@ def _name(value: object) -> str | None:
         return None
 
 
-def coded(values: pa.Array) -> Dictionary:
-    """Return values as codes into the distinct ones, the code -1 for null."""
+def encode_distinct(values: pa.Array) -> Dictionary:
+    """Encode values as positions among the distinct values; null as -1."""
     found = values.dictionary_encode()
-    return Dictionary(_numbered(found.indices), found.dictionary)
+    return Dictionary(_indices_to_numpy(found.indices), found.dictionary)
 
 
-def _digits(numbers: pa.Array) -> pa.Array:
+def _integers_as_texts(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.large_string()).cast(_TEXT)
 
 
-def together(parts: Sequence[Any]) -> Dictionary:
-    """Concatenate parts of a people's column: each name once, numbers as digits if others are texts."""
+def join_people(parts: Sequence[Any]) -> Dictionary:
+    """Concatenate parts of a people's column; numbers become texts if any part has texts."""
     names = [part.values for part in parts]
     if len({each.type for each in names}) > 1:
-        names = [_digits(each) if types.is_integer(each.type) else each for each in names]
-    every = coded(pa.concat_arrays(names) if names else pa.nulls(0, _TEXT))
+        names = [_integers_as_texts(each) if types.is_integer(each.type) else each for each in names]
+    every = encode_distinct(pa.concat_arrays(names) if names else pa.nulls(0, _TEXT))
     places = np.split(every.codes.astype(np.int32), np.cumsum([len(each) for each in names]))
     whose = [np.append(place, np.int32(-1))[part.codes] for place, part in zip(places, parts, strict=False)]
     return Dictionary(np.concatenate([np.zeros(0, dtype=np.int32), *whose]), every.values)
 
 
-def written(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
+def names_as_bytes(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
     """Return selected names as bytes."""
     some = names.take(_to_arrow(which))
-    yield from (_digits(some) if types.is_integer(some.type) else some).to_pylist()
+    yield from (_integers_as_texts(some) if types.is_integer(some.type) else some).to_pylist()

@@ -44,17 +44,17 @@ class DaskEngine(Cluster):
 
     def rows(self) -> int:
         """Count the rows."""
-        (rows,) = _computed([self._frame.index.size])
+        (rows,) = _compute_tasks([self._frame.index.size])
         return int(rows)
 
     def together(self, column: str) -> list[DaskEngine]:
-        """Divide the rows by person, in their order and with their types, which Dask's shuffle would change."""
+        """Divide the rows by person, keeping order and types, which Dask's shuffle would change."""
         return [DaskEngine(self._frame, column)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
         """Fetch the partitions, one at a time."""
         for part in self._partitions(columns):
-            for tables in _computed([dask.delayed(part)]):
+            for tables in _compute_tasks([dask.delayed(part)]):
                 yield from tables
 
     def run(
@@ -65,11 +65,13 @@ class DaskEngine(Cluster):
     ) -> Iterator[bytes]:
         """Call a function on each partition."""
 
-        def on_one(tables: list[object]) -> bytes:  # pickled with its code: a worker need not have this module
+        def work_on_tables(
+            tables: list[object],
+        ) -> bytes:  # pickled with its code: a worker need not have this module
             return work(iter(tables))
 
-        delayed = dask.delayed(on_one, pure=False)
-        yield from _computed([delayed(part) for part in self._partitions(columns)])
+        delayed = dask.delayed(work_on_tables, pure=False)
+        yield from _compute_tasks([delayed(part) for part in self._partitions(columns)])
 
     def _partitions(self, columns: Sequence[str]) -> list[list[Any]]:
         """Return the tables of each part."""
@@ -79,31 +81,31 @@ class DaskEngine(Cluster):
             return [[table] for table in tables]
         by, parts = self._by, min(len(tables), _PARTS)
 
-        def split(table: Any) -> list[Any]:
+        def divide_partition(table: Any) -> list[Any]:
             try:
-                from dfprivacy._table.frames.pandas import divided
+                from dfprivacy._table.frames.pandas import divide_by_person
             except ImportError:  # which the work says
                 return [table, *[table.iloc[:0]] * (parts - 1)]
-            return divided(table, by, parts)
+            return divide_by_person(table, by, parts)
 
-        pieces = [dask.delayed(split, pure=False, nout=parts)(table) for table in tables]
+        pieces = [dask.delayed(divide_partition, pure=False, nout=parts)(table) for table in tables]
         return [[each[part] for each in pieces] for part in range(parts)]
 
 
-def _computed(tasks: list[Any]) -> Iterator[Any]:
+def _compute_tasks(tasks: list[Any]) -> Iterator[Any]:
     """Compute tasks, and return their results in order."""
-    if (client := _client()) is None:
+    if (client := _current_client()) is None:
         yield from dask.compute(*tasks)
         return
     futures = client.compute(tasks)
     try:
         for future in futures:
-            yield _waited(client, future)
+            yield _wait_for_result(client, future)
     finally:
         client.cancel(futures)
 
 
-def _waited(client: Any, future: Any) -> Any:
+def _wait_for_result(client: Any, future: Any) -> Any:
     """Wait for a result; raise `WorkersLost` if the cluster has had no workers for too long.
 
     Dask itself waits for good: a worker that dies before its nanny knows that it has started is never replaced.
@@ -129,7 +131,7 @@ def _has_workers(client: Any) -> bool:
     return False
 
 
-def _client() -> Any:
+def _current_client() -> Any:
     """Return the client of the cluster that Dask would use; None without a cluster."""
     owner = getattr(dask.base.get_scheduler(), "__self__", None)
     return owner if hasattr(owner, "cancel") else None

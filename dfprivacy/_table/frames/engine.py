@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dfprivacy._table.frames import Frame, Raw, Read, redact_errors, unread
+from dfprivacy._table.frames import Frame, Raw, Read, read_error, redact_errors
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
 
@@ -52,14 +52,14 @@ class EngineFrame(Frame):
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         empty = self.engine.empty()
-        return tuple(_reader(empty).names(empty))
+        return tuple(_module_for_table(empty).names(empty))
 
     def names_people(self, name: str) -> bool:
         """Return whether the type of a column can name people."""
         from dfprivacy._table.frames.columns import names_people  # which imports Arrow
 
         empty = self.engine.empty()
-        return names_people(_reader(empty).column(empty, name))
+        return names_people(_module_for_table(empty).column(empty, name))
 
     def rows(self) -> int:
         """Count the rows."""
@@ -70,24 +70,26 @@ class EngineFrame(Frame):
         self.engine.ready()
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        return Part(self.engine.parts(self.needed(reads), self.keep)).batches(reads, size)
+        """Iterate over the rows in batches of at most `size`."""
+        return TablePart(self.engine.parts(self.columns_needed(reads), self.keep)).batches(reads, size)
 
-    def needed(self, reads: Iterable[Read]) -> list[str]:
+    def columns_needed(self, reads: Iterable[Read]) -> list[str]:
         """Return the names of the columns to read; any one column to count rows."""
-        return _names(reads) or list(self.columns[:1])
+        return _names_of_reads(reads) or list(self.columns[:1])
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """All rows of some columns as lists."""
-        parts = [_reader(table).lists(table, names) for table in self.engine.parts(list(names), self.keep)]
+        """Return all rows of some columns as lists."""
+        parts = [
+            _module_for_table(table).lists(table, names) for table in self.engine.parts(list(names), self.keep)
+        ]
         return {name: [value for part in parts for value in part[name]] for name in names}
 
     def together(self, name: str) -> Sequence[EngineFrame]:
-        """Divide the rows so that all rows of a person, whom a column names, are in one part."""
+        """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
         return [type(self)(each, self.keep) for each in self.engine.together(name)]
 
-    def keeping(self, keep: Iterable[Keep]) -> EngineFrame:
-        """Return the frame with conditions by which the engine may read fewer rows, if they fit the types."""
+    def with_conditions(self, keep: Iterable[Keep]) -> EngineFrame:
+        """Return the frame with conditions that let the engine read fewer rows, as far as they fit the types."""
         if not self.engine.keeps:
             return self
         types: Any = self.engine.empty()
@@ -96,7 +98,7 @@ class EngineFrame(Frame):
 
 
 def _applicable(keep: Keep, dtype: Any) -> Keep | None:
-    """Return a condition as it applies to a column of this type; None if it does not."""
+    """Return a condition adapted to a column's type; None if it does not fit the type."""
     from pyarrow import types
 
     if keep.texts is not None and (types.is_string(dtype) or types.is_large_string(dtype)):
@@ -115,28 +117,28 @@ def _applicable(keep: Keep, dtype: Any) -> Keep | None:
     return Keep(keep.column, keep.low, keep.high) if types.is_float32(dtype) or types.is_float64(dtype) else None
 
 
-def _names(reads: Iterable[Read]) -> list[str]:
+def _names_of_reads(reads: Iterable[Read]) -> list[str]:
     return [*dict.fromkeys(read.name for read in reads)]
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """A sequence of tables as batches of raw columns."""
 
     tables: Iterator[object]
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        from dfprivacy._table.frames.columns import raw  # which imports Arrow
+        """Iterate over the rows in batches of at most `size`."""
+        from dfprivacy._table.frames.columns import read_column  # which imports Arrow
 
-        names = _names(reads)
+        names = _names_of_reads(reads)
         for table in self.tables:
-            for rows, columns in _reader(table).batches(table, names, size):
-                yield rows, {read: raw(columns[read.name], read) for read in reads}
+            for rows, columns in _module_for_table(table).batches(table, names, size):
+                yield rows, {read: read_column(columns[read.name], read) for read in reads}
 
 
-def _reader(table: object) -> Any:
-    """Return the module that reads a table: that for Arrow, pandas or Polars."""
+def _module_for_table(table: object) -> Any:
+    """Return the module that reads a table: the one for Arrow, pandas or Polars."""
     library = "arrow"
     for kind in type(table).__mro__:
         if (found := kind.__module__.partition(".")[0]) in {"pandas", "polars"}:
@@ -146,7 +148,7 @@ def _reader(table: object) -> Any:
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """The outcome of one part: a value or the type of an error, the rows read, and the reader.
+    """The outcome of one part of a table: a value or an error's type, the rows read, and the worker's versions.
 
     With digests of the code of packages other than this one.
     """
@@ -167,7 +169,7 @@ class ClusterFrame(EngineFrame):
     def fold(
         self,
         reads: Iterable[Read],
-        work: Callable[[Part, Callable[[int], None]], T],
+        work: Callable[[TablePart, Callable[[int], None]], T],
         count: Callable[[int], None],
         *,
         portable: bool,
@@ -193,11 +195,11 @@ class ClusterFrame(EngineFrame):
         list
             What it returned for each part, in order, as far as they were fetched.
         """
-        travelling = _picklable(_packed(work))
+        travelling = _function_for_worker(_pickle_with_packages(work))
         outcomes: list[Outcome[T] | None] = []
 
-        def bring() -> None:
-            for written in self.engine.run(self.needed(reads), self.keep, travelling):
+        def fetch_outcomes() -> None:
+            for written in self.engine.run(self.columns_needed(reads), self.keep, travelling):
                 outcome: Outcome[T] | None = pickle.loads(written) if written else None  # noqa: S301 - our own
                 outcomes.append(outcome)
                 if outcome is None or outcome.failed:
@@ -206,93 +208,105 @@ class ClusterFrame(EngineFrame):
                 if enough(outcome.value):
                     break
 
-        redact_errors(bring)
-        return [_checked(outcome, portable=portable) for outcome in outcomes]
+        redact_errors(fetch_outcomes)
+        return [_checked_value(outcome, portable=portable) for outcome in outcomes]
 
 
-def _checked(outcome: Outcome[T] | None, *, portable: bool) -> T:
-    """Return the value of an outcome; raise a ReadError if it failed, or cannot be added to others."""
+def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
+    """Return the value of an outcome; raise a ReadError if the work failed, or the worker's versions differ."""
     if outcome is None:
-        raise unread(
-            "A worker has no dfprivacy, or lacks what it needs.",
+        raise read_error(
+            "A worker has no dfprivacy, or lacks a library that dfprivacy needs.",
             "Install the same version of dfprivacy on all workers: pip install dfprivacy.",
         )
-    if outcome.by[0] != here()[0]:
-        raise unread(
-            f"A worker has dfprivacy {outcome.by[0]}, and this process {here()[0]}.",
+    if outcome.by[0] != describe_environment()[0]:
+        raise read_error(
+            f"A worker has dfprivacy {outcome.by[0]}, and this process {describe_environment()[0]}.",
             "Install the same version on all workers.",
         )
     for name, digest in outcome.code:
-        if digest and digest != code_of(name):  # without it, code has come along
-            raise unread(
-                f"A worker has other code of {name!r} than this process.",
+        if digest and digest != digest_of_package(name):  # without it, code has come along
+            raise read_error(
+                f"A worker has another version of {name!r} than this process.",
                 "Install the same version on all workers.",
             )
     if outcome.failed:
-        raise unread(f"On a worker: {outcome.failed}", "The cluster's custodian can read a part there.")
-    if not portable and outcome.by != here():
-        raise unread(
+        raise read_error(
+            f"On a worker: {outcome.failed}",
+            "The cluster's custodian can run the same computation on a worker to see the message.",
+        )
+    if not portable and outcome.by != describe_environment():
+        raise read_error(
             "A worker's processor, NumPy or C library is not like this process's, and may give exponentials and "
-            "cosines another last bit: the sum would depend on who reads which row.",
-            "Use workers of one kind, like the driver's; counts, moments and their products need no such.",
+            "cosines another last bit: the sum would depend on which worker reads which row.",
+            "Use workers like this process; counts, moments and their products run on any worker.",
         )
     return outcome.value
 
 
-def framed(engine: object) -> Frame:
+def frame_of_engine(engine: object) -> Frame:
     """Return the frame of an engine."""
     if not isinstance(engine, Engine):
         raise PluginError(
-            f"A {type(engine).__name__} is no engine.", "Let the entry point return a dfprivacy.engines.Engine."
+            f"The entry point returned {type(engine).__name__}, which is no engine.",
+            "Let the entry point return a dfprivacy.engines.Engine.",
         )
     return ClusterFrame(engine) if isinstance(engine, Cluster) else EngineFrame(engine)
 
 
-def _picklable(work: bytes) -> Callable[[Iterator[object]], bytes]:
+def _function_for_worker(work: bytes) -> Callable[[Iterator[object]], bytes]:
     """Wrap a function so that it is pickled with its code, and a worker without the package can report that."""
 
-    def run(tables: Iterator[object]) -> bytes:
+    def run_on_tables(tables: Iterator[object]) -> bytes:
         try:
-            from dfprivacy._table.frames.engine import worked
+            from dfprivacy._table.frames.engine import run_on_worker
         except ImportError:
             return b""
-        return worked(work, tables)
+        return run_on_worker(work, tables)
 
-    return run
+    return run_on_tables
 
 
-def worked(work: bytes, tables: Iterator[object]) -> bytes:
-    """Run a function on a worker; return an error's type, as its text may quote the data."""
+def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
+    """Run a pickled function on a worker; of an error, return the type only, as its text may quote the data."""
     rows = 0
     names, pickled = pickle.loads(work)  # noqa: S301 - the driver's
-    code = tuple((name, code_of(name)) for name in names)
+    code = tuple((name, digest_of_package(name)) for name in names)
 
-    def count(more: int) -> None:
+    def count_rows(more: int) -> None:
         nonlocal rows
         rows += more
 
-    def value() -> object:
+    def run_task() -> object:
         with np.errstate(all="ignore"):
-            return pickle.loads(pickled)(Part(tables), count)  # noqa: S301 - it comes from the driver
+            return pickle.loads(pickled)(TablePart(tables), count_rows)  # noqa: S301 - it comes from the driver
 
     try:
-        return pickle.dumps(Outcome(redact_errors(value), rows, here(), code=code))
+        return pickle.dumps(Outcome(redact_errors(run_task), rows, describe_environment(), code=code))
     except ReadError as error:
-        return pickle.dumps(Outcome(None, rows, here(), str(error.what), code))
+        return pickle.dumps(Outcome(None, rows, describe_environment(), str(error.what), code))
 
 
 @cache
-def here() -> tuple[str, ...]:
-    """Describe the environment that decides an answer's last bits: versions, processor and test values."""
+def describe_environment() -> tuple[str, ...]:
+    """Return the versions, the processor and test values, which decide the last bits of an answer."""
     module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     able = ",".join(sorted(name for name, has in features.items() if has))
     libc = "-".join(platform.libc_ver())
-    return version("dfprivacy"), np.__version__, platform.system(), platform.machine(), libc, able, _last_bits()
+    return (
+        version("dfprivacy"),
+        np.__version__,
+        platform.system(),
+        platform.machine(),
+        libc,
+        able,
+        _digest_of_last_bits(),
+    )
 
 
-def _last_bits() -> str:
-    """Return a digest of function values, as builds of one version may differ.
+def _digest_of_last_bits() -> str:
+    """Return a digest of values of exp, log, sin and others, as builds of one version may differ in last bits.
 
     Where two libraries differ, they do so in some hundredths of all results; here are 8,188 of each function.
     """
@@ -309,28 +323,28 @@ def _last_bits() -> str:
 _COMPARED_OTHERWISE = {"dfprivacy", "numpy", "cloudpickle"}
 
 
-def _packed(work: object) -> bytes:
+def _pickle_with_packages(work: object) -> bytes:
     """Pickle a function by cloudpickle, with the names of the packages that its code needs."""
     import cloudpickle
 
     names: set[str] = set()
     along = tuple(f"{name}." for name in cloudpickle.list_registry_pickle_by_value())  # these come with their code
 
-    class Noting(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    class ModuleRecorder(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         """Pickler that records the modules of the objects it pickles."""
 
         def reducer_override(self, obj: Any) -> Any:
-            if not f"{_defined(obj)}.".startswith(along):
-                names.add(_defined(obj).partition(".")[0])
+            if not f"{_defining_module(obj)}.".startswith(along):
+                names.add(_defining_module(obj).partition(".")[0])
             return super().reducer_override(obj)
 
     file = io.BytesIO()
-    Noting(file).dump(work)
+    ModuleRecorder(file).dump(work)
     own = {*sys.stdlib_module_names, *_COMPARED_OTHERWISE, "__main__", ""}
     return pickle.dumps((tuple(sorted(names - own)), file.getvalue()))
 
 
-def _defined(thing: Any) -> str:
+def _defining_module(thing: Any) -> str:
     """Return the name of the module that defines an object, or its class."""
     if isinstance(thing, ModuleType):
         return thing.__name__
@@ -340,7 +354,7 @@ def _defined(thing: Any) -> str:
 
 
 @cache
-def code_of(package: str) -> str:
+def digest_of_package(package: str) -> str:
     """Return a digest of a package's source, in a folder or a zip; empty if there is none."""
     try:
         spec = find_spec(package)
@@ -350,7 +364,7 @@ def code_of(package: str) -> str:
             source: Any = getattr(spec.loader, "get_source", lambda _: None)(package)
             return "" if source is None else hashlib.blake2b(source.encode(), digest_size=16).hexdigest()
         digest = hashlib.blake2b(digest_size=16)
-        for name, file in sorted(_sources(resources.files(package), PurePath())):
+        for name, file in sorted(_source_files(resources.files(package), PurePath())):
             content = file.read_bytes()
             digest.update(f"{name} {len(content)} ".encode() + content)
         return digest.hexdigest()
@@ -358,9 +372,9 @@ def code_of(package: str) -> str:
         return ""
 
 
-def _sources(folder: Traversable, path: PurePath) -> Iterator[tuple[str, Traversable]]:
+def _source_files(folder: Traversable, path: PurePath) -> Iterator[tuple[str, Traversable]]:
     for each in folder.iterdir():
         if each.is_dir():
-            yield from _sources(each, path / each.name)
+            yield from _source_files(each, path / each.name)
         elif each.name.endswith(".py"):
             yield (path / each.name).as_posix(), each

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-__all__ = ["declared_columns", "opened"]
+__all__ = ["declared_columns", "open_table"]
 
 _PARQUET, _ARROW, _CSV = {".parquet", ".pq"}, {".arrow", ".feather", ".ipc"}, {".csv"}
 _LINE = 1 << 20  # characters of a header
@@ -44,19 +44,19 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     ReadError
         If it cannot be read.
     """
-    file, kind = _known(path)
-    readers = {"csv": _header, "parquet": _parquet_types, "arrow": _arrow_types}
-    columns: list[tuple[str, str]] = _read(lambda: readers[kind](file))
+    file, kind = _file_and_kind(path)
+    readers = {"csv": _csv_header, "parquet": _parquet_types, "arrow": _arrow_types}
+    columns: list[tuple[str, str]] = _read_or_refuse(lambda: readers[kind](file))
     names = [name.strip() for name, _ in columns]  # that of an index may be empty
     if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_value, names))):
         raise ArgumentError(
             f"The first line of {file} is no header: it is empty, or has values or repetitions.",
-            "Write the names of the columns into the first line. It is not shown here, as it may be a row.",
+            "Write the names of the columns into the first line. That line is not shown here, as it may be a row.",
         )
     return columns
 
 
-def opened(path: str | os.PathLike[str]) -> Any:
+def open_table(path: str | os.PathLike[str]) -> Any:
     """Read a table from a file.
 
     Parameters
@@ -69,13 +69,13 @@ def opened(path: str | os.PathLike[str]) -> Any:
     polars.DataFrame or pyarrow.Table
         The table, of Polars if that is installed.
     """
-    file, kind = _known(path)
+    file, kind = _file_and_kind(path)
     if importlib.util.find_spec("polars"):
         import polars as pl
 
         if kind == "csv":  # a type follows from all values, not from the first hundred
-            return _read(lambda: pl.read_csv(file, infer_schema_length=None))
-        return _read(lambda: pl.read_parquet(file) if kind == "parquet" else pl.read_ipc(file))
+            return _read_or_refuse(lambda: pl.read_csv(file, infer_schema_length=None))
+        return _read_or_refuse(lambda: pl.read_parquet(file) if kind == "parquet" else pl.read_ipc(file))
     from pyarrow import csv, feather, parquet
 
     at_once = csv.ReadOptions(block_size=max(1, file.stat().st_size))
@@ -84,10 +84,10 @@ def opened(path: str | os.PathLike[str]) -> Any:
         "parquet": lambda: parquet.read_table(file),
         "arrow": lambda: feather.read_table(file),
     }
-    return _read(readers[kind])
+    return _read_or_refuse(readers[kind])
 
 
-def _known(path: str | os.PathLike[str]) -> tuple[Path, str]:
+def _file_and_kind(path: str | os.PathLike[str]) -> tuple[Path, str]:
     file = Path(path)
     for kind, endings in (("parquet", _PARQUET), ("arrow", _ARROW), ("csv", _CSV)):
         if file.suffix.lower() in endings:
@@ -97,14 +97,14 @@ def _known(path: str | os.PathLike[str]) -> tuple[Path, str]:
     raise ArgumentError(f"The name of {file} has no known ending.", "It ends in .parquet, .arrow or .csv.")
 
 
-def _read(work: Callable[[], Any]) -> Any:
+def _read_or_refuse(work: Callable[[], Any]) -> Any:
     try:
         return redact_errors(work)
     except ReadError as error:  # nothing was charged
         raise error.after(DPError.outcome) from None
 
 
-def _header(file: Path) -> list[tuple[str, str]]:
+def _csv_header(file: Path) -> list[tuple[str, str]]:
     with file.open(encoding="utf-8-sig", newline="") as lines:
         return [(name, "") for name in next(csv.reader([lines.readline(_LINE)]), [])]
 
@@ -119,7 +119,7 @@ def _is_value(name: str) -> bool:
 def _parquet_types(file: Path) -> list[tuple[str, str]]:
     from pyarrow import parquet
 
-    return [(each.name, _type(each.type)) for each in parquet.read_schema(file)]
+    return [(each.name, _type_as_text(each.type)) for each in parquet.read_schema(file)]
 
 
 def _arrow_types(file: Path) -> list[tuple[str, str]]:
@@ -131,9 +131,11 @@ def _arrow_types(file: Path) -> list[tuple[str, str]]:
         except pa.ArrowInvalid:
             source.seek(0)
             schema = pa.ipc.open_stream(source).schema
-    return [(each.name, _type(each.type)) for each in schema]
+    return [(each.name, _type_as_text(each.type)) for each in schema]
 
 
-def _type(kind: Any) -> str:
+def _type_as_text(kind: Any) -> str:
     """Return a type of Arrow as text; the type of the values for a dictionary."""
-    return _type(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)
+    return (
+        _type_as_text(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)
+    )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pandas.api import types
 
 from dfprivacy._table.frames import Dictionary, Read
-from dfprivacy._table.frames.columns import Column, raw, written
+from dfprivacy._table.frames.columns import Column, names_as_bytes, read_column
 from dfprivacy.engines import Engine, Keep
 
 if TYPE_CHECKING:
@@ -53,47 +53,47 @@ def names(frame: pd.DataFrame) -> list[str]:
 
 def column(frame: pd.DataFrame, name: str) -> Column:
     """Return an empty column of the same type."""
-    return _column(_series(frame, [name])[name].iloc[:0])
+    return _raw_column(_columns_by_position(frame, [name])[name].iloc[:0])
 
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Cut some columns into parts of at most `size` rows."""
-    whole = _series(frame, wanted)
+    whole = _columns_by_position(frame, wanted)
     for start in range(0, len(frame), size):
         part = slice(start, min(start + size, len(frame)))
-        yield part.stop - start, {name: _column(series.iloc[part]) for name, series in whole.items()}
+        yield part.stop - start, {name: _raw_column(series.iloc[part]) for name, series in whole.items()}
 
 
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
     """Return some columns as lists."""
-    return {name: series.tolist() for name, series in _series(frame, wanted).items()}
+    return {name: series.tolist() for name, series in _columns_by_position(frame, wanted).items()}
 
 
-def divided(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
+def divide_by_person(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
     """Divide rows by a hash of the person that a column names; rows without a person are together."""
-    people: Any = raw(_column(_series(frame, [by])[by]), Read(by, "people"))
-    part = [zlib.crc32(name) % parts for name in written(people.values, np.arange(len(people.values)))]
+    people: Any = read_column(_raw_column(_columns_by_position(frame, [by])[by]), Read(by, "people"))
+    part = [zlib.crc32(name) % parts for name in names_as_bytes(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
     return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
 
 
-def _series(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:
+def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:
     """Return columns by position: a name need not be a string in pandas."""
     places = {name: at for at, name in reversed(list(enumerate(names(frame))))} if wanted else {}
     return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
-def _column(column: pd.Series[Any]) -> Column:
+def _raw_column(column: pd.Series[Any]) -> Column:
     """Return a part of a column as Arrow, NumPy or Python objects."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if len(dtype.categories) > len(column):  # not worth looking through
             column = column.cat.remove_unused_categories()
         known = column.cat.categories
-        return Dictionary(column.cat.codes.to_numpy(), _column(pd.Series(known, dtype=known.dtype)))
+        return Dictionary(column.cat.codes.to_numpy(), _raw_column(pd.Series(known, dtype=known.dtype)))
     if isinstance(dtype, pd.SparseDtype):
         sparse: Any = column.sparse
-        return _column(sparse.to_dense())
+        return _raw_column(sparse.to_dense())
     if isinstance(dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert(None)
         dtype = column.dtype

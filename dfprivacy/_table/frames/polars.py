@@ -31,7 +31,7 @@ def adapt(frame: object) -> Engine | None:
     return LazyEngine(frame) if isinstance(frame, pl.LazyFrame) else None
 
 
-def _ready() -> None:
+def _check_threads() -> None:
     """Raise a ReadError if Polars' threads were lost in a fork, where reading would never end."""
     if os.getpid() in _alive:  # threads that are there stay there
         return
@@ -75,7 +75,7 @@ class PolarsEngine(Engine):
 
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
-        _ready()
+        _check_threads()
 
 
 class LazyEngine(PolarsEngine):
@@ -84,7 +84,7 @@ class LazyEngine(PolarsEngine):
     settled = False
 
     def __init__(self, frame: pl.LazyFrame) -> None:
-        _ready()  # or it would wait for good while the table is protected
+        _check_threads()  # or it would wait for good while the table is protected
         self._query = frame
         self._schema = redact_errors(frame.collect_schema)
 
@@ -118,22 +118,22 @@ def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     given: queue.Queue[pl.DataFrame | BaseException | None] = queue.Queue(maxsize=2)
     stopped = threading.Event()
 
-    def put(item: pl.DataFrame | BaseException | None) -> bool:
+    def put_item(item: pl.DataFrame | BaseException | None) -> bool:
         while not stopped.is_set():
             with suppress(queue.Full):
                 given.put(item, timeout=0.1)
                 break
         return stopped.is_set()  # which ends the query
 
-    def run() -> None:
+    def run_query() -> None:
         try:  # the one place that uses a method which Polars calls unstable
-            frame.sink_batches(put, chunk_size=_STREAMED, maintain_order=True, engine="streaming")
+            frame.sink_batches(put_item, chunk_size=_STREAMED, maintain_order=True, engine="streaming")
         except BaseException as error:  # noqa: BLE001 - a panic of Rust is no Exception
-            put(error)
+            put_item(error)
         else:
-            put(None)
+            put_item(None)
 
-    worker = threading.Thread(target=run, daemon=True)
+    worker = threading.Thread(target=run_query, daemon=True)
     worker.start()
     try:
         while (item := given.get()) is not None:
@@ -152,14 +152,14 @@ def names(frame: pl.DataFrame) -> list[str]:
 
 def column(frame: pl.DataFrame, name: str) -> Column:
     """Return an empty column of the same type."""
-    return _column(frame[name][:0])
+    return _raw_column(frame[name][:0])
 
 
 def batches(frame: pl.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Cut some columns into parts of at most `size` rows."""
     for part in frame.iter_slices(size):
         if part.height:
-            yield part.height, {name: _column(part[name]) for name in wanted}
+            yield part.height, {name: _raw_column(part[name]) for name in wanted}
 
 
 def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
@@ -167,7 +167,7 @@ def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
     return frame.select(wanted).to_dict(as_series=False)
 
 
-def _column(column: pl.Series) -> Column:
+def _raw_column(column: pl.Series) -> Column:
     """Return a column as Arrow; Python objects as a list."""
     if column.dtype == pl.Object:
         return column.to_list()

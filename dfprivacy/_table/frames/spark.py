@@ -50,7 +50,7 @@ class SparkEngine(Cluster):
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
         """Fetch the batches, a partition at a time."""
 
-        def write(batches: Iterable[Any]) -> Iterator[Any]:
+        def write_batches(batches: Iterable[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
             for batch in batches:
@@ -59,7 +59,7 @@ class SparkEngine(Cluster):
                     stream.write_batch(batch)
                 yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], ["part"])
 
-        for row in self._selected(columns, keep).mapInArrow(write, "part binary").toLocalIterator():
+        for row in self._select_columns(columns, keep).mapInArrow(write_batches, "part binary").toLocalIterator():
             yield pa.ipc.open_stream(row.part).read_all()
 
     def run(
@@ -67,36 +67,36 @@ class SparkEngine(Cluster):
     ) -> Iterator[bytes]:
         """Call a function on each partition."""
 
-        def once(batches: Iterable[Any]) -> Iterator[Any]:  # pickled with its code: see `Cluster.run`
+        def work_on_batches(batches: Iterable[Any]) -> Iterator[Any]:  # pickled with its code: see `Cluster.run`
             import pyarrow as pa
 
             written = work(pa.Table.from_batches([batch]) for batch in batches)
             yield pa.record_batch([pa.array([written], pa.binary())], ["part"])
 
-        for row in self._selected(columns, keep).mapInArrow(once, "part binary").collect():
+        for row in self._select_columns(columns, keep).mapInArrow(work_on_batches, "part binary").collect():
             yield bytes(row.part)
 
-    def _selected(self, columns: Sequence[str], keep: Sequence[Keep]) -> DataFrame:
+    def _select_columns(self, columns: Sequence[str], keep: Sequence[Keep]) -> DataFrame:
         frame = self._frame
         for each in keep:
-            frame = frame.filter(_condition(each))
-        chosen = [*map(_column, columns)]
+            frame = frame.filter(_filter_expression(each))
+        chosen = [*map(_column_expression, columns)]
         if self._by is None:
             return frame.select(*chosen)
         place = "place"
         while place in columns:
             place += "'"
         placed = frame.select(*chosen, functions.monotonically_increasing_id().alias(place))
-        parts = placed.repartition(_column(self._by)).sortWithinPartitions(_column(place))
+        parts = placed.repartition(_column_expression(self._by)).sortWithinPartitions(_column_expression(place))
         return parts.select(*chosen)
 
 
-def _column(name: str) -> Any:
+def _column_expression(name: str) -> Any:
     return functions.col("`" + name.replace("`", "``") + "`")
 
 
-def _condition(keep: Keep) -> Any:
-    column = _column(keep.column)
+def _filter_expression(keep: Keep) -> Any:
+    column = _column_expression(keep.column)
     if keep.texts is not None:
         return column.isin(*keep.texts)
     low = functions.lit(True) if keep.low is None else column >= keep.low

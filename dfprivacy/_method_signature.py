@@ -66,7 +66,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class MethodSignature:
-    """A mechanism as a method of a view: a function that measures, and one that concludes; see `Mechanism`."""
+    """A mechanism as a method of a view: functions that measure and conclude; see `Mechanism`."""
 
     name: str
     function: Callable[..., Any]
@@ -93,7 +93,7 @@ class MethodSignature:
             raise PluginError(f"{self.name!r} cannot be the name of a method.", "Use a plain identifier.")
         own = inspect.signature(self.function).parameters
         if not own:
-            raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make it the first parameter.")
+            raise PluginError(f"Mechanism {self.name!r} takes no curator.", "Make curator the first parameter.")
         parameters = _joint_parameters(self.name, self.function, self.conclusion)
         known = {*own, *(one.name for one in parameters)}
         unknown = [name for name in (*self.columns, *self.tables) if name not in own]
@@ -112,12 +112,12 @@ class MethodSignature:
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
                     f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
-                    "Name every parameter: a question is written down with its arguments by name.",
+                    "Give every parameter a name: a question is stored with its arguments by name.",
                 )
         for parameter, kind in self.columns.items():
             if kind not in _KINDS:
                 raise PluginError(
-                    f"columns={{{parameter!r}: {kind!r}}} of mechanism {self.name!r} is unknown.",
+                    f"columns= of mechanism {self.name!r} gives {parameter!r} the unknown kind {kind!r}.",
                     'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
                     '"columns" for one or several of either, "all" for any or all, '
                     '"public" for a public one, "view" for a second view.',
@@ -128,7 +128,7 @@ class MethodSignature:
         """Check the function that a data owner calls, and record that the same package installed it."""
         if "view" in self.columns.values():
             raise PluginError(
-                f"Mechanism {self.name!r} takes a second view, which has an owner of its own.",
+                f"Mechanism {self.name!r} takes a second view, which may have another owner.",
                 "Leave out holds(), or let prepares() ask the other view.",
             )
         object.__setattr__(self, "own", replace(own, origin=self.origin))
@@ -169,8 +169,8 @@ class MethodSignature:
         return first, second
 
     @cached_property
-    def gathers(self) -> str:
-        """Name of the ``**`` parameter of the measuring function; empty if it has none."""
+    def gathering_parameter(self) -> str:
+        """Name of the ``**`` parameter of the function that measures; empty without such a parameter."""
         every = inspect.signature(self.function).parameters.values()
         return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
 
@@ -226,7 +226,7 @@ class MethodSignature:
 
     @cached_property
     def doc(self) -> str:
-        """Docstring of the method of a view: that of the function, with the parameters of the price."""
+        """Docstring of the view's method: the function's docstring, with the parameters of the price."""
         text = inspect.getdoc(self.function) or ""
         added = "\n".join(_PRICE[name] for name in _PRICE if name in self.signature.parameters)
         head, mark, tail = text.partition("Parameters\n----------\n")
@@ -257,7 +257,7 @@ class MethodSignature:
             If they do not match, or one is not what its annotation says.
         """
         if (
-            self.gathers and args and all(map(_is_expression, args))
+            self.gathering_parameter and args and all(map(_is_expression, args))
         ):  # what is gathered by name: its own check says what to write instead
             args = [tuple(args)]
         try:
@@ -269,12 +269,14 @@ class MethodSignature:
                 hint = f"It takes no Polars expressions: name columns and statistics by strings. {hint}"
             hint = self._keyword_hint(args) or hint
             raise ArgumentError(f"{self.name}(): {error}.", hint) from None
-        given = {name: self._checked(name, value) for name, value in bound.arguments.items()}
+        given = {name: self._checked_argument(name, value) for name, value in bound.arguments.items()}
         parameters = self._call_signature.parameters
-        return {name: given[name] if name in given else self._default(each) for name, each in parameters.items()}
+        return {
+            name: given[name] if name in given else self._checked_default(each) for name, each in parameters.items()
+        }
 
     def _keyword_hint(self, args: Sequence[Any]) -> str:
-        """Return a hint on surplus arguments by position: the same by name; empty if no name can be guessed."""
+        """Return a hint that repeats surplus positional arguments by name; empty if no name can be guessed."""
         named: dict[str, Any] = {}
         placed = [one.name for one in self._parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
         for value in args[len(placed) :]:
@@ -283,34 +285,34 @@ class MethodSignature:
         return f"Others go by name, such as {self.name}(..., {written})." if written and "" not in named else ""
 
     def _guess_parameter(self, value: object, taken: Sequence[str] = ()) -> str:
-        """Guess the parameter that a value was meant for, other than those that name columns; else empty."""
+        """Guess the parameter, among those that name no column, that a value was meant for; empty if none fits."""
         names = (one.name for one in self._parameters if one.name not in (*self.columns, *self.tables, *taken))
         return next((name for name in names if fits(value, self.hints.get(name))), "")
 
-    def _checked(self, name: str, value: object) -> Any:
+    def _checked_argument(self, name: str, value: object) -> Any:
         """Return an argument, checked by its annotation."""
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
         check_given(what, value)
-        if name == self.gathers and isinstance(value, Mapping):
+        if name == self.gathering_parameter and isinstance(value, Mapping):
             for each, given in value.items():
                 check_given(f"{self.name}(): {each}", given)
         elif name not in self.columns:
             return checked(value, self.hints.get(name), what)
         return value
 
-    def _default(self, parameter: inspect.Parameter) -> Any:
-        """Return the default of a parameter, which is checked once only."""
+    def _checked_default(self, parameter: inspect.Parameter) -> Any:
+        """Return the default value of a parameter, which is checked when first needed."""
         if parameter.kind is parameter.VAR_KEYWORD:
             return {}
         if parameter.name not in self._defaults:
-            self._defaults[parameter.name] = self._checked(parameter.name, parameter.default)
+            self._defaults[parameter.name] = self._checked_argument(parameter.name, parameter.default)
         return self._defaults[parameter.name]
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
-        """Default values that were checked already, by parameter."""
+        """Checked default values by parameter, as far as they were needed."""
         return {}
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -357,15 +359,15 @@ class MethodSignature:
                 return find(given)
             if not isinstance(given, list | tuple):
                 raise SchemaError(
-                    f"{self.name}(): {parameter} takes a list of columns, not a {type(given).__name__}.",
+                    f"{self.name}(): {parameter} takes a list of columns, not {type(given).__name__}.",
                     f"For example {parameter}=['age', 'income'].",
                 )
             return tuple(find(item) for item in given)
 
         return {**arguments, **{parameter: look_up(parameter, kind) for parameter, kind in self.columns.items()}}
 
-    def second_view(self, arguments: Mapping[str, Any]) -> str:
-        """Return the parameter that has a second view as its argument; empty if there is none."""
+    def second_view_parameter(self, arguments: Mapping[str, Any]) -> str:
+        """Return the parameter that has a second view as its argument; empty if no parameter has."""
         named = (name for name, kind in self.columns.items() if kind == "view" and arguments[name] is not None)
         return next(named, "")
 
@@ -385,7 +387,7 @@ class MethodSignature:
             The result of the function.
         """
         own = {name: arguments[name] for name in self._own_names[0]}
-        gathered = own.pop(self.gathers, {})
+        gathered = own.pop(self.gathering_parameter, {})
         return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
@@ -415,19 +417,21 @@ def _is_expression(value: object) -> bool:
 def _joint_parameters(
     name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
 ) -> list[inspect.Parameter]:
-    """Return the parameters of both functions, each once: first positional ones, then keyword-only ones."""
+    """Return the parameters of both functions, each once: first positional, then keyword-only parameters."""
     _, *first = inspect.signature(function).parameters.values()
     if conclusion is None:
         return first
     second = list(inspect.signature(conclusion).parameters.values())
     if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
-        raise PluginError(f"The second function of mechanism {name!r} takes no result of the first.", _HINT)
+        raise PluginError(
+            f"The second function of mechanism {name!r} has no parameter for the result of the first.", _HINT
+        )
     known = {one.name: one for one in first}
     both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
     try:
         inspect.Signature(both)
     except ValueError as error:
-        raise PluginError(f"The two functions of mechanism {name!r} do not fit: {error}.", _HINT) from None
+        raise PluginError(f"The two functions of mechanism {name!r} do not fit together: {error}.", _HINT) from None
     for one in second:
         default = known[one.name].default if one.name in known else one.default
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
@@ -463,7 +467,9 @@ def check_given(what: str, value: object) -> None:
         if isinstance(each, list | tuple | set | frozenset):
             items += len(each)
             if items > ITEMS_MAX or depth == _DEPTH_MAX:
-                raise ArgumentError(f"{what} has over {ITEMS_MAX:,} items, or is nested too deep.", "Give fewer.")
+                raise ArgumentError(
+                    f"{what} has over {ITEMS_MAX:,} items, or is nested too deep.", "Give fewer items."
+                )
             todo += [(item, depth + 1) for item in each if type(item) not in _SMALL_TYPES]
 
 
@@ -522,10 +528,10 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
             raise ArgumentError(f"{what} names a column twice.", "Give each column a name of its own.")
         lists = frame.lists(frame.columns)
     try:
-        return {name: [_plain(value) for value in values] for name, values in lists.items()}
+        return {name: [_plain_values(value) for value in values] for name, values in lists.items()}
     except Exception:  # noqa: BLE001 - of an object that is no list, whatever it says
         raise ArgumentError(f"{what} has a column that cannot be read.", "Give lists, or a frame.") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain_values(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else plain_number(value)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy._call.bounds import asked
-from dfprivacy._call.plan import Plan, PlannedQuestion, planned
+from dfprivacy._call.bounds import read_call
+from dfprivacy._call.plan import Plan, PlannedQuestion, plan_questions
 from dfprivacy._call.question import Question, answer_owner
 from dfprivacy._plugins.loader import registry
 from dfprivacy.column import DATAFRAME_HINTS, ColumnView
@@ -62,7 +62,7 @@ class MethodAccess:
         mechanisms = registry(method).mechanisms if isinstance(method, str) else {}
         if method not in mechanisms:
             name = method if isinstance(method, str) else type(method).__name__
-            raise ArgumentError(f"There is no method {name!r}.", _suggest(name))
+            raise ArgumentError(f"There is no method {name!r}.", _suggest_method(name))
         return self._question(mechanisms[method], args, kwargs).explain()
 
     @trimmed
@@ -118,12 +118,12 @@ class MethodAccess:
         """
         sample = self._target.table.sample
 
-        def explained(one: PlannedQuestion) -> Explanation:
+        def explain_question(one: PlannedQuestion) -> Explanation:
             return self.explain(one.method, *one.args, **one.kwargs, epsilon=one.epsilon, fresh=True)
 
         return Plan(
             self._target.account.name,
-            planned(questions, epsilon, error, explained),
+            plan_questions(questions, epsilon, error, explain_question),
             float(self._target.account.largest()),
             "" if sample is None else sample.sampling,
             lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
@@ -132,7 +132,7 @@ class MethodAccess:
     def _question(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Question:
         self._refuse_tables(mechanism, args, kwargs)
         finds = "bounds" in kwargs or any(column.find for column in self._target.table.schema.columns.values())
-        read = asked if finds else Question.read
+        read = read_call if finds else Question.read
         return read(self._target, mechanism, args, kwargs, self._by)
 
     def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -153,7 +153,7 @@ class MethodAccess:
         if mechanism is None or form is None:
             if name in self:
                 raise AttributeError(f"A column is taken by its name in brackets: view[{name!r}].")
-            raise AttributeError(f"There is no method {name!r}. {_suggest(name)}")
+            raise AttributeError(f"There is no method {name!r}. {_suggest_method(name)}")
 
         @trimmed
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -204,7 +204,7 @@ class MethodAccess:
         return self
 
 
-def _suggest(name: str) -> str:
+def _suggest_method(name: str) -> str:
     if name in DATAFRAME_HINTS:
         return DATAFRAME_HINTS[name]
     known = sorted(registry().mechanisms)

@@ -23,17 +23,17 @@ from dfprivacy import _forks as forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Memory", "Seen", "lacks", "memory_of", "newest"]
+__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "memory_of", "newest_state"]
 
 _LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
 _lock = forks.Lock()
-_memories: dict[str, Memory] = {}
+_memories: dict[str, StateMemory] = {}
 _ID = "(SELECT subject FROM records WHERE event = 'made' ORDER BY id LIMIT 1)"
 _SHARES = "(SELECT coalesce(max(id), 0) FROM shares)"
 
 
 @dataclass(frozen=True)
-class Seen:
+class LedgerState:
     """State of a ledger: its last charge, call and share.
 
     Attributes
@@ -55,8 +55,8 @@ class Seen:
     forgotten: str = ""
 
     @classmethod
-    def read(cls, line: bytes) -> Seen:
-        """Construct from a line; raise an ordinary error for a damaged one."""
+    def read(cls, line: bytes) -> LedgerState:
+        """Construct from a line of the file; raise a `ValueError` or the like for a damaged line."""
         plain = json.loads(line)
         if "account" in plain:
             return cls("")
@@ -65,25 +65,25 @@ class Seen:
             raise ValueError
         return seen
 
-    def line(self) -> bytes:
-        """Return the state as a line that begins with the line break, so that a torn line spoils no other."""
+    def to_line(self) -> bytes:
+        """Return the state as a line after a line break, so that an incomplete line before it does no harm."""
         return b"\n" + json.dumps(vars(self)).encode()
 
 
-_NOTHING = Seen("")
+_NOTHING = LedgerState("")
 
 
-def newest(execute: Callable[[str], Any]) -> Seen:
+def newest_state(execute: Callable[[str], Any]) -> LedgerState:
     """Read the state of a ledger, by a function that runs SQL."""
     last = "(SELECT {} FROM charges ORDER BY id DESC LIMIT 1)"
     row = execute(
         f"SELECT {_ID}, coalesce({last.format('id')}, 0), coalesce({last.format('call')}, ''), {_SHARES}"
     ).fetchone()
-    return Seen(str(row[0]), int(row[1]), str(row[2]), int(row[3]))
+    return LedgerState(str(row[0]), int(row[1]), str(row[2]), int(row[3]))
 
 
-def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
-    """Return whether a ledger is not the one seen before, or lacks a charge or share that it had."""
+def lacks_known_state(execute: Callable[[str], Any], seen: LedgerState) -> bool:
+    """Return whether a ledger is another than that of a known state, or lacks its last charge or share."""
     if not seen.ledger:  # dfprivacy before schema 4 wrote it
         return False
     call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
@@ -91,7 +91,7 @@ def lacks(execute: Callable[[str], Any], seen: Seen) -> bool:
     return bool(row[0] != seen.ledger or (seen.charge > 0 and row[1] != seen.call) or row[2] < seen.shares)
 
 
-class Memory:
+class StateMemory:
     """Last known state of the ledger at one path, by which a restored old copy is noticed.
 
     Parameters
@@ -102,31 +102,31 @@ class Memory:
 
     def __init__(self, ledger: Path | None) -> None:
         self.path = None if ledger is None else ledger.with_name(f"{ledger.name}.remembered")
-        self.forgotten: dict[Seen, None] = {}
+        self.forgotten: dict[LedgerState, None] = {}
         self._ledger = ledger
-        self._known: dict[str, Seen] = {}
+        self._known: dict[str, LedgerState] = {}
         self._read = 0, 0  # the file's number, and how much of it was read
 
     @property
-    def lost(self) -> bool:
+    def file_is_lost(self) -> bool:
         """Whether the ledger's file is missing or empty."""
         return self._ledger is not None and not (self._ledger.exists() and self._ledger.stat().st_size)
 
-    def recall(self) -> dict[str, Seen]:
-        """Return the newest state seen of each ledger in this place, by its id."""
+    def recall_states(self) -> dict[str, LedgerState]:
+        """Return the newest known state of each ledger at this path, by the ledger's id."""
         with _lock:
             for line in self._new_lines():
                 with suppress(ValueError, TypeError, RecursionError):
-                    self._learn(Seen.read(line))
+                    self._learn_state(LedgerState.read(line))
             if self._read[1] > _LARGEST:
-                self._rewrite()
+                self._rewrite_file()
             return dict(self._known)
 
-    def note(self, *seen: Seen) -> bool:
-        """Remember states of ledgers; return whether they could be written beside the file."""
+    def remember_states(self, *seen: LedgerState) -> bool:
+        """Remember states of ledgers; return whether the file beside the ledger could be written."""
         with _lock:
             for each in seen:
-                self._learn(each)
+                self._learn_state(each)
         if self.path is None or self._ledger is None or not seen:
             return False
         try:
@@ -134,12 +134,12 @@ class Memory:
                 if os.fstat(file.fileno()).st_size == 0 and self._ledger.exists():
                     self.path.chmod(self._ledger.stat().st_mode & 0o666)
                 # One write at the end of the file: lines of several processes do not mix.
-                file.write(b"".join(each.line() for each in seen))
+                file.write(b"".join(each.to_line() for each in seen))
         except OSError:
             return False
         return True
 
-    def _learn(self, seen: Seen) -> None:
+    def _learn_state(self, seen: LedgerState) -> None:
         before = self._known.get(seen.ledger, seen)
         if not seen.forgotten:
             last = max(before, seen, key=lambda each: each.charge)
@@ -164,23 +164,23 @@ class Memory:
             return []
         return text.split(b"\n")
 
-    def _rewrite(self) -> None:
+    def _rewrite_file(self) -> None:
         # A line that another process adds meanwhile is lost here; that process remembers, and the ledger has it.
         if self.path is None:
             return
         new = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with suppress(OSError):
-            new.write_bytes(b"".join(each.line() for each in [*self.forgotten, *self._known.values()]))
+            new.write_bytes(b"".join(each.to_line() for each in [*self.forgotten, *self._known.values()]))
             new.chmod(self.path.stat().st_mode)
             new.replace(self.path)
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner can write: a writer could record that losses were accepted."""
+    """Open a file that only its owner can write, so that nobody else can declare charges forgotten."""
     return os.open(path, flags, 0o600)
 
 
-def memory_of(place: Path | str) -> Memory:
+def memory_of(place: Path | str) -> StateMemory:
     """Return this process's memory of a ledger's file, or of the ledger at an address."""
     file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
-    return _memories.setdefault(str(file or place), Memory(file))
+    return _memories.setdefault(str(file or place), StateMemory(file))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from dfprivacy._table.batch import batches, gathered, reads_of
+from dfprivacy._table.batch import batches, gather_selected_rows, reads_of
 from dfprivacy._table.frames import DerivedFrame, Dictionary, MadeUpFrame, Read
-from dfprivacy._table.people import NOBODY, keyed
+from dfprivacy._table.people import NOBODY, keyed_hashes
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
 
@@ -56,7 +56,7 @@ class PersonColumn:
     column: Column
 
     def describe(self) -> list[Any]:
-        """Return the same as plain JSON values."""
+        """Return the column as plain JSON values."""
         of = None if self.of is None else [self.of.name, self.of.describe()]
         return [self.name, self.how, of, self.column.describe()]
 
@@ -84,13 +84,15 @@ def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]
         If something cannot be used.
     """
     if not aggregates:
-        raise SchemaError("agg() was asked for nothing.", "For example agg(bmi='mean', visits='count').")
-    return tuple(_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
+        raise SchemaError("agg() was given no column to make.", "For example agg(bmi='mean', visits='count').")
+    return tuple(_read_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
-def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> PersonColumn:
+def _read_aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> PersonColumn:
     if not isinstance(name, str) or name == unit.column:
-        raise SchemaError(f"agg({name}=...): {unit.column!r} says whose a row is.", "Give it another name.")
+        raise SchemaError(
+            f"agg({name}=...): {unit.column!r} is the people's column.", "Give the new column another name."
+        )
     parts = wanted if isinstance(wanted, tuple) else (name, wanted) if name in schema.names else (None, wanted)
     source, how, limits = (*parts, None)[:3] if 2 <= len(parts) <= 3 else (None, None, None)  # noqa: PLR2004
     if how not in _HOWS:
@@ -99,24 +101,30 @@ def _aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> PersonC
             f"Use one of {_HOWS!r}, or a tuple of a column and one of these: {name}=('column', 'mean').",
         )
     if source == unit.column:
-        raise SchemaError(f"agg({name}=...): {source!r} says whose a row is and is in no question.", "Use another.")
+        raise SchemaError(
+            f"agg({name}=...): {source!r} identifies people and is used in no question.", "Use another column."
+        )
     if limits is not None and how != "sum":
-        raise SchemaError(f"agg({name}=...): only a sum takes bounds.", "Others have those of their column.")
+        raise SchemaError(
+            f"agg({name}=...): only a sum takes bounds.", "Leave out the bounds: they follow from the column."
+        )
     of = None if source is None else schema.described(source)
     if how == "count":
         everybody = Column(name, bounds=(0.0, float(unit.max_rows)), fill=0.0, filled=True)
         return PersonColumn(name, how, of, everybody)
     if of is None:
-        raise SchemaError(f"There is no column {name!r}.", f"Say of which: {name}=('column', {how!r}).")
+        raise SchemaError(
+            f"There is no column {name!r}.", f"Name a column of the table: {name}=('column', {how!r})."
+        )
     if of.bounds is None and how not in {"first", "last"}:
         raise SchemaError(
-            f"agg({name}=...): {source!r} has categories, of which there is no {how}.",
+            f"agg({name}=...): {source!r} has categories, which have no {how}.",
             f"Use 'first', 'last' or 'count', or declare bounds={{{source!r}: (low, high)}}.",
         )
-    return PersonColumn(name, how, of, _derived(name, of, how, limits, unit.max_rows))
+    return PersonColumn(name, how, of, _derived_column(name, of, how, limits, unit.max_rows))
 
 
-def _derived(name: str, of: Column, how: str, limits: object, most: int) -> Column:
+def _derived_column(name: str, of: Column, how: str, limits: object, most: int) -> Column:
     if of.bounds is None:
         return Column(name, categories=of.categories, other=of.other, filled=of.filled)
     low, high = of.bounds
@@ -155,12 +163,12 @@ class PerFrame(DerivedFrame):
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over people in batches of at most `size`."""
-        return self._made.batches(reads, size)
+        return self._columns_of_people.batches(reads, size)
 
     @cached_property
-    def _made(self) -> MadeUpFrame:
-        """Columns of the people, read once."""
-        parts = [*self._rows.each(self._people.reads, self._people)]
+    def _columns_of_people(self) -> MadeUpFrame:
+        """Columns of the people, computed when first needed."""
+        parts = [*self._rows.apply_to_people(self._people.reads, self._people)]
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
         for at, each in enumerate(self._people.columns):
@@ -175,7 +183,7 @@ class PerFrame(DerivedFrame):
 
 @dataclass(frozen=True)
 class People:
-    """Task on the rows of some people: hashes by which they are sorted, and their columns.
+    """Task on the rows of some people: computes their columns, and hashes by which the people are sorted.
 
     Attributes
     ----------
@@ -195,42 +203,42 @@ class People:
     columns: tuple[PersonColumn, ...]
 
     @property
-    def _of(self) -> tuple[Column, ...]:
+    def _source_columns(self) -> tuple[Column, ...]:
         return tuple(dict.fromkeys(each.of for each in self.columns if each.of is not None))
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Columns to read, those of conditions included."""
+        """Columns to read, including the columns of conditions."""
         selected = (read for condition in self.conditions for read in condition.reads)
-        return tuple(dict.fromkeys([*reads_of(self._of), *selected]))
+        return tuple(dict.fromkeys([*reads_of(self._source_columns), *selected]))
 
     def __call__(self, rows: BoundedRows) -> tuple[Hashes, list[NDArray[np.float64]]]:
         """Read the rows."""
-        named = len(rows.everybody.values)
+        named = len(rows.person_of_each_row.values)
         whose = [np.zeros(0, dtype=np.intp)]
         who = Read(self.unit.column, "people")
 
-        def noted() -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-            for batch, mask in batches(rows, (who, *reads_of(self._of)), self.conditions):
+        def record_people() -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
+            for batch, mask in batches(rows, (who, *reads_of(self._source_columns)), self.conditions):
                 of_batch: Any = batch.raw[who]
                 whose.append(of_batch.codes if mask is None else of_batch.codes[mask])
                 yield batch, mask
 
-        every: Any = gathered(noted(), self._of)
+        every: Any = gather_selected_rows(record_people(), self._source_columns)
         codes = np.concatenate(whose)
         own = np.flatnonzero(codes == NOBODY)
         codes[own] = named + np.arange(len(own))  # each a person of its own
         there, codes = np.unique(codes, return_inverse=True)
         own_names = (b"%d" % (each - named) for each in there[there >= named].tolist())
-        hashes = rows.hashes(there[there < named], b"order"), keyed(own_names, self.key, b"own order")
-        made = [_folded(each, every, codes, len(there), self.unit.max_rows) for each in self.columns]
+        hashes = rows.hashes(there[there < named], b"order"), keyed_hashes(own_names, self.key, b"own order")
+        made = [_aggregate_by_person(each, every, codes, len(there), self.unit.max_rows) for each in self.columns]
         return np.concatenate(hashes), made
 
 
-def _folded(
+def _aggregate_by_person(
     aggregate: PersonColumn, batch: Batch, whose: NDArray[np.intp], people: int, most: int
 ) -> NDArray[np.float64]:
-    """Compute one column of the people from all rows; categories as codes, NaN for no value.
+    """Compute one column of the people from all their rows; categories as codes, NaN for a missing value.
 
     A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
     as whole numbers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._json import plain_json
-from dfprivacy._ledger.budget import Wanted
+from dfprivacy._ledger.budget import CallSelection
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dfprivacy._measure.curator import Planner
     from dfprivacy.release import Privacy
 
-__all__ = ["implied_answer", "paid_before"]
+__all__ = ["implied_answer", "privacy_paid_before"]
 
 _FACTS = ("selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler")  # of the table
 _MOST = 50  # answers that are looked at
@@ -50,8 +50,8 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
         return None
     own = json.loads(texts[0])
     names = [column.name for column in question.by]
-    asked = [_rows(own["where"], dict(zip(names, key, strict=True))) for key in question.keys]
-    known = [each for each in _about_the_same(question, own, asked) if each[0] in asked]
+    asked = [_conditions_of_group(own["where"], dict(zip(names, key, strict=True))) for key in question.keys]
+    known = [each for each in _answers_about_same_table(question, own, asked) if each[0] in asked]
     if not {*asked} <= {rows for rows, *_ in known}:
         return None
     measured, sources = [], {}
@@ -70,10 +70,10 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
 
 
 def _free_privacy(question: Question, sources: Sequence[Privacy]) -> Privacy:
-    """Return the privacy of an answer that follows from others: it is free."""
-    noise = [each for source in sources for each in paid_before(source).noise]
+    """Return the privacy record of an answer computed from other releases, which is free."""
+    noise = [each for source in sources for each in privacy_paid_before(source).noise]
     return replace(
-        paid_before(sources[0]),
+        privacy_paid_before(sources[0]),
         noise=tuple(dict.fromkeys(noise)),
         mechanism=f"{question.mechanism.name} ({question.mechanism.origin})",
         at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
@@ -82,20 +82,20 @@ def _free_privacy(question: Question, sources: Sequence[Privacy]) -> Privacy:
     )
 
 
-def paid_before(source: Privacy) -> Privacy:
-    """Return the privacy of an answer that another answer reuses, at price 0."""
+def privacy_paid_before(source: Privacy) -> Privacy:
+    """Return the privacy record of a reused answer, at price 0."""
     noise = [replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at) for each in source.noise]
     return replace(source, epsilon=0.0, delta=0.0, noise=tuple(noise), replayed=False)
 
 
-def _about_the_same(
+def _answers_about_same_table(
     question: Question, own: Mapping[str, Any], asked: Sequence[_Rows]
 ) -> Iterator[tuple[_Rows, Release, Privacy]]:
-    """Return the newest answers about the same table, in which the question's columns are declared alike.
+    """Return the newest answers about the same table with the same declarations of the question's columns.
 
     Each with the rows that it is about; of an answer that tells of groups that of each group.
     """
-    for answer in question.target.account.newest_answers(Wanted(question.mechanism.sources), _MOST):
+    for answer in question.target.account.newest_answers(CallSelection(question.mechanism.sources), _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
         if kept is None or any(kept.get(name) != own.get(name) for name in _FACTS):
             continue
@@ -104,16 +104,19 @@ def _about_the_same(
         if policies[0] != policies[1] or any(columns.get(name) != of for name, of in own["columns"].items()):
             continue
         where = kept["where"]
-        if not (kept.get("group_by") or kept["arguments"].get("by")) and _rows(where, {}) not in asked:
+        if (
+            not (kept.get("group_by") or kept["arguments"].get("by"))
+            and _conditions_of_group(where, {}) not in asked
+        ):
             continue
         with suppress(ArgumentError):  # of another version
             release = Release.from_dict(answer.release)
             if release.privacy is None:
                 continue
             for key, each in release._parts():  # noqa: SLF001 - our own
-                yield _rows(where, key), each, release.privacy
+                yield _conditions_of_group(where, key), each, release.privacy
 
 
-def _rows(where: Iterable[object], group: Mapping[str, object]) -> _Rows:
+def _conditions_of_group(where: Iterable[object], group: Mapping[str, object]) -> _Rows:
     """Return the conditions that select a group's rows."""
     return frozenset(map(plain_json, [*where, *({name: {"in": [key]}} for name, key in group.items())]))

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._ledger.tables import MOST, KeptMeasurement, Measurement, digest
+from dfprivacy._ledger.tables import MOST, KeptMeasurement, Measurement, sha256_of_text
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._table.conditions import IsIn
@@ -48,10 +48,17 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account, JointAccount
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.query import Price
-    from dfprivacy._measure.steps import RowJob
+    from dfprivacy._measure.steps import RowRequest
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["NoisyResult", "Origins", "ResultCache", "describe", "larger", "placed"]
+__all__ = [
+    "NoisyResult",
+    "PackageOrigins",
+    "ResultCache",
+    "containing_features",
+    "describe_measurement",
+    "id_with_places",
+]
 
 _CONDITIONS_MAX = 3  # conditions, of which any order is tried
 _LENGTH_MAX = 1024  # characters, beyond which a digest stands for a value
@@ -84,8 +91,8 @@ class NoisyResult:
 
 
 @dataclass(frozen=True)
-class CachedPart:
-    """A kept measurement, or a part of one.
+class KeptCoordinates:
+    """Coordinates of a kept measurement that answer a request.
 
     Attributes
     ----------
@@ -129,17 +136,17 @@ class ResultCache:
         self.new: list[Measurement] = []
         self._account = account
         self._call = call
-        self._origins = Origins(origins)
+        self._origins = PackageOrigins(origins)
         self._fresh = fresh
         self._texts: dict[tuple[bytes, object], str | None] = {}
         self._used_places: dict[int, NDArray[np.intp]] = {}
 
-    def recall(self, asked: Sequence[RowJob], *, dry: bool) -> None:
+    def recall(self, asked: Sequence[RowRequest], *, dry: bool) -> None:
         """Answer requests from kept measurements that are at least as accurate, at no charge.
 
         Parameters
         ----------
-        asked : sequence of RowJob
+        asked : sequence of RowRequest
             The requests of the groups. Each measurement that may be kept gets its description.
         dry : bool
             Whether this is a plan, which takes no values, and leaves none.
@@ -149,26 +156,32 @@ class ResultCache:
         wanted = []
         for each in asked:
             if each.price is not None and each.losses:
-                each.text = describe(self._describe_once(each.price.query), each.table, self._origins)
+                each.text = describe_measurement(
+                    self._describe_query_once(each.price.query), each.table, self._origins
+                )
                 if each.text is not None and not self._fresh:
-                    wanted.append((each, each.price, self._candidates(each.price, each.text, each.table)))
+                    wanted.append(
+                        (each, each.price, self._containing_measurements(each.price, each.text, each.table))
+                    )
         if not wanted:
             return
-        keys = [digest(description) for *_, parts in wanted for description, *_ in parts]
+        keys = [sha256_of_text(description) for *_, parts in wanted for description, *_ in parts]
         known = self._account.measurements(keys, private=noises.sampler().private)
         for each, price, parts in wanted:
             if (found := self._most_accurate(price, parts, known)) is not None:
-                each.told = self._reuse(price, found, dry=dry)
+                each.told = self._reuse_coordinates(price, found, dry=dry)
 
-    def _describe_once(self, query: Query) -> str | None:
-        """Describe a query, once for all groups."""
+    def _describe_query_once(self, query: Query) -> str | None:
+        """Return the description of a query, computed once for all groups."""
         about = query.key, query.reveal
         if about not in self._texts:
             self._texts[about] = describe_query(query, self._origins)
         return self._texts[about]
 
-    def _candidates(self, price: Price, text: str, table: Table) -> list[tuple[str, int, NDArray[np.intp]]]:
-        """Return descriptions of the measurements that contain a query: itself and larger ones.
+    def _containing_measurements(
+        self, price: Price, text: str, table: Table
+    ) -> list[tuple[str, int, NDArray[np.intp]]]:
+        """Return descriptions of measurements that contain the values of a query: its own, and larger ones.
 
         Each with the number of its coordinates, and the places there of what is asked, as they are kept.
         """
@@ -178,9 +191,9 @@ class ResultCache:
             return parts
         if price.noise == "cube" or table.parts:
             return parts
-        for features, rows, places in larger(query.of, table):
+        for features, rows, places in containing_features(query.of, table):
             whole = Query.read(features)
-            described = describe(self._describe_once(whole), rows, self._origins)
+            described = describe_measurement(self._describe_query_once(whole), rows, self._origins)
             parts += [] if described is None else [(described, whole.dimension, whole.places[places])]
         return parts
 
@@ -189,23 +202,23 @@ class ResultCache:
         price: Price,
         parts: Sequence[tuple[str, int, NDArray[np.intp]]],
         known: Mapping[tuple[str, str], Sequence[KeptMeasurement]],
-    ) -> CachedPart | None:
-        """Return the most accurate kept measurement, the newest of several, if it is as accurate as the price.
+    ) -> KeptCoordinates | None:
+        """Return the most accurate kept measurement, if it is at least as accurate as a new one at this price.
 
         No coordinate of it was taken yet. Its steps are no coarser either: who counts on noise as good as
         continuous gets such. Scales and grids are public, so the choice tells of nothing else.
         """
         wanted = KeptMeasurement(0, "", price.noise, price.scale, price.grid.k)
         good = [
-            CachedPart(kept, description, dimension, places)
+            KeptCoordinates(kept, description, dimension, places)
             for description, dimension, places in parts
-            for kept in known.get((digest(description), price.noise), ())
+            for kept in known.get((sha256_of_text(description), price.noise), ())
             if kept.grid >= wanted.grid and kept.spread <= wanted.spread
             if not np.isin(places, self._used_places.get(kept.id, ())).any()
         ]
         return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
 
-    def _reuse(self, price: Price, part: CachedPart, *, dry: bool) -> NoisyResult:
+    def _reuse_coordinates(self, price: Price, part: KeptCoordinates, *, dry: bool) -> NoisyResult:
         """Return the values of a kept measurement, and mark these coordinates as used in this call."""
         of = part.kept
         self._used_places[of.id] = np.union1d(self._used_places.get(of.id, part.places), part.places)
@@ -215,7 +228,7 @@ class ResultCache:
             raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
         return NoisyResult(every[part.places], record, _unique_id(of.call, part.description, every, part.places))
 
-    def store(self, asked: RowJob, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
+    def store(self, asked: RowRequest, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
         """Queue a new measurement for the ledger, unless it is too large, and return it with its id."""
         places = price.query.places
         ordered = steps[np.argsort(places)]
@@ -225,7 +238,7 @@ class ResultCache:
         return NoisyResult(steps, price.record, _unique_id(self._call, asked.text, ordered, places))
 
 
-class Origins(dict[str, str]):
+class PackageOrigins(dict[str, str]):
     """Distribution and version of each package, for the descriptions of one call.
 
     Parameters
@@ -238,7 +251,7 @@ class Origins(dict[str, str]):
         super().__init__({_PACKAGE: f"{_PACKAGE} {_version(_PACKAGE)}", **origins})
         self._texts: dict[int, tuple[object, str]] = {}
 
-    def kind(self, kind: type) -> str:
+    def describe_class(self, kind: type) -> str:
         """Describe an installed class by its name and distribution; raise an error for any other class."""
         origin = self.get(kind.__module__.partition(".")[0])
         named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, None)
@@ -246,14 +259,14 @@ class Origins(dict[str, str]):
             raise _UndescribedError
         return f"{kind.__module__}:{kind.__qualname__}, {origin}"
 
-    def once(self, value: object, write: Callable[[], object]) -> str:
-        """Describe a value that the groups of a call share, once."""
+    def describe_once(self, value: object, write: Callable[[], object]) -> str:
+        """Return the description of a value, computed once for all groups of a call."""
         if id(value) not in self._texts:
             self._texts[id(value)] = value, json.dumps(write())  # which keeps the identity taken
         return self._texts[id(value)][1]
 
 
-def describe(what: str | Query | None, table: Table, known: Origins) -> str | None:
+def describe_measurement(what: str | Query | None, table: Table, known: PackageOrigins) -> str | None:
     """Describe a measurement: its query and its rows.
 
     Parameters
@@ -278,7 +291,7 @@ def describe(what: str | Query | None, table: Table, known: Origins) -> str | No
         return None
 
 
-def describe_query(query: Query, known: Origins) -> str | None:
+def describe_query(query: Query, known: PackageOrigins) -> str | None:
     """Describe a query without its rows; None if it has no description."""
     claims: dict[str, Any] = {
         "what": query.of,
@@ -293,7 +306,9 @@ def describe_query(query: Query, known: Origins) -> str | None:
         return None
 
 
-def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
+def containing_features(
+    features: RowFeatures, table: Table
+) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
     """Return larger features, or tables, whose sums contain the sums of these features.
 
     Parameters
@@ -329,19 +344,19 @@ def larger(features: RowFeatures, table: Table) -> Iterator[tuple[RowFeatures, T
         ):
             (code,) = condition.column.codes(condition.categories)
             every = OneHot(condition.column, of=None if isinstance(features, Count) else features)
-            rest, own = table.without(condition), code * features.dimension + places
+            rest, own = table.without_condition(condition), code * features.dimension + places
             yield every, rest, own
-            for larger_still, rows, at in larger(every, rest):
+            for larger_still, rows, at in containing_features(every, rest):
                 yield larger_still, rows, at[own]
 
 
-def _describe_rows(table: Table, known: Origins) -> object:
+def _describe_rows(table: Table, known: PackageOrigins) -> object:
     """Describe the rows of a table, or of the tables of a union."""
     if table.parts:
         return [[_encode(part.mark, known), _describe_rows(part, known)] for part in table.parts]
     if any(condition.describe() is None for condition in table.conditions):
         raise _UndescribedError
-    where = {known.once(each, lambda each=each: _encode(each, known)) for each in table.conditions}  # type: ignore[misc]
+    where = {known.describe_once(each, lambda each=each: _encode(each, known)) for each in table.conditions}  # type: ignore[misc]
     # What tables of one row a person have not is not written, so that what was kept of them before is found again.
     facts = {
         f.name: value
@@ -353,13 +368,13 @@ def _describe_rows(table: Table, known: Origins) -> object:
     return {"where": sorted(where), "table": _encode(facts, known), **({"chosen": chosen} if chosen else {})}
 
 
-def _encode(value: Any, known: Origins) -> Any:
+def _encode(value: Any, known: PackageOrigins) -> Any:
     """Return a value as JSON with its type; a long value as its digest."""
     kind = type(value)
     if value is None or kind in {bool, int, float}:
         return value
     if kind is str:
-        return value if len(value) <= _LENGTH_MAX else {"sha256": _digest(value.encode())}
+        return value if len(value) <= _LENGTH_MAX else {"sha256": _sha256(value.encode())}
     name = kind.__name__
     if kind in {tuple, list}:
         written: Any = {name: [_encode(item, known) for item in value]}
@@ -370,26 +385,25 @@ def _encode(value: Any, known: Origins) -> Any:
     elif kind in {Fraction, Decimal}:
         written = {name: str(value)}
     elif kind is np.ndarray and value.dtype.kind in "biufSU":
-        written = {
-            value.dtype.str: list(value.shape),
-            "sha256": _digest(value.tobytes()),
-        }
+        written = {value.dtype.str: list(value.shape), "sha256": _sha256(value.tobytes())}
     elif isinstance(value, np.generic) and value.dtype.kind in "biuf":
         written = {value.dtype.str: repr(value.item())}
     else:
         return _encode_object(value, known)
     text = json.dumps(written)
-    return written if len(text) <= _LENGTH_MAX else {"sha256": _digest(text.encode())}
+    return written if len(text) <= _LENGTH_MAX else {"sha256": _sha256(text.encode())}
 
 
-def _encode_object(value: Any, known: Origins) -> dict[str, Any]:
+def _encode_object(value: Any, known: PackageOrigins) -> dict[str, Any]:
     """Describe an object of an installed class by its attributes, and by the class attributes of plugins."""
     kind = type(value)
-    name = known.kind(kind)
+    name = known.describe_class(kind)
     if not hasattr(value, "__dict__"):
         raise _UndescribedError
     bases = [each for each in reversed(kind.__mro__) if each.__module__.partition(".")[0] not in _NO_PLUGINS]
-    had = {of: each for base in bases for of, each in vars(base).items() if not _is_code(of, each)} | vars(value)
+    had = {
+        of: each for base in bases for of, each in vars(base).items() if not _is_code_attribute(of, each)
+    } | vars(value)
     later = _DERIVED_ATTRIBUTES.get(f"{kind.__module__}:{kind.__qualname__}", frozenset())
     later = later | _COMPOSED_ATTRIBUTES if isinstance(value, Composed) else later
     attributes = {
@@ -402,11 +416,11 @@ def _encode_object(value: Any, known: Origins) -> dict[str, Any]:
     return {name: attributes}
 
 
-def _is_code(name: str, value: object) -> bool:
+def _is_code_attribute(name: str, value: object) -> bool:
     return name.startswith("__") or name == "_abc_impl" or callable(value) or hasattr(type(value), "__get__")
 
 
-def _digest(data: bytes) -> str:
+def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
@@ -415,11 +429,13 @@ def _unique_id(call: str, text: str | None, kept: NDArray[np.int64], places: NDA
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return placed(hashlib.blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places)
+    return id_with_places(
+        hashlib.blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places
+    )
 
 
-def placed(identity: str, places: NDArray[np.intp]) -> str:
-    """Return the id of some values of a measurement: an @ and their places follow, if they are not the first."""
+def id_with_places(identity: str, places: NDArray[np.intp]) -> str:
+    """Return a measurement's id with the places of some of its values, unless they are 0, 1, 2, ..."""
     if np.array_equal(places, np.arange(places.size)):
         return identity
     return f"{identity}@{','.join(map(str, places.tolist()))}"

@@ -88,7 +88,7 @@ class PublicFacts:
 
     def _repr_html_(self) -> str:
         schema = self.schema
-        columns = [(name, _known(schema, name)) for name in schema.names]
+        columns = [(name, _declaration_as_text(schema, name)) for name in schema.names]
         account = self._account()
         shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
         facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
@@ -112,14 +112,14 @@ class PublicFacts:
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
         lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
-        lines += [f"{name}: {_known(self.schema, name)}" for name in self.schema.names]
+        lines += [f"{name}: {_declaration_as_text(self.schema, name)}" for name in self.schema.names]
         return lines + [f"{name} {condition}" for name, condition in where]
 
 
-def _known(schema: Schema, name: str) -> str:
+def _declaration_as_text(schema: Schema, name: str) -> str:
     column, words = schema.columns.get(name), str(schema.words.get(name, ""))
     if column is None and schema.unit is not None and name == schema.unit.column:
-        return (f"{words}; " if words else "") + "says whose a row is, and is in no question"
+        return (f"{words}; " if words else "") + "identifies people, and is used in no question"
     if column is None:
         return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
     known = [f"{column.formula.node}"] if isinstance(column, ComputedColumn) else []
