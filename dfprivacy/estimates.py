@@ -172,7 +172,7 @@ class Estimate(Release):
     noise_standard_error : float
         The standard error that privacy adds.
     low, high : float
-        Ends of the confidence interval.
+        Ends of the confidence interval, which is one-sided where the test is.
     confidence : float
         Its coverage.
     null : float or None

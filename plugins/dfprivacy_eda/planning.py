@@ -6,6 +6,7 @@ A column is taken to have a standard deviation of a sixth of its range, and a pr
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -157,11 +158,13 @@ def _answer_reader(name: str) -> Any:
         sums = None if column is None else _released_sums(release, column, name)
         if columns and isinstance(release, Counts | Crosstab) and asked["nan_policy"] == "omit":
             sums = _cell_sums(release, columns, curator.size, name)
-        if sums is None or asked.get("covers") == "population":
+        names = (name, "var") if asked.get("covers") == "population" else (name,)
+        if sums is None or ("var" in names and not sums.map[2].any()):
             return None
         rows = max(sums.noisy_value("count"), 1.0) if curator.size is None else assumed_rows(curator)
-        error, most = sums.error(name), _expected_error(curator.planned, name, rows)[0]
-        return (error, sums) if error <= most else None
+        errors = [sums.error(each) for each in names]
+        planned = [_expected_error(curator.planned, each, rows)[0] for each in names]
+        return (errors[0], sums) if all(map(operator.le, errors, planned)) else None
 
     return reader
 

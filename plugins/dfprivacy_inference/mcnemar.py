@@ -99,7 +99,7 @@ class McNemar(Release):
     odds_ratio : float
         Rows with the outcome in the first column alone, over those in the second alone.
     low, high : float
-        Ends of its confidence interval.
+        Ends of its confidence interval, which is one-sided where the test is.
     confidence : float
         Its coverage.
     column, other, success, alternative, nan_policy
@@ -160,7 +160,8 @@ class McNemar(Release):
             label = f"{self.confidence:.0%} interval, noise included"
             ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
             exact = NoisyCounts(np.array([self.released]), [NoiseLaw(0.0)] * 2, form="halves")
-            inner = [_odds(share_of(end)) for end in infer(exact, discordant_share).interval(self.confidence)]
+            ends = infer(exact, discordant_share).interval(self.confidence, self.alternative)
+            inner = [_odds(share_of(end)) for end in ends]
             if inner[0] > 0 and math.isfinite(inner[1]):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
@@ -267,7 +268,7 @@ def _(
     """Compute the test from the noisy numbers of the two kinds of discordant rows."""
     found = infer(measured, discordant_share)
     p = float(found.pvalue(EVEN, alternative))
-    low, high = map(share_of, found.interval(confidence))
+    low, high = map(share_of, found.interval(confidence, alternative))
     half, both = measured.values[0].tolist()
     error = measured.laws[1].standard_deviation
     return McNemar(

@@ -137,7 +137,7 @@ class RankTest(Estimate):
         if self.effect is None:
             return self.low, self.high
         two = TwoGroups(**{**self.released, "values": np.array(self.released["values"])})
-        return two.effect(self.shapes).interval(level)
+        return two.effect(self.shapes).interval(level, self.alternative)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the effect and its interval, from 0 to 1."""
@@ -319,9 +319,7 @@ def rank_test_fields(
     """Return the fields that all rank tests of two groups share."""
     found = two.effect(shapes)
     times = float(found.noise_standard_error / found.sampling_standard_error)
-    low, high = (
-        (0.0, 1.0) if two.lacks_sizes else found.interval(confidence)
-    )  # of both sides, whatever is suspected
+    low, high = (0.0, 1.0) if two.lacks_sizes else found.interval(confidence, alternative)
     told = tested(found, 0.5, alternative, alpha, confidence) | {"low": float(low), "high": float(high)}
     told["estimate"] = min(max(told["estimate"], 0.0), 1.0)
     if two.lacks_sizes:

@@ -130,6 +130,19 @@ def test_power_of_what_a_method_assumes(method):
     assert {0} == set(asked.spent)
 
 
+def test_an_interval_holds_what_its_test_does_not_reject(method):
+    """A one-sided test has an interval to one side; whether it holds the null hypothesis is the test's verdict."""
+    asked = method.of()
+    if "alternative" not in inspect.signature(getattr(asked.part, method.method)).parameters:
+        return
+    for alternative in ("two-sided", "less", "greater"):
+        answer = asked(alternative=alternative)
+        if hasattr(answer, "low"):
+            null = getattr(answer, "null", 1.0)  # of an odds ratio
+            assert (answer.low <= null <= answer.high) != answer.rejected, alternative
+            assert {"less": answer.low, "greater": answer.high}.get(alternative, 0) in {-np.inf, 0, 1, np.inf}
+
+
 def test_a_bad_price_is_refused(question):
     """A price that is no positive finite number is refused before anything is spent."""
     asked = question.of()

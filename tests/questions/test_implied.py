@@ -42,7 +42,6 @@ def test_a_description_answers_what_it_tells_better(name, relation):
         lambda v: v.declare(bounds={"x": (-3, 8)}).mean("x", epsilon=0.1),
         lambda v: v.mean("x", epsilon=0.1, fresh=True),
         lambda v: v.mean("x", epsilon=0.1, nan_policy="fill"),
-        lambda v: v.mean("x", epsilon=0.1, covers="population"),
         lambda v: v.group_by("g").mean("x", epsilon=0.1),
         lambda v: v.count(["x", "y"], epsilon=0.1),
     ],
@@ -133,6 +132,19 @@ def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
     np.testing.assert_allclose(of_all._redrawn()["value"], alone._redrawn()["estimate"])
     assert view.where(g="a").mean("y", epsilon=0.5).privacy.epsilon == 0.5
     assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_mean_of_the_population_follows_from_moments(relation):
+    """It is free after a test or a description, whose sums of squares tell the spread, and not after a mean."""
+    for first, free in (("ttest", True), ("describe", True), ("mean", False)):
+        view = protect(f"population {relation} {first}", neighbors=relation)[["x"]]
+        known = view.describe(epsilon=9) if first == "describe" else getattr(view, first)("x", epsilon=9)
+        found = view.mean("x", epsilon=0.1, covers="population")
+        assert (found.privacy.epsilon == 0) == free
+        if first == "ttest":
+            ends = known.estimate, known.low, known.high
+            np.testing.assert_allclose((found.value, found.low, found.high), ends, rtol=1e-4)
 
 
 LABELS = pd.DataFrame({
