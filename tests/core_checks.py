@@ -25,8 +25,8 @@ from dfprivacy._table import sample
 from dfprivacy.errors import DPError, LedgerError
 from dfprivacy.schema import Unit
 from dfprivacy.view import PrivateFrame
-from dfprivacy_audit.cases import few, variants_among
-from dfprivacy_audit.exact import Loss, distance, loss_between
+from dfprivacy_audit.cases import few_rows, variants_among
+from dfprivacy_audit.exact import Loss, loss_between, run_distance
 from dfprivacy_audit.harness import (
     Failed,
     Harness,
@@ -34,11 +34,11 @@ from dfprivacy_audit.harness import (
     RecordingAccount,
     Replay,
     Skipped,
-    fixed_chance,
+    captured_messages,
+    fixed_random_seeds,
     in_time,
     ledger_accounts,
-    listening,
-    overhearing,
+    recorded_measurements,
     with_first,
 )
 
@@ -108,7 +108,7 @@ def people_stand_together(audit: Audit) -> str:
 
 def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
     """Find the largest loss between two tables that differ in one person."""
-    corners = few(stage.case, others)[:_CORNERS]
+    corners = few_rows(stage.case, others)[:_CORNERS]
     base = stage.trace(_with([corners[0]] * _UNIT.max_rows, others))
     if base.refused:
         return "refused"
@@ -125,7 +125,7 @@ def _largest(stage: _OfPeople, others: Sequence[Row]) -> str:
     if stage.case.neighbors == "add_remove":
         nobody = "nobody", traced([])
         pairs = [(nobody, each) for each in traces.items()]
-    (one, a), (other, b) = max(pairs, key=lambda pair: distance(pair[0][1], pair[1][1]))
+    (one, a), (other, b) = max(pairs, key=lambda pair: run_distance(pair[0][1], pair[1][1]))
     loss = loss_between(a, b, (None, None), "people")
     if loss.exceeds:
         raise Failed(
@@ -156,7 +156,7 @@ def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], oth
     """Check that rows without a person move nothing, however many they are."""
     hidden = [{**corner, _WHO: None} for corner in corners for _ in range(_MANY)]
     rows = _with([corners[0]] * _UNIT.max_rows, others)
-    if base.replayable and distance(stage.measure([*hidden, *rows], base), base):
+    if base.replayable and run_distance(stage.measure([*hidden, *rows], base), base):
         raise Failed("rows that name nobody move what is measured, and they are left out")
 
 
@@ -183,7 +183,7 @@ def samples_stand_alone(audit: Audit) -> str:
         base = stage.trace(rows)
         if base.refused:
             return "refused"
-        corners = few(replace(stage.case, public=()), rows)[:_CORNERS]  # no column of a sample is public
+        corners = few_rows(replace(stage.case, public=()), rows)[:_CORNERS]  # no column of a sample is public
         if not base.charges:
             if any(stage.trace(with_first(rows, row)).outcome != base.outcome for row in corners):
                 raise Failed("something private of a sample comes for nothing")
@@ -197,7 +197,7 @@ def samples_stand_alone(audit: Audit) -> str:
             pairs = [(stage.measure(rows[1:], base), each) for each in traces]
         else:
             pairs = [*itertools.combinations(traces, 2)]
-    if any(distance(each, base) for each in outside):
+    if any(run_distance(each, base) for each in outside):
         raise Failed("a row that is not drawn moves what is measured")
     loss = max((_loss(share, *pair) for pair in pairs), key=lambda loss: loss.epsilon)
     if loss.exceeds:
@@ -304,7 +304,12 @@ def _apart(true: NoisyValue, value: NoisyValue) -> bool:
 def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
     """Ask, whether or not the answer is kept, and give what was measured on the way."""
     in_time()
-    with listening(), noise.use_sampler(_Exact()), fixed_chance(), overhearing() as measurements:
+    with (
+        captured_messages(),
+        noise.use_sampler(_Exact()),
+        fixed_random_seeds(),
+        recorded_measurements() as measurements,
+    ):
         try:
             question = stage.question(stage.views(stage.frames(rows), accounts), fresh=False)
             with mock.patch.multiple(type(question), _kept_answer=lambda _: None, _implied_answer=lambda *_: None):

@@ -29,7 +29,7 @@ from dfprivacy.cli import main
 from dfprivacy.local import Arc
 from dfprivacy.testing import Seeded, seeded_noise
 from dfprivacy_audit import CHECKS, Case, catalogue, check_mechanism, harness
-from dfprivacy_audit.cases import candidates, cases_of, tables
+from dfprivacy_audit.cases import candidate_rows, cases_of, tables
 from dfprivacy_audit.exact import families, loss_between, worst_pair
 from dfprivacy_audit.harness import Harness, Recording, Replay
 from dfprivacy_audit.pytest_plugin import collected
@@ -145,7 +145,7 @@ def test_tables_and_rows_have_the_corners():
     """Rows have the ends of the bounds, every category, missing and extreme values, and what the author says."""
     case = Case(bounds={"x": (-1.0, 1.0)}, categories={"g": ["a", "b"]}, rows=({"x": 0.123, "g": "a"},))
 
-    rows = candidates(case)
+    rows = candidate_rows(case)
 
     assert {"x": 0.123, "g": "a"} == rows[0]
     assert {(x, g) for x in (-1, 1) for g in "ab"} <= {(row["x"], row["g"]) for row in rows}

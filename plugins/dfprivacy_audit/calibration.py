@@ -23,7 +23,7 @@ from dfprivacy.errors import DPError
 from dfprivacy.made_up import values_of
 from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.testing import Seeded
-from dfprivacy_audit.harness import Failed, Harness, Skipped, in_time, listening
+from dfprivacy_audit.harness import Failed, Harness, Skipped, captured_messages, in_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ class _Interval(NamedTuple):
 
 
 def keeps_level_and_coverage(audit: Audit) -> str:
-    """Catch p-values that are small too often, and intervals that cover less than they say, or do not say what."""
+    """Catch tests that reject too often, and intervals with too little coverage or without a stated coverage."""
     release = audit.answered().release
     known = _intervals(release)
     for name, each in known.items():
@@ -71,7 +71,7 @@ def keeps_level_and_coverage(audit: Audit) -> str:
 
 @dataclass(frozen=True)
 class _Simulation:
-    """Synthetic tables for a method, which is asked at a moderate price and at one with hardly any noise."""
+    """Synthetic tables for a method, which runs on them with a moderate epsilon and nearly without noise."""
 
     audit: Audit
 
@@ -104,7 +104,7 @@ class _Simulation:
         return MadeUpFrame({name: _array(values) for name, values in columns.items()})
 
     def checked(self) -> str:
-        """Ask many tables, and compare the error rates with their nominal values."""
+        """Run the method on many tables, and compare the error rates with their nominal values."""
         moderate, noiseless = self._stage(1), self._stage(10**4)
         population = None
         covered, small = defaultdict(list), []
@@ -113,23 +113,27 @@ class _Simulation:
             if time.process_time() - start > _SECONDS:
                 break
             table = self.table(run, _ROWS)
-            if (release := _answer(moderate, table, run)) is None:
+            if (release := _seeded_answer(moderate, table, run)) is None:
                 continue
             if self.null and (decision := _decision(self.audit, release)):
                 small.append(decision)
             found = _intervals(release)
             if any(_is_population(each) for each in found.values()) and population is None:
-                population = _intervals(_answer(noiseless, self.table(run, _POPULATION), run))
-            own = {} if all(map(_is_population, found.values())) else _intervals(_answer(noiseless, table, run))
+                population = _intervals(_seeded_answer(noiseless, self.table(run, _POPULATION), run))
+            own = (
+                {}
+                if all(map(_is_population, found.values()))
+                else _intervals(_seeded_answer(noiseless, table, run))
+            )
             for name, each in found.items():
                 truth = ((population or {}) if _is_population(each) else own).get(name)
                 if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
-                    covered[name, each.confidence].append(_contains(each, truth))
+                    covered[name, each.confidence].append(_contains_truth(each, truth))
         return _verdict(small, covered, run + 1)
 
 
 def _is_population(interval: _Interval) -> bool:
-    """Return whether an interval is for a population, not for the table."""
+    """Return whether an interval covers a population parameter, not a number of the table."""
     return (interval.covers or "").endswith("population")
 
 
@@ -156,17 +160,17 @@ def _verdict(small: list[tuple[bool, float]], covered: dict[tuple[str, float], l
     return f"of {tables} made-up tables, {'; '.join(words)}"
 
 
-def _contains(interval: _Interval, truth: _Interval) -> bool:
-    """Return whether an interval contains the midpoint of the noiseless one, or for a table, part of it."""
+def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
+    """Return whether an interval contains the midpoint of the noiseless interval, or overlaps it for a table."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
     slack = 0.0 if _is_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
-def _answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
-    """Return the answer about a table with seeded noise; None if there is none."""
+def _seeded_answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
+    """Return the method's answer about a table, with seeded noise; None if the method refuses."""
     in_time()
-    with listening(), noise.use_sampler(Seeded(seed)):
+    with captured_messages(), noise.use_sampler(Seeded(seed)):
         try:
             return stage.question(stage.views([table], stage.accounts_of([]))).ask()
         except DPError:
@@ -178,7 +182,7 @@ def _array(values: Any) -> Any:
 
 
 def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
-    """Return whether a test rejects, and its level; None if the answer has no test."""
+    """Return whether the test in a release rejects, and its level; None if the release has no test."""
     if isinstance(pvalue := getattr(release, "pvalue", None), float):
         return pvalue <= _LEVEL, _LEVEL
     try:
@@ -190,7 +194,7 @@ def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
 
 
 def _intervals(value: Any) -> dict[str, _Interval]:
-    """Return the intervals of a release and of the releases in it, by name."""
+    """Return the intervals of a release and of the releases nested in it, by name."""
     return {
         f"{name} of {type(each).__name__} {at}": interval
         for at, each in enumerate(_releases(value))
@@ -199,7 +203,7 @@ def _intervals(value: Any) -> dict[str, _Interval]:
 
 
 def _releases(value: Any) -> Iterator[Release]:
-    """Yield a release and the releases in it."""
+    """Yield a release and the releases nested in it."""
     if isinstance(value, Release):
         yield value
         value = list(value.result.values())
@@ -214,12 +218,12 @@ def _own_intervals(release: Release) -> Iterator[tuple[str, _Interval]]:
     result = release.result
     confidence = result.get("confidence")
     about = confidence if isinstance(confidence, float) else _CONFIDENCE, release.covers
-    spans = [*_spans([*result.values()])]
+    spans = [*_number_ranges([*result.values()])]
     if {"low", "high"} <= result.keys():
         spans += map(ConfidenceInterval, _numbers(result["low"]), _numbers(result["high"]))
     elif callable(ends := getattr(release, "confidence_interval", None)):
         with suppress(DPError):  # some say that there is none
-            spans += _spans(ends())
+            spans += _number_ranges(ends())
     yield from ((f"interval {at}", _Interval(*span, *about)) for at, span in enumerate(spans))
 
 
@@ -232,9 +236,9 @@ def _numbers(value: Any) -> list[float]:
     return [float(value)] if isinstance(value, int | float | np.number) else []
 
 
-def _spans(value: Any) -> Iterator[ConfidenceInterval]:
+def _number_ranges(value: Any) -> Iterator[ConfidenceInterval]:
     if isinstance(value, ConfidenceInterval):
         yield value
     elif isinstance(value, dict | list | tuple):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _spans(each)
+            yield from _number_ranges(each)

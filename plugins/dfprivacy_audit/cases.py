@@ -25,7 +25,17 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Category
 
-__all__ = ["Case", "Row", "candidates", "cases_of", "distant", "few", "shapes", "tables", "variants_among"]
+__all__ = [
+    "Case",
+    "Row",
+    "candidate_rows",
+    "cases_of",
+    "distant_tables",
+    "few_rows",
+    "further_tables",
+    "tables",
+    "variants_among",
+]
 
 Row = dict[str, object]
 _CELLS = 8  # combinations of categories that a table has rows of
@@ -37,7 +47,7 @@ _LARGE_TABLE = 240  # rows of a large table
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One call of a mechanism: its arguments, and what is public about the table.
+    """Example call of a mechanism: its arguments, and the public facts about the table.
 
     Attributes
     ----------
@@ -79,7 +89,7 @@ class Case:
     tightness: float = 0.9
 
     def __str__(self) -> str:
-        words = [f"{name}={_shown(value)}" for name, value in self.arguments.items()]
+        words = [f"{name}={_short_text(value)}" for name, value in self.arguments.items()]
         words += [self.neighbors] if self.neighbors != "replace_one" else []
         words += [f"where {name}={value!r}" for name, value in self.where.items()]
         words += [f"by {', '.join(self.grouped)}"] if self.grouped else []
@@ -99,7 +109,7 @@ class Case:
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
-        """Values of the columns of categories, without missing ones, and the table of each row."""
+        """Declared values of the categorical columns, and the indices of the tables."""
         which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
@@ -109,12 +119,12 @@ class Case:
         return (*self.public, *([self.other] if self.other else []))
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     return type(value).__name__ if isinstance(value, Release) else repr(value)
 
 
 def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
-    """Return the cases of a mechanism: those of its plugin, or default ones from its columns.
+    """Return the cases of a mechanism: the cases of its plugin, or default cases for its columns.
 
     Parameters
     ----------
@@ -140,7 +150,7 @@ def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
 
 
 def _default(mechanism: Mechanism) -> tuple[Case, ...]:
-    """Return default cases, made from the kinds of a mechanism's columns."""
+    """Return default cases for the kinds of columns that a mechanism takes."""
     parameters = mechanism.signature.parameters
     unknown = [
         name
@@ -149,19 +159,19 @@ def _default(mechanism: Mechanism) -> tuple[Case, ...]:
     ]
     if unknown:
         raise ArgumentError(
-            f"No default case of {mechanism.name!r} can be made: {unknown!r} have no default and name no columns.",
+            f"{mechanism.name!r} has no default case: arguments {unknown!r} have no default and name no columns.",
             "Give cases=[Case(...)], or let the plugin implement dfprivacy_conformance_cases.",
         )
     named = {name: kind for name, kind in mechanism.columns.items() if kind != "view"}
     needed = {name: kind for name, kind in named.items() if parameters[name].default is parameters[name].empty}
-    cases = [_plain(mechanism, needed)]
+    cases = [_default_arguments(mechanism, needed)]
     if needed != named:
-        cases.append(_plain(mechanism, named))
+        cases.append(_default_arguments(mechanism, named))
     cases += [replace(case, neighbors="add_remove") for case in cases]
     return tuple(cases)
 
 
-def _plain(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
+def _default_arguments(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
     arguments: dict[str, Any] = {}
     bounds: dict[str, tuple[float, float]] = {}
     categories: dict[str, Sequence[Category]] = {}
@@ -181,7 +191,7 @@ def _plain(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
 
 
 def tables(case: Case) -> dict[str, list[Row]]:
-    """Return tables whose first row is to be replaced, added or removed.
+    """Return tables for the audit, whose first row is replaced, added or removed.
 
     Parameters
     ----------
@@ -194,23 +204,23 @@ def tables(case: Case) -> dict[str, list[Row]]:
         Rows by what the table is: ``"mixed"``, ``"lowest"``, ``"highest"``, ``"one group"``, ``"one row"``.
     """
     rng = np.random.default_rng(1)
-    cells = _cells(case, rng)
+    cells = _category_rows(case, rng)
     crowd = [cell for cell in cells for _ in range(_ROWS_PER_CELL)]
     crowd *= 1 if len(crowd) > _CELLS else 4
-    mixed = _filled(case, crowd, lambda low, high: float(rng.uniform(low, high)))
-    private = _private(case)
+    mixed = _filled_rows(case, crowd, lambda low, high: float(rng.uniform(low, high)))
+    private = _private_columns(case)
     made = {
         "mixed": mixed,
-        "lowest": _filled(case, crowd, lambda low, _: low),
-        "highest": _filled(case, crowd, lambda _, high: high),
+        "lowest": _filled_rows(case, crowd, lambda low, _: low),
+        "highest": _filled_rows(case, crowd, lambda _, high: high),
         "one group": [{**row, **private} for row in mixed] if private else [],
         "one row": [mixed[0]],
     }
     return {name: rows for name, rows in made.items() if rows}
 
 
-def shapes(case: Case) -> dict[str, list[Row]]:
-    """Return more tables: groups of other sizes, many rows, spread or missing numbers.
+def further_tables(case: Case) -> dict[str, list[Row]]:
+    """Return further tables for the audit: other group sizes, many rows, spread or missing numbers.
 
     Parameters
     ----------
@@ -223,14 +233,14 @@ def shapes(case: Case) -> dict[str, list[Row]]:
         Rows by what the table is. Where its first row is of another group, its own group may be empty.
     """
     rng = np.random.default_rng(4)
-    cells = _cells(case, rng)
-    numbers = _numbers(case)
+    cells = _category_rows(case, rng)
+    numbers = _numeric_columns(case)
 
     def anywhere(low: float, high: float) -> float:
         return float(rng.uniform(low, high))
 
     def apart(rows: Sequence[Row]) -> list[Row]:
-        """Spread the numbers evenly, so that each cell is above the cell before it."""
+        """Return rows with evenly spread numbers, which increase from cell to cell."""
         return [
             {**row, **{name: low + (high - low) * at / max(len(rows) - 1, 1) for name, (low, high) in ends}}
             for at, row in enumerate(rows)
@@ -242,43 +252,45 @@ def shapes(case: Case) -> dict[str, list[Row]]:
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
     made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
-        "one of the last group": _filled(case, single[0], anywhere),
+        "one of the last group": _filled_rows(case, single[0], anywhere),
         "one of the first group": apart(single[-1]),
         "in order of the groups": apart(sorted(crowd, key=cells.index)),
-        "lowest or highest": _filled(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
-        "many rows": _filled(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),
-        "missing": [{**row, **dict.fromkeys(_missing(case))} for row in _filled(case, crowd, anywhere)],
+        "lowest or highest": _filled_rows(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
+        "many rows": _filled_rows(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),
+        "missing": [
+            {**row, **dict.fromkeys(_changeable_columns(case))} for row in _filled_rows(case, crowd, anywhere)
+        ],
     }
     return {name: rows for name, rows in made.items() if rows}
 
 
-def _cells(case: Case, rng: np.random.Generator) -> list[Row]:
-    """Return rows with all combinations of categories, or some of them."""
+def _category_rows(case: Case, rng: np.random.Generator) -> list[Row]:
+    """Return rows with all combinations of categories, or a random sample of the combinations."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
     return [dict(zip(case.domains, cell, strict=True)) for cell in cells]
 
 
-def _filled(case: Case, rows: Sequence[Row], at: Callable[[float, float], float]) -> list[Row]:
-    return [{**row, **{name: at(*case.bounds[name]) for name in _numbers(case)}} for row in rows]
+def _filled_rows(case: Case, rows: Sequence[Row], at: Callable[[float, float], float]) -> list[Row]:
+    return [{**row, **{name: at(*case.bounds[name]) for name in _numeric_columns(case)}} for row in rows]
 
 
-def _private(case: Case) -> Row:
+def _private_columns(case: Case) -> Row:
     return {name: values[0] for name, values in case.domains.items() if name not in case.agreed}
 
 
-def _missing(case: Case) -> list[str]:
+def _changeable_columns(case: Case) -> list[str]:
     """Return the names of the columns on which neighbouring tables may differ."""
     return [name for name in case.columns if name not in case.agreed]
 
 
-def _numbers(case: Case) -> list[str]:
+def _numeric_columns(case: Case) -> list[str]:
     return [name for name in case.bounds if name not in case.categories]
 
 
-def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return tables that differ from a given one as much as its public part allows.
+def distant_tables(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return tables that differ from the given rows as much as public columns allow.
 
     Parameters
     ----------
@@ -312,8 +324,8 @@ def distant(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
     return tables
 
 
-def candidates(case: Case, count: int = 8) -> list[Row]:
-    """Return rows that may replace another row.
+def candidate_rows(case: Case, count: int = 8) -> list[Row]:
+    """Return candidate rows for replacing a row of a table.
 
     Parameters
     ----------
@@ -330,7 +342,7 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     rng = np.random.default_rng(2)
     typical: Row = {name: (low + high) / 2 for name, (low, high) in case.bounds.items()}
     typical |= {name: values[0] for name, values in case.domains.items()}
-    ends = {**{name: case.bounds[name] for name in _numbers(case)}, **case.domains}
+    ends = {**{name: case.bounds[name] for name in _numeric_columns(case)}, **case.domains}
     corners = list(itertools.islice(itertools.product(*ends.values()), 4 * _CORNERS))
     if len(corners) > _CORNERS:
         corners = [corners[i] for i in sorted(rng.choice(len(corners), _CORNERS, replace=False))]
@@ -338,12 +350,12 @@ def candidates(case: Case, count: int = 8) -> list[Row]:
     rows += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
     for _ in range(count):
         codes: Row = {name: values[int(rng.integers(len(values)))] for name, values in case.domains.items()}
-        rows.append({**codes, **{name: float(rng.uniform(*case.bounds[name])) for name in _numbers(case)}})
-    return _different([*case.rows, typical, *rows])
+        rows.append({**codes, **{name: float(rng.uniform(*case.bounds[name])) for name in _numeric_columns(case)}})
+    return _distinct_rows([*case.rows, typical, *rows])
 
 
-def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
-    """Return a few rows that may replace the first: corners and missing values, in public classes with rows.
+def few_rows(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
+    """Return a few rows for replacing the first row: extreme and missing values, with public values that occur.
 
     Parameters
     ----------
@@ -360,9 +372,9 @@ def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
         Those of the class of the table's first row first.
     """
     agreed = case.agreed if case.neighbors == "replace_one" else ()
-    classes = _different([{name: row[name] for name in agreed} for row in rows])
+    classes = _distinct_rows([{name: row[name] for name in agreed} for row in rows])
     classes = [classes[0], *classes[1:][-most + 1 :]]
-    private = {name: case.bounds[name] for name in _numbers(case) if name not in agreed}
+    private = {name: case.bounds[name] for name in _numeric_columns(case) if name not in agreed}
     ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
     count = math.prod(map(len, ends.values()))
     picked = sorted({round(at * (count - 1) / (_MAX_PER_CLASS - 1)) for at in range(_MAX_PER_CLASS)})
@@ -372,7 +384,7 @@ def few(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     gone = {name: None for name in ends if name != case.other}
     own = [{name: row[name] for name in ends} for row in case.rows]
     rows_of_each = [*corners, middle, {**corners[-1], **gone}, *own]
-    return _different([{**known, **row} for known in classes for row in rows_of_each])
+    return _distinct_rows([{**known, **row} for known in classes for row in rows_of_each])
 
 
 def _values(case: Case, name: str) -> list[Any]:
@@ -385,13 +397,13 @@ def _values(case: Case, name: str) -> list[Any]:
     return [*inner, math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0]
 
 
-def _different(rows: Sequence[Row]) -> list[Row]:
+def _distinct_rows(rows: Sequence[Row]) -> list[Row]:
     return list({repr(sorted(row.items())): row for row in rows}.values())
 
 
 def fine_steps(case: Case, row: Row, width: float) -> Iterator[Row]:
-    """Yield rows with one number moved up or down by a fraction of its bounds' width."""
-    for name in _numbers(case):
+    """Yield copies of a row with one number changed by a fraction of the width of its bounds."""
+    for name in _numeric_columns(case):
         low, high = case.bounds[name]
         value = row[name]
         if isinstance(value, float | int) and low <= value <= high:
@@ -423,7 +435,7 @@ _SCALES: list[
 
 
 def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> list[tuple[str, list[Case]]]:
-    """Return one case's share of the variants of all cases.
+    """Return the variants of a case, each variant assigned to one of the cases.
 
     Parameters
     ----------
@@ -451,7 +463,7 @@ def _case_key(case: Case) -> str:
 
 
 def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case, each with one choice of its author changed.
+    """Yield variants of a case, each with one of its settings changed.
 
     Parameters
     ----------
@@ -482,7 +494,7 @@ def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]
 
 
 def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants in which a private column is public, or a public one private."""
+    """Yield variants in which a private column is public, or a public column is private."""
     fixed = replace(case, neighbors="replace_one")
     named = [*case.categories, *(name for name in case.bounds if name not in case.categories)]
     for name in named[:_COLUMNS]:
@@ -516,7 +528,7 @@ def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 def _scaled_variant(
     case: Case, epsilon: str | float, bounds: Callable[[float, float], tuple[float, float]]
 ) -> tuple[str, list[Case]]:
-    """Return a variant with another price and other bounds; if refused, each change alone."""
+    """Yield a variant with another epsilon and other bounds or, if it is refused, each change alone."""
     moved: Mapping[str, tuple[float, float]] = {
         name: pair if name in case.categories else bounds(*map(float, pair)) for name, pair in case.bounds.items()
     }
@@ -541,7 +553,7 @@ def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, 
 
 
 def _extremes(value: float) -> list[float]:
-    """Return extreme values in place of a number; for whole numbers, which may be counts, nearby ones."""
+    """Return extreme values in place of a number; for whole numbers, which may be counts, nearby numbers."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]
     else:

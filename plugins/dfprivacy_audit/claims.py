@@ -12,8 +12,15 @@ from dfprivacy.features import RowFeatures
 from dfprivacy.features.base import UNIT_SLACK
 from dfprivacy.local import RowLabels
 from dfprivacy.statistics import OfPermutations, OfRows, OfSums, Statistic
-from dfprivacy_audit.cases import candidates
-from dfprivacy_audit.harness import Failed, copied, listening, overhearing, parts, with_first
+from dfprivacy_audit.cases import candidate_rows
+from dfprivacy_audit.harness import (
+    Failed,
+    captured_messages,
+    components,
+    copy_of,
+    recorded_measurements,
+    with_first,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,30 +36,30 @@ _MAX_MOVED = 16  # sums that are moved one by one
 
 
 def features_are_what_they_say(audit: Audit) -> str:
-    """Catch features and statistics that fail on some rows, or say a wrong shape, unit or Lipschitz constant.
+    """Catch features and statistics that fail on some rows, or declare a wrong shape, unit or Lipschitz constant.
 
     The core withholds their errors, and counts zeros. A diameter that is too small shows in `loss_within_charge`.
     """
     audit.answered()
     stage, (first, *_) = audit.stage, audit.rows
-    with overhearing() as measurements:
+    with recorded_measurements() as measurements:
         stage.trace(audit.rows, transcript=audit.first_run.given)
-    things = [part for each in measurements for thing in each.things for part in parts(thing)]
+    things = [part for each in measurements for thing in each.things for part in components(thing)]
     public = {name: first[name] for name in audit.case.agreed}
-    odd = [with_first(audit.rows, {**row, **public}) for row in candidates(audit.case, count=0)[:_SINGLE_ROWS]]
+    odd = [with_first(audit.rows, {**row, **public}) for row in candidate_rows(audit.case, count=0)[:_SINGLE_ROWS]]
     tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *odd]  # that agree on what is public
     for rows in tables:
         target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
         for thing in things:
-            _check(copied(thing), target.table.gathered(thing.columns))
+            _check_declarations(copy_of(thing), target.table.gathered(thing.columns))
     return f"{len(things)} features, statistics and labels are what they say on {len(tables)} tables"
 
 
-def _check(thing: Any, batch: Batch) -> None:
+def _check_declarations(thing: Any, batch: Batch) -> None:
     """Check a feature, a statistic or labels on a batch of rows."""
     try:
-        with listening(), np.errstate(all="ignore"):
-            seen = np.array(_seen(thing, batch), dtype=float)
+        with captured_messages(), np.errstate(all="ignore"):
+            seen = np.array(_row_vectors(thing, batch), dtype=float)
             shape = () if isinstance(thing, RowLabels) else tuple(thing.shape)
             seen = seen.reshape(shape if isinstance(thing, Statistic) else (batch.size, math.prod(shape)))
     except Exception:  # noqa: BLE001 - whatever it is
@@ -63,18 +70,18 @@ def _check(thing: Any, batch: Batch) -> None:
         if (np.abs(units - np.rint(units)) > UNIT_SLACK * np.abs(units)).any():
             raise Failed(f"the vector of a row is not of whole units; {thing.describe()} says {thing.unit:g}")
     if isinstance(thing, OfSums) and thing.features.unit is None:
-        _check_lipschitz(thing, _sums(thing.features, batch))
+        _check_lipschitz(thing, _feature_sums(thing.features, batch))
 
 
-def _seen(thing: Any, batch: Batch) -> Any:
+def _row_vectors(thing: Any, batch: Batch) -> Any:
     if isinstance(thing, OfSums):
-        return thing.value(_sums(thing.features, batch))
+        return thing.value(_feature_sums(thing.features, batch))
     if isinstance(thing, OfPermutations):
         return thing.value(batch, np.random.default_rng(1))
     return thing.value(batch) if isinstance(thing, OfRows) else thing.rows(batch)
 
 
-def _sums(features: RowFeatures, batch: Batch) -> NDArray[np.float64]:
+def _feature_sums(features: RowFeatures, batch: Batch) -> NDArray[np.float64]:
     vectors = np.asarray(features.rows(batch), dtype=float).reshape(batch.size, math.prod(features.shape))
     sums: NDArray[np.float64] = vectors.sum(axis=0).reshape(features.shape)
     sums /= np.broadcast_to(features.weights, features.shape)
@@ -85,13 +92,15 @@ def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
     """Check the Lipschitz constant of a statistic for small changes of its sums, in weighted L1 distance."""
     rng, limit = np.random.default_rng(6), float(statistic.lipschitz)
     weights = np.broadcast_to(statistic.features.weights, sums.shape)
-    before = _value(statistic, sums)
+    before = _statistic_value(statistic, sums)
     for size in (1e-8, 1e-6, 1e-3):
         step = size * max(float(statistic.features.radius(2)), 1e-300)
         one = np.eye(sums.size)[:_MAX_MOVED]
         for signs in [*one, *-one, *rng.choice([-1.0, 1.0], size=(4, sums.size))]:
             far = step * np.abs(signs).sum()
-            change = np.abs(_value(statistic, sums + step * signs.reshape(sums.shape) / weights) - before).max()
+            change = np.abs(
+                _statistic_value(statistic, sums + step * signs.reshape(sums.shape) / weights) - before
+            ).max()
             if change > limit * far * (1 + _TOLERANCE) + 1e-12 * np.abs(before).max():
                 raise Failed(
                     f"{statistic.describe()} moves by {change:.4g} where its sums move by {far:.4g} in L1; "
@@ -99,7 +108,7 @@ def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
                 )
 
 
-def _value(statistic: OfSums, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _statistic_value(statistic: OfSums, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
         value = np.array(statistic.value(sums.copy()), dtype=np.float64).reshape(statistic.dimension)
     return np.where(np.isfinite(value), value, 0.0)

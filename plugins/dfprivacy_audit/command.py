@@ -18,7 +18,7 @@ __all__ = ["add"]
 
 
 def add(commands: Any) -> None:
-    """Add the command to those of the command line."""
+    """Add the command ``audit`` to the commands of the command line."""
     audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
     audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")

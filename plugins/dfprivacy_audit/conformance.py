@@ -31,7 +31,7 @@ CHECKS: dict[str, Callable[[Audit], str]] = {
 """The checks by name: every public function of their modules. The first sentence of each says what it catches."""
 
 
-def _catches(check: Callable[[Audit], str]) -> str:
+def _fault_text(check: Callable[[Audit], str]) -> str:
     sentence, *_ = inspect.cleandoc(check.__doc__ or "").split("\n\n")
     return " ".join(sentence.split()).removeprefix("Catch ").removesuffix(".")
 
@@ -145,7 +145,7 @@ def check_mechanism(
     expected_failed_checks: Mapping[str, str] | None = None,
     samples: int = SAMPLES,
 ) -> Iterator[Check]:
-    """Return all checks of a mechanism, one by one.
+    """Return the checks of a mechanism, one for each kind of check and each case.
 
     Parameters
     ----------
@@ -186,16 +186,16 @@ def check_mechanism(
     for case in given:
         audit = Audit(mechanism, case, samples, given)
         for name, check in CHECKS.items():
-            yield Check(name, _catches(check), audit, expected.get(name, ""))
+            yield Check(name, _fault_text(check), audit, expected.get(name, ""))
 
 
 def catalogue() -> str:
-    """Return what each check catches, as a table in Markdown.
+    """Return a Markdown table of the checks and the faults that they catch.
 
     Returns
     -------
     str
         Lines of the table.
     """
-    rows = [f"| `{name}` | {_catches(check)} |" for name, check in CHECKS.items()]
+    rows = [f"| `{name}` | {_fault_text(check)} |" for name, check in CHECKS.items()]
     return "\n".join(["| check | what it catches |", "| --- | --- |", *rows])

@@ -22,16 +22,16 @@ from dfprivacy._privacy.filters import exact
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Release
-from dfprivacy_audit.cases import candidates, distant, tables
-from dfprivacy_audit.exact import Family, families, statistics_of, worst, worst_table
+from dfprivacy_audit.cases import candidate_rows, distant_tables, tables
+from dfprivacy_audit.exact import Family, families, statistics_of, worst_loss, worst_table
 from dfprivacy_audit.harness import (
     ADDED,
     Failed,
     Harness,
     Skipped,
-    fixed_chance,
+    captured_messages,
+    fixed_random_seeds,
     ledger_accounts,
-    listening,
 )
 from dfprivacy_audit.sampler import goodness_of_fit
 from dfprivacy_audit.sampling import audit_by_sampling
@@ -81,7 +81,7 @@ class Audit:
 
     @cached_property
     def stage(self) -> Harness:
-        """The harness in which the mechanism runs."""
+        """Harness that runs the mechanism on tables of the case."""
         return Harness(self.mechanism, self.case)
 
     @cached_property
@@ -91,18 +91,18 @@ class Audit:
 
     @cached_property
     def first_run(self) -> Recording:
-        """The first run."""
+        """Record of the first run of the mechanism."""
         return self.stage.trace(self.rows)
 
     def answered(self) -> Recording:
-        """Return the first run; skip the check if it has no answer."""
+        """Return the record of the first run; skip the check if the run has no answer."""
         if self.first_run.release is None:
             raise Skipped("it does not answer")
         return self.first_run
 
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
-        """Tables far from the first by name, traced under the noisy sums of the first run.
+        """Runs by name on tables far from the first table, under the noisy sums of the first run.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
@@ -110,15 +110,15 @@ class Audit:
         self.answered()
         return [
             (name, rows, self.stage.trace(rows, transcript=self.first_run.given))
-            for name, rows in distant(self.case, self.rows).items()
+            for name, rows in distant_tables(self.case, self.rows).items()
         ]
 
     def far_apart(self) -> Iterator[tuple[str, Recording, Recording]]:
-        """Return tables far apart under the same noisy sums: small ones, and some with many rows."""
+        """Return runs on tables far apart under the same noisy sums, small tables and large tables."""
         yield from ((name, self.first_run, trace) for name, _, trace in self.distant)
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.stage.trace(rows)
-        for name, moved in list(distant(self.case, rows).items())[:_MAX_LARGE]:
+        for name, moved in list(distant_tables(self.case, rows).items())[:_MAX_LARGE]:
             yield f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given)
 
     @cached_property
@@ -130,7 +130,7 @@ class Audit:
 
     @property
     def families(self) -> list[Family]:
-        """Traced families of neighbouring tables; tracing that timed out is not repeated."""
+        """Families of runs on neighbouring tables; runs that exceeded the time limit are not repeated."""
         self.answered()
         if isinstance(self._traced, Skipped):
             raise self._traced
@@ -138,15 +138,15 @@ class Audit:
 
     @cached_property
     def loss(self) -> Loss:
-        """Largest privacy loss that was found."""
+        """Largest privacy loss that the search over neighbouring tables found."""
         if not statistics_of(self.stage, self.rows)[1]:  # how far a row moves a sum depends on the row alone
-            return worst(self.families, climbed=1)
-        losses = [worst(self.families), worst_table(self.families, _STEPS)]
+            return worst_loss(self.families, climbed=1)
+        losses = [worst_loss(self.families), worst_table(self.families, _STEPS)]
         return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def answers(audit: Audit) -> str:
-    """Catch a mechanism that fails on a plain table, and answers with NaN, with rows in them, or lost by JSON."""
+    """Catch a mechanism that fails on a plain table, or returns NaN, rows, or an answer that JSON cannot keep."""
     trace = audit.first_run
     if trace.release is None:
         raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
@@ -165,19 +165,19 @@ def answers(audit: Audit) -> str:
         if '"$float": "nan"' in text:
             raise Failed("the release holds NaN")
         sizes = {len(rows), *map(len, audit.stage.parts(rows))}
-        lengths.append({path for path, length in _lengths(plain, "") if length in sizes})
+        lengths.append({path for path, length in _array_lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
         raise Failed(f"the release holds something as long as the table: {sorted(both)}")
     return "finite or plainly infinite, survives JSON, nothing as long as the table"
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
-    """Check the form for the owner, which takes no epsilon."""
+    """Check the owner's form of the mechanism, which takes no epsilon."""
     stage, known = audit.stage, own.signature.parameters
     asked = {name: value for name, value in audit.case.arguments.items() if name in known}
     (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
     try:
-        with listening():
+        with captured_messages():
             answer_owner(stage.question([view]).target, audit.mechanism, (), asked, ())
     except ArgumentError:  # it needs what the release does not
         return
@@ -194,7 +194,7 @@ def _closed_form(audit: Audit) -> None:
 
 
 def loss_within_charge(audit: Audit) -> str:
-    """Catch too little noise: too small a sensitivity, rows counted twice, changes of group charged once."""
+    """Catch too little noise: too small a sensitivity, rows counted twice, a change of group charged once."""
     _closed_form(audit)
     loss = audit.loss
     if loss.exceeds:
@@ -206,7 +206,7 @@ def loss_within_charge(audit: Audit) -> str:
 
 
 def charge_is_tight(audit: Audit) -> str:
-    """Catch too much noise: budget that is charged and not used."""
+    """Catch too much noise: a part of the charged budget that no measurement uses."""
     _closed_form(audit)
     used = audit.loss.tightness
     if used < audit.case.tightness:
@@ -218,7 +218,7 @@ def charge_is_tight(audit: Audit) -> str:
 
 
 def concludes_from_noise_alone(audit: Audit) -> str:
-    """Catch anything exact in a release: counts, ranges, thresholds learned from the data, noise of its own."""
+    """Catch values without noise in a release, such as exact counts and ranges, and noise from another source."""
     if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, and cannot be replayed")
     count = 0
@@ -232,26 +232,26 @@ def concludes_from_noise_alone(audit: Audit) -> str:
                     raise Skipped("it has a source of chance that cannot be replayed")
             raise Failed(
                 f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
-                f"against {other}): {_difference(a.outcome, b.outcome)}"
+                f"against {other}): {_outcome_difference(a.outcome, b.outcome)}"
             )
     for name, first, trace in audit.far_apart():
         if trace.outcome != first.outcome:
-            if not _repeats(audit, audit.rows, audit.first_run):
+            if not _outcome_repeats(audit, audit.rows, audit.first_run):
                 raise Skipped("it has a source of chance that cannot be replayed")
             raise Failed(
                 f"given the same noisy sums it concludes differently on a table of {name}: "
-                f"{_difference(first.outcome, trace.outcome)}"
+                f"{_outcome_difference(first.outcome, trace.outcome)}"
             )
     return f"{count} pairs of neighbouring tables come out the same under the same noisy sums"
 
 
-def _difference(a: str, b: str) -> str:
+def _outcome_difference(a: str, b: str) -> str:
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
     return f"...{a[max(0, at - 40) : at + 40]!r} against ...{b[max(0, at - 40) : at + 40]!r}"
 
 
 def outputs_do_not_tell(audit: Audit) -> str:
-    """Catch noise of other kinds: any event that is likelier on a neighbouring table than epsilon allows."""
+    """Catch events in outputs that are likelier on a neighbouring table than epsilon allows, by sampling."""
     audit.answered()
     try:
         concludes_from_noise_alone(audit)
@@ -272,24 +272,24 @@ def outputs_do_not_tell(audit: Audit) -> str:
 
 
 def noise_follows_its_law(audit: Audit) -> str:
-    """Catch a sampler whose noise does not follow its law."""
+    """Catch a sampler with noise that does not follow its stated distribution."""
     drawn = {kind: sorted({d.scale for d in audit.first_run.draws if d.kind == kind}) for kind in sorted(ADDED)}
     laws = {(kind, each) for kind, of in drawn.items() if of for each in (of[0], of[len(of) // 2], of[-1])}
     for kind, scale in sorted(laws | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
-        pvalue = _fit(noise.sampler().name, kind, scale)
+        pvalue = _fit_pvalue(noise.sampler().name, kind, scale)
         if pvalue < _PVALUE:
             raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
     return f"{len(laws) + 2 * len(_SCALES)} laws fit"
 
 
 @cache
-def _fit(_: str, kind: Any, scale: float) -> float:
-    """Test the active sampler, identified by its name, once."""
+def _fit_pvalue(_: str, kind: Any, scale: float) -> float:
+    """Test the goodness of fit of the active sampler, once for each of its names."""
     return goodness_of_fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
 
 
 def charges_first_and_for_good(audit: Audit) -> str:
-    """Catch rows read before they are paid for, a price other than was asked or that tells of the data, refunds."""
+    """Catch rows read before the charge, a price that is not the stated one or depends on the data, and refunds."""
     trace = audit.first_run
     reads = [at for at, event in enumerate(trace.log) if event != "charge"]
     if reads and "charge" not in trace.log[: reads[0]]:
@@ -328,19 +328,19 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
 
 
 def _check_ledger(audit: Audit, broken: Recording) -> None:
-    """Check charges with a real ledger."""
+    """Check the charges of runs in a real ledger."""
     accounts = ledger_accounts(audit.stage)
 
     def paid() -> list[Fraction]:
         return [sum((entry.epsilon for entry in account.entries()), Fraction(0)) for account in accounts]
 
-    with listening(), contextlib.suppress(Exception):
+    with captured_messages(), contextlib.suppress(Exception):
         audit.stage.question(audit.stage.views(audit.stage.frames(audit.rows, fail="broken"), accounts)).ask()
     lost = paid()
     if broken.charges and not all(lost):
         raise Failed("after an error the charge is gone from the ledger")
     views = audit.stage.views(audit.stage.frames(audit.rows), accounts)
-    with listening():
+    with captured_messages():
         first = audit.stage.question(views, fresh=False).ask()
         once = paid()
         again = audit.stage.question(views, fresh=False).ask()
@@ -363,12 +363,12 @@ def _everything_said(error: BaseException | None) -> str:
 
 
 def explains_for_nothing(audit: Audit) -> str:
-    """Catch an explanation that reads, charges, or shows an earlier sum."""
+    """Catch an explanation that reads rows, charges the budget, or shows an earlier sum."""
     log: list[str] = []
     views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
 
     def explained() -> list[str]:
-        with listening() as messages, fixed_chance():
+        with captured_messages() as messages, fixed_random_seeds():
             explanation = audit.stage.question(views).explain()
         return [repr(explanation), explanation._repr_html_(), *messages]
 
@@ -377,7 +377,7 @@ def explains_for_nothing(audit: Audit) -> str:
         for name, rows, _ in audit.distant[:1] if audit.first_run.release else []:
             audit.stage.trace(rows, transcript=audit.first_run.given)
             if (after := explained()) != before:
-                what = _difference("\n".join(before), "\n".join(after))
+                what = _outcome_difference("\n".join(before), "\n".join(after))
                 raise Failed(f"after an answer on a table of {name} rows, explain says something else: {what}")
     except DPError as error:
         raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
@@ -387,11 +387,13 @@ def explains_for_nothing(audit: Audit) -> str:
 
 
 def same_on_every_frame(audit: Audit) -> str:
-    """Catch sums that depend on other rows, their order, batches or the library, and tables that are changed."""
+    """Catch sums that depend on other rows, their order, batches or the library, and changes of given tables."""
     rng, local = np.random.default_rng(3), audit.mechanism.local
     public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
     others = [
-        row for row in candidates(audit.case, count=40) if repr([row[name] for name in audit.case.agreed]) in public
+        row
+        for row in candidate_rows(audit.case, count=40)
+        if repr([row[name] for name in audit.case.agreed]) in public
     ] or audit.rows
     rows = [*audit.rows, *(others[int(i)] for i in rng.integers(len(others), size=300))]
     first = audit.stage.trace(rows)
@@ -407,14 +409,14 @@ def same_on_every_frame(audit: Audit) -> str:
 
 
 def _check_libraries(audit: Audit) -> str:
-    """Check that the tables of all libraries give the same sums; odd rows have values of one type."""
+    """Check that the same table in all dataframe libraries gives the same sums."""
     plain = [
         {
             name: value
             for name, value in row.items()
             if name not in audit.case.public and not isinstance(value, np.generic)
         }
-        for row in candidates(audit.case, count=0)
+        for row in candidate_rows(audit.case, count=0)
     ]
     rows = [*audit.rows, *({**audit.rows[0], **row} for row in plain)]
     parts = [{name: [row[name] for row in part] for name in audit.case.columns} for part in audit.stage.parts(rows)]
@@ -428,7 +430,7 @@ def _check_libraries(audit: Audit) -> str:
         if trace.error is not None and first.error is None:
             raise Failed(f"on {library} it fails with {type(trace.error).__name__}: {trace.error}")
         same = _same_sums(first, trace, local=audit.mechanism.local)
-        if not same or (trace.outcome != first.outcome and _repeats(audit, rows, first)):
+        if not same or (trace.outcome != first.outcome and _outcome_repeats(audit, rows, first)):
             raise Failed(f"on {library} the sums are others than in memory")
         if not all(frame.equals(old) for frame, old in zip(frames, before, strict=True)):
             raise Failed(f"it changes the {library} table it is asked about")
@@ -439,34 +441,34 @@ def _check_libraries(audit: Audit) -> str:
 def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
     """Return whether two calls summed the same values with noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
-        np.array_equal(_unordered(mine, local=local), _unordered(its, local=local))
+        np.array_equal(_sorted_values(mine, local=local), _sorted_values(its, local=local))
         and (mine.scale, mine.keys) == (its.scale, its.keys)
         for mine, its in zip(a.draws, b.draws, strict=True)
     )
 
 
-def _unordered(draw: Draw, *, local: bool) -> NDArray[np.int64]:
+def _sorted_values(draw: Draw, *, local: bool) -> NDArray[np.int64]:
     """Return the noisy values, without the order of the rows."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
-def _repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
-    """Return whether a call has the same outcome again, under the same noisy sums."""
+def _outcome_repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
+    """Return whether a repeated call has the same outcome, under the same noisy sums."""
     again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 
 
-def _lengths(plain: Any, path: str) -> Iterator[tuple[str, int]]:
+def _array_lengths(plain: Any, path: str) -> Iterator[tuple[str, int]]:
     if isinstance(plain, dict):
         yield path, len(plain)
         for name, value in plain.items():
-            yield from _lengths(value, f"{path}.{name}")
+            yield from _array_lengths(value, f"{path}.{name}")
     elif isinstance(plain, list):
         yield path, len(plain)
         for at, value in enumerate(plain):
-            yield from _lengths(value, f"{path}[{at}]" if at < 100 else path)  # noqa: PLR2004
+            yield from _array_lengths(value, f"{path}[{at}]" if at < 100 else path)  # noqa: PLR2004
 
 
 def is_documented(audit: Audit) -> str:

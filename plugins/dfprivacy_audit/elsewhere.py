@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dfprivacy_audit.cases import few, shapes, tables, variants_among
-from dfprivacy_audit.exact import Loss, measured, statistics_of, worst, worst_table
+from dfprivacy_audit.cases import few_rows, further_tables, tables, variants_among
+from dfprivacy_audit.exact import Loss, small_family, statistics_of, worst_loss, worst_table
 from dfprivacy_audit.harness import Failed, Harness, public_part, with_first
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 @dataclass(frozen=True)
 class VariantOutcome:
-    """Outcome of a variant: its largest loss, whether it was answered, and a difference of conclusions."""
+    """Outcome of a variant of a case: its largest loss, whether it was answered, and differing conclusions."""
 
     loss: Loss | None
     answered: bool
@@ -30,11 +30,11 @@ class VariantOutcome:
 
 
 def holds_in_other_cases(audit: Audit) -> str:
-    """Catch too little noise in cases left out: another relation, public columns, parts, bounds, prices."""
+    """Catch too little noise in variants of the cases: another relation, public columns, groups, bounds, price."""
     audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
-        seen = next(filter(None, map(partial(_variant_outcome, audit), tried)), None)
+        seen = next(filter(None, map(partial(_outcome_of_variant, audit), tried)), None)
         if seen is None:
             refused.append(name)
             continue
@@ -54,8 +54,8 @@ def holds_in_other_cases(audit: Audit) -> str:
     return "; ".join(words)
 
 
-def _variant_outcome(audit: Audit, case: Case) -> VariantOutcome | None:
-    """Measure a variant on tables of all shapes, and compare two conclusions; None if it is refused."""
+def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
+    """Return the outcome of a variant on tables of all shapes; None if the variant is refused."""
     stage = Harness(audit.mechanism, case)
     rows = tables(case)["mixed"]
     base, statistics = statistics_of(stage, rows)
@@ -64,7 +64,7 @@ def _variant_outcome(audit: Audit, case: Case) -> VariantOutcome | None:
     answered = base.release is not None
     if not base.replayable:
         return VariantOutcome(None, answered)
-    ours = [row for row in few(case, rows) if public_part(case, row) == public_part(case, rows[0])]
+    ours = [row for row in few_rows(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
         neighbor = with_first(rows, row)
         other = stage.trace(neighbor, transcript=base.given)
@@ -74,12 +74,12 @@ def _variant_outcome(audit: Audit, case: Case) -> VariantOutcome | None:
             for table, first in ((neighbor, other), (rows, base))
         ):
             return VariantOutcome(None, answered, f"it concludes differently from the same noisy sums with {row}")
-    made = {"mixed": rows, **shapes(case)} if base.draws else {}
-    families = [measured(stage, name, made[name], until=len(base.draws)) for name in made]
+    made = {"mixed": rows, **further_tables(case)} if base.draws else {}
+    families = [small_family(stage, name, made[name], until=len(base.draws)) for name in made]
     measurable = [family for family in families if family]
     if not measurable:
         return VariantOutcome(None, answered)
-    losses = [worst(measurable, climbed=1, halvings=3)]
+    losses = [worst_loss(measurable, climbed=1, halvings=3)]
     if statistics:
         losses.append(worst_table(measurable, _STEPS, started=2))
     return VariantOutcome(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)

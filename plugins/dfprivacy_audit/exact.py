@@ -34,7 +34,7 @@ from scipy import stats
 
 from dfprivacy._privacy.conversions import delta_gauss, float_above, gaussian_delta, rounding_delta
 from dfprivacy.statistics import Statistic
-from dfprivacy_audit.cases import candidates, few, fine_steps, shapes, tables
+from dfprivacy_audit.cases import candidate_rows, few_rows, fine_steps, further_tables, tables
 from dfprivacy_audit.harness import (
     DISCOVERY,
     SPARSE,
@@ -42,8 +42,8 @@ from dfprivacy_audit.harness import (
     Harness,
     Recording,
     neighboring,
-    overhearing,
     public_part,
+    recorded_measurements,
     with_first,
 )
 
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Family",
     "Loss",
-    "distance",
     "families",
     "loss_between",
-    "measured",
+    "run_distance",
+    "small_family",
     "statistics_of",
-    "worst",
+    "worst_loss",
     "worst_pair",
     "worst_table",
 ]
@@ -107,7 +107,7 @@ class Loss:
 
 @dataclass
 class Family:
-    """Neighbouring tables that differ in the first row, traced under the same noisy sums.
+    """Family of tables that differ in the first row, with runs under the same noisy sums.
 
     Attributes
     ----------
@@ -128,34 +128,34 @@ class Family:
     members: list[tuple[Row | None, Recording]] = field(default_factory=list)
 
     def trace(self, row: Row | None) -> Recording:
-        """Run the mechanism on the table with this row as its first."""
+        """Run the mechanism on the table that has this row as its first row."""
         return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Run the measurements only, on the table with this row as its first."""
+        """Run the measurements only, on the table that has this row as its first row."""
         return self.stage.measure(with_first(self.rows, row), self.base)
 
-    def stand(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
-        """Add a member for each row in place of the first; every n-th, or none, also concludes."""
+    def add_rows(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
+        """Add a table for each candidate first row; every n-th run, or none, also concludes."""
         for at, row in enumerate(rows):
-            self.take(row, self.trace(row) if every and at % every == 0 else self.measure(row))
+            self.add_row(row, self.trace(row) if every and at % every == 0 else self.measure(row))
 
-    def take(self, row: Row | None, recording: Recording) -> None:
-        """Add a member with this row in place of the first, unless its public values are refused."""
+    def add_row(self, row: Row | None, recording: Recording) -> None:
+        """Add a table with this first row, unless the mechanism refuses its public values."""
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
 
     @cached_property
-    def ranked(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """Pairs of members, by decreasing distance."""
-        return sorted(self.pairs(), key=lambda pair: -distance(pair[0][1], pair[1][1]))
+    def ranked_pairs(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
+        """Pairs of tables of the family, by decreasing distance."""
+        return sorted(self.pairs(), key=lambda pair: -run_distance(pair[0][1], pair[1][1]))
 
     @property
-    def reach(self) -> float:
-        """Distance of the farthest pair."""
-        (_, a), (_, b) = self.ranked[0]
-        return distance(a, b)
+    def largest_distance(self) -> float:
+        """Distance of the farthest pair of tables."""
+        (_, a), (_, b) = self.ranked_pairs[0]
+        return run_distance(a, b)
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """Yield pairs of neighbouring tables: with and without a row, or equal on public columns."""
@@ -163,7 +163,7 @@ class Family:
 
 
 def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
-    """Trace a mechanism on families of neighbouring tables.
+    """Return families of neighbouring tables with the mechanism's runs on them.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
         Those whose table the mechanism does not refuse.
     """
     traced: list[Family] = []
-    rows_in_place: list[Row | None] = [*candidates(stage.case)]
+    rows_in_place: list[Row | None] = [*candidate_rows(stage.case)]
     if stage.case.neighbors == "add_remove":
         rows_in_place.append(None)
     for name, rows in tables(stage.case).items():
@@ -188,14 +188,16 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
                 continue
             family = Family(stage, name, rows, base)
             first = not traced  # all its rows lead to a conclusion; of the others, some of these rows
-            family.stand(rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=1 if first else _EVERY)
+            family.add_rows(
+                rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=1 if first else _EVERY
+            )
             traced.append(family)
-    more = (measured(stage, name, rows) for name, rows in shapes(stage.case).items())
+    more = (small_family(stage, name, rows) for name, rows in further_tables(stage.case).items())
     return traced + [family for family in more if family]
 
 
-def measured(stage: Harness, name: str, rows: list[Row], until: int | None = None) -> Family | None:
-    """Trace a mechanism on a few neighbouring tables; only two of them also conclude.
+def small_family(stage: Harness, name: str, rows: list[Row], until: int | None = None) -> Family | None:
+    """Return a small family of neighbouring tables with runs, of which only two also conclude.
 
     Parameters
     ----------
@@ -217,17 +219,17 @@ def measured(stage: Harness, name: str, rows: list[Row], until: int | None = Non
     if base.refused or not base.draws:
         return None
     family = Family(stage, name, rows, base)
-    some: list[Row | None] = [*(few(stage.case, rows, 2) if until else few(stage.case, rows))]
+    some: list[Row | None] = [*(few_rows(stage.case, rows, 2) if until else few_rows(stage.case, rows))]
     if stage.case.neighbors == "add_remove":
         some.append(None)
     own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
-    family.stand(own, every=None if until else 1)
-    family.stand([row for row in some if row not in own], every=None)
-    return family if family.ranked else None
+    family.add_rows(own, every=None if until else 1)
+    family.add_rows([row for row in some if row not in own], every=None)
+    return family if family.ranked_pairs else None
 
 
-def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
-    """Search families for the pair with the largest loss: among members, then around the best ones.
+def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
+    """Search families for the pair of tables with the largest loss, also around the best pairs.
 
     Parameters
     ----------
@@ -243,13 +245,13 @@ def worst(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Lo
     Loss
         Of the worst pair found.
     """
-    promising = sorted(searched, key=lambda family: -family.reach)[:climbed]
+    promising = sorted(searched, key=lambda family: -family.largest_distance)[:climbed]
     losses = [worst_pair(family, halvings) for family in promising]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def worst_pair(family: Family, halvings: int = 8) -> Loss:
-    """Search a family, and the neighbourhood of its worst rows, for the pair with the largest loss.
+    """Search a family, and rows near its worst rows, for the pair of tables with the largest loss.
 
     Parameters
     ----------
@@ -270,7 +272,7 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
             known[repr(row)] = family.measure(row)
         return known[repr(row)]
 
-    ranked = family.ranked
+    ranked = family.ranked_pairs
     best = []
     for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
         (one, a), (other, b) = start
@@ -288,15 +290,15 @@ def _climb_row(
     trace = traced(row)
     if row is None:
         return row, trace
-    public, size = public_part(case, row), distance(trace, other)
+    public, size = public_part(case, row), run_distance(trace, other)
     for moved in fine_steps(case, row, width):
-        if public_part(case, moved) == public and (larger := distance(traced(moved), other)) > size:
+        if public_part(case, moved) == public and (larger := run_distance(traced(moved), other)) > size:
             row, trace, size = moved, traced(moved), larger
     return row, trace
 
 
 def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the loss of pure noise, mu squared of Gaussian noise, and the probability of a revealing key.
+    """Return the loss of Laplace noise, mu² of Gaussian noise, and the probability of a revealing key.
 
     That is the larger of the probabilities that a table shows a key that the other does not have. None where the
     draws are not alike.
@@ -313,13 +315,13 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
         elif mine.sums.shape != its.sums.shape:
             return None
         else:
-            count = _steps(mine, its)
+            count = _step_distance(mine, its)
         totals[mine.kind in _GAUSSIAN_KINDS] += count * _step_loss(mine.kind, mine.scale, mine.loss)
     return totals[0], totals[1], max(own)
 
 
-def _steps(mine: Draw, its: Draw) -> int:
-    """Return the distance of sums in steps, in the norm that determines the loss of the draw."""
+def _step_distance(mine: Draw, its: Draw) -> int:
+    """Return the distance of two sums in grid steps, in the norm that determines the draw's privacy loss."""
     larger, smaller = np.maximum(mine.sums, its.sums), np.minimum(mine.sums, its.sums)
     steps: NDArray[Any] = np.asarray(larger - smaller).view(np.uint64)  # two clamped sums may be 2^63 apart
     far = int(steps.max(initial=0))
@@ -334,14 +336,14 @@ def _steps(mine: Draw, its: Draw) -> int:
 
 @cache
 def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
-    """Return the loss for each step; for Gaussian noise, mu squared for each squared step."""
+    """Return the privacy loss per grid step; for Gaussian noise, mu² per squared step."""
     if kind in _GAUSSIAN_KINDS:
         return 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
     return 1 / Fraction(scale) if kind in {"laplace", "cube"} else loss
 
 
 def _key_distance(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """Return the distance of counts of keys, and the probability that each table shows a key of its own.
+    """Return the distance of key counts, and the probability that a table shows a key the other lacks.
 
     Of a known domain, a key that no row holds counts 0, and none is of one table alone.
     """
@@ -350,13 +352,16 @@ def _key_distance(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
     power = 2 if a.kind == SURVEY else 1
     far = sum(abs(counts.get(key, 0) - others.get(key, 0)) ** power for key in keys)
     one, other = (
-        sum((_p_shown(count, a) for key, count in mine.items() if key not in its and key not in keys), Fraction(0))
+        sum(
+            (_reveal_probability(count, a) for key, count in mine.items() if key not in its and key not in keys),
+            Fraction(0),
+        )
         for mine, its in ((counts, others), (others, counts))
     )
     return far, one, other
 
 
-def _p_shown(count: int, draw: Draw) -> Fraction:
+def _reveal_probability(count: int, draw: Draw) -> Fraction:
     """Return the probability that a noisy count reaches the threshold."""
     if draw.kind == SURVEY:
         return Fraction(math.erfc((draw.law - count) / draw.scale / math.sqrt(2)) / 2)
@@ -364,16 +369,16 @@ def _p_shown(count: int, draw: Draw) -> Fraction:
     return Fraction(float(stats.dlaplace.cdf(count - threshold, 1 / scale)))
 
 
-def distance(a: Recording, b: Recording) -> float:
-    """Return the distance of two tables for hill climbing; infinite if their draws differ in kind."""
+def run_distance(a: Recording, b: Recording) -> float:
+    """Return the distance of two runs for hill climbing; infinite if their draws differ in kind."""
     distances = _distances(a, b)
     if distances is None or (distances[2] and distances[2] > min(a.delta, b.delta)):
         return math.inf
     return float(distances[0]) + math.sqrt(distances[1])
 
 
-def _hold_separately(a: Recording, b: Recording) -> bool:
-    """Return whether each draw is within its own charge, so that basic composition bounds them all.
+def _draws_within_charges(a: Recording, b: Recording) -> bool:
+    """Return whether each draw is within its charge, so that basic composition bounds the total loss.
 
     At a large epsilon, what discrete noise loses against continuous noise grows with its exponential: at that of
     all draws together, the bound says nothing of noise that was made for a part of it.
@@ -388,7 +393,7 @@ def _hold_separately(a: Recording, b: Recording) -> bool:
 
 
 def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None], table: str) -> Loss:
-    """Compute the privacy loss between two tables from what was drawn on each.
+    """Compute the privacy loss between two tables from the noise drawn in the runs on them.
 
     Parameters
     ----------
@@ -420,7 +425,7 @@ def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None]
         return delta_gauss(epsilon, mu) + lost <= delta
 
     rest = float(charge - pure)
-    if rest > 0 and not holds(rest) and _hold_separately(a, b):
+    if rest > 0 and not holds(rest) and _draws_within_charges(a, b):
         return Loss(float(charge), float(charge), exceeds=False, pair=pair, table=table)
     exceeds = rest <= 0 or not holds(rest)
     low, high = 0.0, 1.0
@@ -458,13 +463,13 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     list of Statistic
         In the order in which they were asked for.
     """
-    with overhearing() as measurements:
+    with recorded_measurements() as measurements:
         recording = stage.trace(rows)
     return recording, [thing for each in measurements for thing in each.things if isinstance(thing, Statistic)]
 
 
 def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
-    """Search for tables with a larger loss, by stepwise changes of the most promising families.
+    """Search for a pair of tables with a larger loss, by stepwise changes of the most promising families.
 
     Parameters
     ----------
@@ -480,13 +485,13 @@ def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Los
     Loss
         Of the worst pair of tables found.
     """
-    promising = sorted(searched, key=lambda family: -family.reach)[:started]
+    promising = sorted(searched, key=lambda family: -family.largest_distance)[:started]
     losses = [_climb_table(family, steps, at) for at, family in enumerate(promising)]
     return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
-    """Measure two tables with different first rows under the same noisy sums; None if one is refused."""
+    """Run on two tables with different first rows under the same noisy sums; None if a table is refused."""
     tables = [with_first(rows, row) for row in pair]
     first = family.stage.trace(tables[0], until=len(family.base.given) or None)
     if first.refused or not first.draws:
@@ -499,20 +504,20 @@ def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Rec
 def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
     """Improve one table by hill climbing while its distance from a neighbour grows."""
     rng, case = np.random.default_rng(seed), family.stage.case
-    others = candidates(case)
+    others = candidate_rows(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
     rows: list[Row] = family.rows
-    pair: Pair = family.ranked[0][0][0], family.ranked[0][1][0]
+    pair: Pair = family.ranked_pairs[0][0][0], family.ranked_pairs[0][1][0]
     best = _measured_pair(family, rows, pair)
     if best is None:
         return None
-    reach = distance(*best)
+    reach = run_distance(*best)
     for _ in range(steps):
         if rng.random() < 1 / 4:
             changed, moved = rows, _change_pair(case, others, pair, rng)
         else:
             changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
-        if (seen := _measured_pair(family, changed, moved)) and (further := distance(*seen)) >= reach:
+        if (seen := _measured_pair(family, changed, moved)) and (further := run_distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {family.table!r}")
 
@@ -521,7 +526,7 @@ def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
 
 
 def _replace_row(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Replace one row by another."""
+    """Replace a random row by a random candidate."""
     if len(rows) < 2:  # noqa: PLR2004
         return rows
     at = int(rng.integers(1, len(rows)))
@@ -529,7 +534,7 @@ def _replace_row(_: Case, others: Sequence[Row], rng: np.random.Generator, rows:
 
 
 def _copy_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Copy one row over another."""
+    """Replace a random row by a copy of another row."""
     at, like = (int(rng.integers(len(rows))) for _ in range(2))
     return [*rows[:at], rows[like], *rows[at + 1 :]] if at else rows
 
@@ -546,27 +551,27 @@ def _set_group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows
 
 
 def _repeat_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Repeat one row, at most doubling the table."""
+    """Repeat a random row several times, at most doubling the table."""
     if len(rows) >= _MAX_ROWS:
         return rows
     return [*rows, *[rows[int(rng.integers(len(rows)))]] * int(rng.integers(1, len(rows) + 1))]
 
 
 def _drop_rows(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Drop some of the rows."""
+    """Remove random rows from the table."""
     kept = rng.random(len(rows)) < rng.choice([0.5, 0.9])
     return [row for at, row in enumerate(rows) if at == 0 or kept[at]]
 
 
 def _shift_number(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Shift a number of one row a little."""
+    """Change a number of a random row slightly."""
     at = int(rng.integers(len(rows)))
     steps = list(fine_steps(case, rows[at], float(rng.choice([0.3, 0.03, 1e-3]))))
     return [*rows[:at], steps[int(rng.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
 
 
 def _change_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
-    """Replace one row of the pair, or both if their public part changes."""
+    """Replace one row of a pair of first rows, or both rows if public values change."""
     at = int(rng.integers(2))
     if pair[at] is None:
         at = 1 - at

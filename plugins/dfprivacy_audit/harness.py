@@ -103,11 +103,11 @@ SECONDS = 120
 
 
 class Failed(AssertionError):  # noqa: N818 - reads as the sentence it is
-    """A mechanism fails a check; the text gives the reason."""
+    """Raised if a mechanism fails a check; the text gives the reason."""
 
 
 class Skipped(Exception):  # noqa: N818
-    """A check does not apply, or takes too long; the text gives the reason."""
+    """Raised if a check does not apply or takes too long; the text gives the reason."""
 
 
 _ends: list[float] = []  # when the check that runs has to end
@@ -115,7 +115,7 @@ _ends: list[float] = []  # when the check that runs has to end
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Set the time limit that `in_time` checks."""
+    """Set the time limit of a check, which `in_time` enforces."""
     _ends.append(time.process_time() + SECONDS)
     try:
         yield
@@ -164,7 +164,7 @@ class MemoryFrame(MadeUpFrame):
         self._raw: dict[Read, Raw] = {}
 
     def names_people(self, name: str) -> bool:
-        """Return True: any column can name people."""
+        """Return True: any column can identify people."""
         return name in self.columns
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -176,7 +176,7 @@ class MemoryFrame(MadeUpFrame):
             stop = min(start + step, self.rows())
             if private and self._fail and stop == self.rows():
                 raise RuntimeError(self._fail)
-            yield stop - start, {read: _part(self._column(read), start, stop) for read in reads}
+            yield stop - start, {read: _sliced(self._column(read), start, stop) for read in reads}
 
     def _column(self, read: Read) -> Raw:
         if read not in self._raw:
@@ -191,7 +191,7 @@ def _objects(values: Sequence[object]) -> NDArray[Any]:
     return array
 
 
-def _part(column: Raw, start: int, stop: int) -> Raw:
+def _sliced(column: Raw, start: int, stop: int) -> Raw:
     if isinstance(column, Dictionary):
         return Dictionary(column.codes[start:stop].copy(), column.values)
     return column[start:stop].copy()
@@ -218,14 +218,14 @@ class RecordingAccount:
         self._log = log
 
     def spent(self) -> Any:
-        """Return zero spending."""
+        """Return a spending of zero, whatever was charged."""
         return self.accountant.nothing
 
     basic_composition = True
     keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return the limit of the accountant without any spending."""
+        """Return the largest loss that the accountant allows before any spending."""
         return self.accountant.largest(self.accountant.nothing, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
@@ -240,7 +240,7 @@ class RecordingAccount:
         reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
-        """Record losses."""
+        """Record the losses of a charge."""
         for till in (self, *also):
             till.charges += losses
         self._log.append("charge")
@@ -255,7 +255,7 @@ class RecordingAccount:
         return {}
 
     def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
-        """Keep the newest release only."""
+        """Keep the release, in place of an earlier release."""
         self.kept = release or {}
 
 
@@ -276,11 +276,11 @@ class Draw:
 
 
 class EndOfRun(BaseException):
-    """Ends a run after its last measurement, where the conclusion does not matter."""
+    """Raised to end a run after its last measurement, without a conclusion."""
 
 
 class Replay:
-    """A sampler that replays noisy sums, which do not depend on the true ones.
+    """Sampler that replays recorded noisy sums, which do not depend on the true sums.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ class Replay:
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Record a request for Laplace noise, and answer it."""
-        return self._added("laplace", values, scale)
+        return self._noisy_sums("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
         """Record a request for values revealed step by step with Laplace noise, and answer it."""
@@ -329,73 +329,73 @@ class Replay:
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Record a request for Gaussian noise, and answer it."""
-        return self._added("gaussian", values, scale)
+        return self._noisy_sums("gaussian", values, scale)
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Record a request for cube noise, and answer it."""
-        return self._added("cube", values, scale)
+        return self._noisy_sums("cube", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Record a request for randomized response, one message a row, and answer it."""
         response.check_messages(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
-        return self._replay(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
+        return self._transcript_answer(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Record a request for a top-k selection, and answer it."""
         draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
-        return self._drawn(draw, lambda: self._seeded.noisy_top_k(values, scale, k, flip=flip))
+        return self._recorded_answer(draw, lambda: self._seeded.noisy_top_k(values, scale, k, flip=flip))
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
         """Record a request for comparisons with thresholds, and answer it."""
         noise.check_noise_arguments(gaps, scales[0])
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
-        return self._drawn(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
+        return self._recorded_answer(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
         """Record a request for the rank of the first value, and answer it."""
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
-        return self._drawn(draw, lambda: self._seeded.permutation_rank(values, scale))
+        return self._recorded_answer(draw, lambda: self._seeded.permutation_rank(values, scale))
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Record a request for the decision of a permutation test, and answer it."""
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
-        return self._drawn(draw, lambda: self._seeded.permutation_decision(values, scale, most))
+        return self._recorded_answer(draw, lambda: self._seeded.permutation_decision(values, scale, most))
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Record a request for frequent keys with Laplace noise, and answer it."""
-        draw = Draw(DISCOVERY, _counted(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
-        return self._drawn(draw, lambda: self._seeded.discover(counts, scale, threshold))
+        draw = Draw(DISCOVERY, _key_counts(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
+        return self._recorded_answer(draw, lambda: self._seeded.discover(counts, scale, threshold))
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
         """Record a request for frequent keys with Gaussian noise, and answer it."""
-        draw = Draw(SURVEY, _counted(counts), scale, law=threshold, keys=tuple(counts))
-        return self._drawn(draw, lambda: self._seeded.survey(counts, scale, threshold))
+        draw = Draw(SURVEY, _key_counts(counts), scale, law=threshold, keys=tuple(counts))
+        return self._recorded_answer(draw, lambda: self._seeded.survey(counts, scale, threshold))
 
     def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Record a request for frequent keys of a known domain, and answer it."""
         law = scale, threshold, size
-        draw = Draw(SPARSE, _counted(counts), scale, 1 / Fraction(scale), law, tuple(counts))
-        return self._drawn(draw, lambda: self._seeded.sparse(counts, size, scale, threshold))
+        draw = Draw(SPARSE, _key_counts(counts), scale, 1 / Fraction(scale), law, tuple(counts))
+        return self._recorded_answer(draw, lambda: self._seeded.sparse(counts, size, scale, threshold))
 
     def generator(self) -> np.random.Generator:
         """Return a random generator that is the same on all tables."""
         return np.random.default_rng(self._seed)
 
-    def _added(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Return noisy sums, or noise alone where the transcript has none of this shape."""
+    def _noisy_sums(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Return replayed noisy sums, or noise alone if the transcript has no sums of this shape."""
         start = values if self._transcript is None else np.zeros_like(values)
-        return self._drawn(
+        return self._recorded_answer(
             Draw(kind, values.copy(), scale), lambda: getattr(self._seeded, kind)(start, scale), values.shape
         )
 
-    def _drawn(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None = None) -> T:
+    def _recorded_answer(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None = None) -> T:
         noise.check_noise_arguments(draw.sums, draw.scale)
-        return self._replay(draw, answer, shape)
+        return self._transcript_answer(draw, answer, shape)
 
-    def _replay(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
-        """Return the answer from the transcript to a draw of this kind and shape, if there is one."""
+    def _transcript_answer(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
+        """Return the transcript's answer to a draw of this kind and shape; None without such a draw."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
@@ -415,13 +415,13 @@ class Replay:
         return drawer
 
 
-def _counted(counts: Mapping[Any, int]) -> NDArray[np.int64]:
+def _key_counts(counts: Mapping[Any, int]) -> NDArray[np.int64]:
     return np.array([*counts.values()], dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Record of one call: draws, charges, messages and outcome.
+    """Record of a run: draws, charges, messages and outcome.
 
     Attributes
     ----------
@@ -485,7 +485,7 @@ class Recording:
 
     @cached_property
     def outcome(self) -> str:
-        """Result, or error, and warnings, as text with all digits."""
+        """Result or error of the run, with its warnings, as text with all digits."""
         if self.release is None:
             return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
@@ -495,7 +495,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Harness:
-    """One mechanism in one case."""
+    """Harness that runs a mechanism in a case, with replayed noise and recorded charges."""
 
     mechanism: Mechanism
     case: Case
@@ -506,7 +506,7 @@ class Harness:
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
     def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """Return the rows of each table."""
+        """Return the rows of each of the case's tables."""
         other = self.case.other
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
@@ -542,13 +542,13 @@ class Harness:
         return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
-        """Return the view of the case."""
+        """Return the view on which the case calls the mechanism."""
         case, view = self.case, self.whole(frame, account)
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(*case.grouped) if case.grouped else view
 
     def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
-        """Return the question of the case about one view, or two."""
+        """Return the call of the case as a question about its view, or about two views."""
         view, *second = views
         arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}
@@ -565,7 +565,7 @@ class Harness:
         until: int | None = None,
         **options: Any,
     ) -> Recording:
-        """Run once, with replayed noise and with fixed random seeds.
+        """Return the record of a run with replayed noise and fixed random seeds.
 
         Parameters
         ----------
@@ -591,7 +591,7 @@ class Harness:
         log: list[str] = []
         accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
         release, error = None, None
-        with listening() as messages, noise.use_sampler(sampler), fixed_chance():
+        with captured_messages() as messages, noise.use_sampler(sampler), fixed_random_seeds():
             try:
                 tables = self.frames(rows, log, **options) if frames is None else frames
                 release = self.question(self.views(tables, accounts_of)).ask()
@@ -610,7 +610,7 @@ class Harness:
         )
 
     def measure(self, rows: Sequence[Row], base: Recording) -> Recording:
-        """Run up to another table's last draw, which determines the loss, without a conclusion."""
+        """Return the record of a run up to the last draw of another run, without a conclusion."""
         recording = self.trace(rows, transcript=base.given, until=len(base.given) or None)
         # What is paid after the last draw was not paid yet.
         late = recording.stopped and len(recording.charges) < len(base.charges)
@@ -634,8 +634,8 @@ def ledger_accounts(stage: Harness) -> list[Account]:
 
 
 @contextmanager
-def listening() -> Iterator[list[str]]:
-    """Collect the texts of warnings and log messages, and printed output."""
+def captured_messages() -> Iterator[list[str]]:
+    """Collect warnings, log messages and printed output as texts."""
     messages: list[str] = []
     printed = io.StringIO()
     root, ear = logging.getLogger(), _LogCapture(messages)
@@ -665,8 +665,8 @@ class _LogCapture(logging.Handler):
 
 
 @contextmanager
-def fixed_chance() -> Iterator[None]:
-    """Seed Python's and NumPy's generators, also new ones that a mechanism creates."""
+def fixed_random_seeds() -> Iterator[None]:
+    """Seed the random generators of Python and NumPy, also generators that a mechanism creates."""
     shared: Any = np.random  # whose stubs do not know all of it
     real, before, numpy_before = shared.default_rng, random.getstate(), shared.get_state()
     random.seed(0)
@@ -682,7 +682,7 @@ def fixed_chance() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement: the method of the curator, copies of its arguments, and its result."""
+    """Record of one measurement: the curator's method, copies of its arguments, and the result."""
 
     verb: str
     things: tuple[Any, ...]
@@ -690,14 +690,16 @@ class Measurement:
 
 
 @contextmanager
-def overhearing() -> Iterator[list[Measurement]]:
-    """Record the requests to curators."""
+def recorded_measurements() -> Iterator[list[Measurement]]:
+    """Record the measurements that mechanisms request from curators."""
     measurements: list[Measurement] = []
 
     def heard(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def noting(*args: Any, **kwargs: Any) -> Any:
-            things = tuple(copied(each) for each in _flat([*args, *kwargs.values()]) if isinstance(each, _KINDS))
+            things = tuple(
+                copy_of(each) for each in _flattened([*args, *kwargs.values()]) if isinstance(each, _KINDS)
+            )
             answer = function(*args, **kwargs)
             measurements.append(Measurement(verb, things, answer))
             return [heard(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
@@ -710,15 +712,15 @@ def overhearing() -> Iterator[list[Measurement]]:
         yield measurements
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def _flattened(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for each in value:
-            yield from _flat(each)
+            yield from _flattened(each)
     else:
         yield value
 
 
-def copied(thing: Any) -> Any:
+def copy_of(thing: Any) -> Any:
     """Return a copy of a feature, a statistic or labels, or the object itself if it cannot be copied."""
     try:
         return copy.deepcopy(thing)
@@ -726,15 +728,15 @@ def copied(thing: Any) -> Any:
         return thing
 
 
-def parts(thing: Any) -> list[Any]:
-    """Return a feature, a statistic or labels, with all its components."""
+def components(thing: Any) -> list[Any]:
+    """Return a feature, a statistic or labels, together with all its components."""
     held = vars(thing).values() if hasattr(thing, "__dict__") else ()
-    inner = [each for value in held for each in _flat(value) if isinstance(each, _KINDS)]
-    return [thing, *(part for each in inner for part in parts(each))]
+    inner = [each for value in held for each in _flattened(value) if isinstance(each, _KINDS)]
+    return [thing, *(part for each in inner for part in components(each))]
 
 
 def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
-    """Return the rows with the first replaced or removed."""
+    """Return the rows of a table with the first row replaced or removed."""
     return [*([] if row is None else [row]), *rows[1:]]
 
 
@@ -742,13 +744,13 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     """Return the fields of a row on which neighbouring tables agree."""
     if row is None or case.neighbors == "add_remove":
         return ()
-    return tuple("missing" if _missing(row[name]) else row[name] for name in case.agreed)
+    return tuple("missing" if _is_missing_value(row[name]) else row[name] for name in case.agreed)
 
 
 def neighboring(
     case: Case, members: Sequence[tuple[Row | None, T]]
 ) -> Iterator[tuple[tuple[Row | None, T], tuple[Row | None, T]]]:
-    """Yield pairs of neighbours: with and without a row, or of one public class."""
+    """Yield pairs of neighbouring rows: a row and its absence, or two rows with the same public values."""
     of_class: dict[tuple[object, ...], list[tuple[Row | None, T]]] = {}
     for member in members:
         of_class.setdefault(public_part(case, member[0]), []).append(member)
@@ -757,5 +759,5 @@ def neighboring(
         yield from (pair for pair in pairs if case.neighbors == "replace_one" or pair[0][0] is None)
 
 
-def _missing(value: object) -> bool:
+def _is_missing_value(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))

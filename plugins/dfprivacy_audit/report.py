@@ -21,17 +21,17 @@ _MARKS = {"passed": "passed", "failed": "FAILED", "skipped": "skipped", "expecte
 
 
 def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Check]:
-    """Return the checks of the named mechanisms, or of all registered ones."""
+    """Return the checks of the named mechanisms, or of all registered mechanisms."""
     known = registry().mechanisms
     for name in names:
         if name not in known:
-            raise ArgumentError(f"There is no method {name!r}.", f"The methods are {sorted(known)!r}.")
+            raise ArgumentError(f"There is no mechanism {name!r}.", f"The mechanisms are {sorted(known)!r}.")
     terms: dict[str, Any] = {} if samples is None else {"samples": samples}
     return [check for name in names or known for check in check_mechanism(known[name], **terms)]
 
 
 def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Return outcomes as text: a line for each case, and the failures.
+    """Return the outcomes of checks as text: a line for each case, and the failures.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Return outcomes as JSON.
+    """Return the outcomes of checks as JSON.
 
     Parameters
     ----------

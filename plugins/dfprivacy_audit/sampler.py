@@ -63,16 +63,16 @@ def goodness_of_fit(
         kind = "laplace"
     else:
         noise = getattr(sampler, kind)(values, scale) - offset
-    edges = _edges(kind, scale)
+    edges = _cell_edges(kind, scale)
     place = np.searchsorted(edges, noise - 0.5)
     each, bits = _probabilities(kind, scale, edges)
     cells = np.zeros((len(each), 4))
     np.add.at(cells, (place.ravel(), (noise % 4).ravel()), 1)
-    return _smallest(_pvalue(cells, bits), place, each)
+    return _smallest_pvalue(_pvalue(cells, bits), place, each)
 
 
-def _smallest(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
-    """Return three times the smallest p-value: of the law, of neighbouring values, and of successive draws."""
+def _smallest_pvalue(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
+    """Return three times the smallest p-value of tests of the law, of low bits, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)
     np.add.at(steps, (place[:-1, 0], place[1:, 0]), 1)
@@ -80,8 +80,8 @@ def _smallest(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) ->
     return min(1.0, 3 * min(law, _pvalue(pairs, joint), _pvalue(steps, joint)))
 
 
-def _edges(kind: str, scale: float) -> NDArray[np.float64]:
-    """Return whole numbers that divide the law into about equal cells, each ending with its edge."""
+def _cell_edges(kind: str, scale: float) -> NDArray[np.float64]:
+    """Return the upper edges of cells with about equal probability under the discrete law."""
     law = stats.laplace(scale=scale) if kind == "laplace" else stats.norm(scale=scale)
     return np.unique(np.rint(law.ppf(np.arange(1, _N_CELLS) / _N_CELLS)))
 
@@ -89,7 +89,7 @@ def _edges(kind: str, scale: float) -> NDArray[np.float64]:
 def _probabilities(
     kind: str, scale: float, edges: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the probability of each cell, and of each cell with each value of the lowest two bits."""
+    """Return the probability of each cell, and of each value of the lowest two bits in each cell."""
     if scale > _SMALL:  # neighbouring probabilities differ by less than any test can see
         inner = (
             stats.dlaplace.cdf(edges, 1 / scale) if kind == "laplace" else stats.norm.cdf(edges + 0.5, scale=scale)
@@ -105,7 +105,7 @@ def _probabilities(
 
 
 def _pvalue(counts: NDArray[np.float64], probabilities: NDArray[np.float64]) -> float:
-    """Return the chi-square p-value; cells with few expected counts are merged."""
+    """Return the p-value of the chi-square test of fit; cells with few expected counts are merged."""
     expected = probabilities.ravel() / probabilities.sum() * counts.sum()
     seen, few = counts.ravel(), expected < 20  # noqa: PLR2004
     seen, expected = (np.append(part[~few], part[few].sum()) for part in (seen, expected))

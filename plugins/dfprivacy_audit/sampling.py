@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfprivacy_audit.cases import candidates, tables
-from dfprivacy_audit.harness import Harness, in_time, listening, neighboring, with_first
+from dfprivacy_audit.cases import candidate_rows, tables
+from dfprivacy_audit.harness import Harness, captured_messages, in_time, neighboring, with_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +47,7 @@ _NUMBERS = 40  # numbers of an output that are looked at
 
 @dataclass(frozen=True)
 class Output:
-    """One release as anybody may see it: its numbers, and all else as text."""
+    """Output of a call in comparable form: the release's numbers, and everything else as text."""
 
     numbers: tuple[float, ...]
     text: str
@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Proof:
-    """Lower bound of the privacy loss that the best event proves.
+    """Lower bound of the privacy loss, proved by the event that separates two tables best.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Proof:
 
 
 def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = math.inf) -> Proof:
-    """Search for the event that proves the largest privacy loss of a method.
+    """Search for the event that proves the largest privacy loss of a mechanism.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = mat
         What the best event of the best pair proves.
     """
     delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
-    pairs: Iterable[_Pair] = _screened(stage)
+    pairs: Iterable[_Pair] = _screened_pairs(stage)
     for count, most in ((samples // 10, _MAX_PAIRS), (samples, 1)):
         ranked: list[tuple[float, _Pair]] = []
         for pair in pairs:
@@ -111,7 +111,7 @@ def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = mat
 
 @dataclass(frozen=True)
 class _Pair:
-    """Outputs on two neighbouring tables."""
+    """Pair of neighbouring tables, with samples of outputs on both."""
 
     table: str
     rows: tuple[Row | None, Row | None]
@@ -119,21 +119,21 @@ class _Pair:
     other: Sequence[Output]
 
     def drawn(self, stage: Harness, samples: int) -> _Pair:
-        """Return the pair with newly drawn outputs."""
+        """Return the pair of tables with newly drawn outputs."""
         rows = tables(stage.case)[self.table]
         one, other = ([*_outputs(stage, with_first(rows, row), samples)] for row in self.rows)
         return replace(self, one=one, other=other)
 
     def proof(self, delta: float, error: float) -> Proof:
-        """Compute a lower bound of epsilon, with its event."""
+        """Return a lower bound of epsilon, with the event that proves it."""
         epsilon, event = separation(self.one, self.other, delta, error)
         return Proof(epsilon, event, self.rows, self.table, len(self.one))
 
 
-def _screened(stage: Harness) -> Iterator[_Pair]:
-    """Draw a few outputs on many neighbouring tables."""
+def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
+    """Return pairs of neighbouring tables, with a few outputs on each table."""
     case = stage.case
-    others = candidates(case, count=2)
+    others = candidate_rows(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
     rows_in_place += [None] if case.neighbors == "add_remove" else []
     for name, rows in tables(case).items():
@@ -151,18 +151,18 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
     question = None
     for _ in range(count):
         in_time()
-        with listening() as messages:
+        with captured_messages() as messages:
             try:
                 question = question or stage.question(views)
                 question.ask()
-                numbers, words = _leaves({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
+                numbers, words = _flat_json({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
             except Exception as error:  # noqa: BLE001 - whatever it says is an output
                 numbers, words = [], [f"{type(error).__name__}: {error}"]
         yield Output(tuple(numbers[:_NUMBERS]), "\n".join([*words, *messages]))
 
 
-def _leaves(plain: Any) -> tuple[list[float], list[str]]:
-    """Return the numbers in plain JSON values, and all else, with its positions, as text."""
+def _flat_json(plain: Any) -> tuple[list[float], list[str]]:
+    """Return the numbers in nested JSON values, and everything else, with positions, as text."""
     numbers: list[float] = []
 
     def walk(value: Any) -> Any:
@@ -179,7 +179,7 @@ def _leaves(plain: Any) -> tuple[list[float], list[str]]:
 def separation(
     one: Sequence[Output], other: Sequence[Output], delta: float = 0.0, error: float = ERROR
 ) -> tuple[float, str]:
-    """Choose an event on one half of two samples, and bound epsilon from below on the other half.
+    """Choose an event on one half of two samples, and compute a lower bound of epsilon on the other half.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def separation(
     half = min(len(one), len(other)) // 2
     train, test = (one[:half], other[:half]), (one[half : 2 * half], other[half : 2 * half])
     best: tuple[float, str, Any] = (0.0, "none", None)
-    for name, sides in _scores(train, test):
+    for name, sides in _classifier_scores(train, test):
         for sign, swapped in itertools.product((1, -1), (0, 1)):
             (likely, rare), tested = ([sign * side[swapped], sign * side[1 - swapped]] for side in sides)
             cuts = np.unique(np.quantile(np.concatenate([likely, rare]), np.linspace(0, 1, 201)))
@@ -220,7 +220,7 @@ def separation(
 def _proved_epsilon(
     likely: NDArray[np.int64], rare: NDArray[np.int64], trials: int, delta: float, error: float
 ) -> NDArray[np.float64]:
-    """Return the lower bound log((P - delta) / Q) by Clopper and Pearson."""
+    """Return the lower bound log((P - delta) / Q) of epsilon, with Clopper-Pearson bounds of P and Q."""
     least, most = _clopper_pearson(trials, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         proved: NDArray[np.float64] = np.log(np.maximum(least[likely] - delta, 0.0) / most[rare])
@@ -239,8 +239,8 @@ def _clopper_pearson(trials: int, error: float) -> tuple[NDArray[np.float64], ND
 Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
-def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
-    """Return numbers to threshold, learned on the first half, for both halves of both samples."""
+def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
+    """Return classifier scores, learned on the first half, for both halves of both samples."""
     sides = [*train, *test]
     yield _likelihood("the text", [[output.text for output in side] for side in sides])
     width = max((len(output.numbers) for side in sides for output in side), default=0)
@@ -255,7 +255,7 @@ def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
         if len(np.unique(np.concatenate(values)[:50])) == 1 and len(np.unique(np.concatenate(values))) == 1:
             continue
         yield f"number {at}", ((values[0], values[1]), (values[2], values[3]))
-        yield _likelihood(f"the last bits of number {at}", [_bits(v) for v in values])
+        yield _likelihood(f"the last bits of number {at}", [_bit_scores(v) for v in values])
     spread = [np.arcsinh(c) for c in finite]
     both = np.concatenate(spread[:2])
     centre, scale = np.median(both, axis=0), both.std(axis=0) + 1e-12
@@ -267,8 +267,8 @@ def _scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
     yield "a learned direction", ((along[0], along[1]), (along[2], along[3]))
 
 
-def _bits(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Return scores that sort floats by size and by the fineness of their grid."""
+def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Return scores of floats: their sizes, and the positions of their lowest bits."""
     mantissa, exponent = np.frexp(values)
     steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = np.where(steps == 0, 0, exponent - 53 + np.log2(np.maximum(steps & -steps, 1)).astype(np.int64))

@@ -28,6 +28,6 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the tests."""
+    """Register the tests of independence."""
     for method in (chi2, chi2_unitcircle, chi2_many):
         register(method)

@@ -20,7 +20,7 @@ __all__ = [
     "MARGIN_SHARE",
     "ROWS_TO_CALIBRATE",
     "TAU",
-    "check_different",
+    "check_not_tested",
     "check_two_categories",
     "checked_rate",
     "checked_tau",
@@ -38,58 +38,58 @@ ROWS_TO_CALIBRATE = 100
 
 
 def check_two_categories(column: Column) -> None:
-    """Refuse a column without exactly two categories."""
+    """Check that a column has exactly two categories."""
     known = column.categories or ()
     if len(known) != 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"{column.name!r} has {len(known)} categories, where two are needed.",
-            f"Its categories are {list(known)!r}; protect the table with two, or use chi2.",
+            f"Column {column.name!r} has {len(known)} categories, and the test needs two.",
+            f"The categories are {list(known)!r}; declare two categories in protect(), or use chi2().",
         )
 
 
-def check_different(x: Column, by: Column) -> None:
-    """Refuse to compare a column with itself."""
+def check_not_tested(x: Column, by: Column) -> None:
+    """Check that the tested column is not the column of groups."""
     if x.name == by.name:
-        raise ArgumentError(f"by={by.name!r} is the column that is tested.", "Name the column of the groups.")
+        raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
 
 
 def public_groups(
     curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, most: int | None = 2
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return the groups to compare, and their public sizes; an error where these are private."""
-    check_different(x, by)
+    """Return the compared groups and their public sizes; raise an error if the sizes are private."""
+    check_not_tested(x, by)
     kept = chosen_groups(by, groups, most=most)
     sizes = curator.sizes(by, kept, least=1)
     if sizes is None:
         raise ArgumentError(
-            f"The test needs to know how many rows each group of {by.name!r} has, and here that is private.",
-            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]), and select rows by "
+            f"The test needs public sizes of the groups of {by.name!r}, and these sizes are private.",
+            f"If the column is public, write protect(..., public=[{by.name!r}]), and select rows by "
             "public columns only.",
         )
     return kept, tuple(int(size) for size in sizes)
 
 
 def checked_rate(rate: Any) -> Rate:
-    """Return a share, or a range of shares, after a check that these lie between 0 and 1."""
+    """Return a share or a range of shares, after checking that it lies between 0 and 1."""
     if rate is None:
         return None
     pair = isinstance(rate, list | tuple)
     ends = [as_number(end, "rate") for end in (rate if pair else (rate,))]
     if (pair and len(ends) != 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):  # noqa: PLR2004
         raise ArgumentError(
-            f"rate={rate!r} is no share between 0 and 1, and no range (low, high) of shares.",
-            "Give what is known of it from outside the data, for example 0.3 or (0.2, 0.4).",
+            f"rate={rate!r} is neither a share between 0 and 1 nor a range (low, high) of shares.",
+            "Give the share of X = 1 as known from other sources, for example 0.3 or (0.2, 0.4).",
         )
     return (ends[0], ends[1]) if pair else ends[0]
 
 
 def checked_tau(tau: Any) -> float:
-    """Return the value of chi² that the circle stands for."""
+    """Return tau, the chi² at which the norm is 1, after checking that it is possible."""
     if tau is None:
         return TAU
     number = as_number(tau, "tau")
     if not 1e-6 <= number <= 1e6:  # noqa: PLR2004 - far beyond what is of use, and safe in float64
         raise ArgumentError(
-            f"tau={tau!r} must be positive, from 1e-6 to 1e6.", f"The critical value of chi² at 5% is {TAU:.4g}."
+            f"tau={tau!r} must be between 1e-6 and 1e6.", f"Use a critical value of chi², such as {TAU:.4g} for 5%."
         )
     return number

@@ -24,7 +24,7 @@ _CIRCLE = {"statistic": "unitcircle", "nan_policy": "fill"}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: each statistic, public and private groups, all rows, some, and by group."""
+    """Return example calls of a test for the audit: each statistic, public and private groups."""
     columns = {"x": "x", "by": "by"}
     public = {"public": ["by"]}
     if mechanism.name == "chi2_unitcircle":

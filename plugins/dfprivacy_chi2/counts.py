@@ -28,7 +28,7 @@ _ROUNDING_ERROR = 2.0**-50  # a few last bits: eight roundings
 
 
 class _CountStatistic(OfSums):
-    """Statistics of the counts of X = 1 in public groups, scaled so that one row moves each by 1 at most.
+    """Base class of statistics of the counts of X = 1 in public groups, with sensitivity 1 to one row.
 
     Counted is X = 1, and X = 0 too where rows without X are left out, of each column in each group.
 
@@ -55,15 +55,15 @@ class _CountStatistic(OfSums):
         self.by, self.sizes, self.fill = by, tuple(sizes), fill
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound how far one row moves the values: by 1 each."""
+        """Bound the change of the statistics by one row: at most 1 in each coordinate."""
         if relation != "replace_one" or self.by.name not in public:
             return math.inf
         if all(column.name in public for column in self.columns):
             return 0.0
         return 1.0 if norm == math.inf else float(self.dimension) if norm == 1 else math.sqrt(self.dimension)
 
-    def split(self, sums: NDArray[np.float64]) -> Any:
-        """Return the rows with X = 1, and the complete rows, of each group."""
+    def group_counts(self, sums: NDArray[np.float64]) -> Any:
+        """Return the number of rows with X = 1, and of complete rows, in each group."""
         if self.fill:
             return tuple(sums), self.sizes
         (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
@@ -71,7 +71,7 @@ class _CountStatistic(OfSums):
 
 
 class Difference(_CountStatistic):
-    r"""The difference of two groups' shares of X = 1, times the complete rows of the smaller group.
+    r"""Difference of the shares of X = 1 in two groups, times the number of complete rows of the smaller group.
 
     With c of m rows and d of k rows in the two groups, :math:`f = (c/m - d/k) \min(m, k)
     = (c k - d m)/\max(m, k)`, 0 where a group has none. A row moves it by 1 at most. *If X changes*, c moves by 1,
@@ -103,14 +103,14 @@ class Difference(_CountStatistic):
 
     def value(self, sums: NDArray[np.float64]) -> Any:
         """Compute the difference from the counts; the numerator is a whole number."""
-        (c, d), (m, k) = self.split(sums)
+        (c, d), (m, k) = self.group_counts(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
         return apart if self.signed else np.abs(apart)
 
 
 class Margins(RowFeatures):
-    r"""Half of +1 for X = 1 and -1 for X = 0, over both groups, and half of the missing X in each group.
+    r"""Features for margins: ±1/2 for X = 1 or 0, and 1/2 in the group's coordinate where X is missing.
 
     A vector has one entry of ±1/2 at most: its radius is 1/2, and two are 1 apart in L1. So to know how many are
     missing costs no more noise than to know how many have X = 1.
@@ -124,7 +124,7 @@ class Margins(RowFeatures):
         self._fill = fill
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vectors of the rows in a batch."""
         x, by = self.columns
         code, group = batch.codes(x), batch.codes(by)
         gone = np.zeros(batch.size, dtype=np.bool_) if self._fill else code > 1
@@ -133,12 +133,12 @@ class Margins(RowFeatures):
         return np.stack([np.where(gone, 0.0, sign), *(0.5 * (gone & each) for each in inside)], axis=1)
 
     def radius(self, norm: float) -> float:  # noqa: ARG002
-        """Largest norm of a vector."""
+        """Largest norm of a feature vector."""
         return 0.5
 
 
 class UnitCircleNorm(_CountStatistic):
-    """The norm of the unit circle mechanism for each column, divided by its sensitivity."""
+    """Norm of the unit circle mechanism for each column, divided by its sensitivity to one row."""
 
     def __init__(
         self,
@@ -158,14 +158,14 @@ class UnitCircleNorm(_CountStatistic):
         self.error = _ROUNDING_ERROR * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the norms from the counts."""
+        """Compute the scaled norms from the counts."""
         n1, n0 = self.sizes
-        (c11, c10), complete = self.split(sums)
+        (c11, c10), complete = self.group_counts(sums)
         return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights
 
 
 class Distance(_CountStatistic):
-    """The signed number of rows that must change to move each column's chi² to the other side of tau."""
+    """Signed number of rows that must change until a column's chi² is on the other side of tau."""
 
     def __init__(
         self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float

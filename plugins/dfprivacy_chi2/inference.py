@@ -16,7 +16,7 @@ from dfprivacy.inference.draws import DRAWS, noise, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.laws import N_POINTS, Law, by_margin, mixture
+from dfprivacy_chi2.laws import N_POINTS, Law, hypergeometric_law, mixture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,11 +101,11 @@ class SignedDifference:
     @property
     def pvalue(self) -> float:
         """Two-sided p-value under independence, noise included."""
-        return min(2 * self._null.sf(abs(self.released), self.scale), 1.0)
+        return min(2 * self._null_law.sf(abs(self.released), self.scale), 1.0)
 
     def critical_value(self, alpha: float) -> float:
         """Return the critical value of the absolute difference at level `alpha`."""
-        return max(self._null.critical_value(alpha / 2, self.scale), 0.0)
+        return max(self._null_law.critical_value(alpha / 2, self.scale), 0.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return a confidence interval for the difference; it excludes 0 only where the test does."""
@@ -128,16 +128,18 @@ class SignedDifference:
         return (min(low, 0.0), max(high, 0.0)) if self.pvalue > 1 - confidence else (low, high)
 
     @cached_property
-    def _null(self) -> Law:
-        """The law of the difference under independence, symmetric about 0."""
+    def _null_law(self) -> Law:
+        """Null distribution of the difference under independence, symmetric about 0."""
         m, k = self._noisy_rows(_MOST_SCALES)  # F varies more, the more rows are complete
         ones, times = np.unique(np.rint(self._null_shares() * (m + k)).astype(int), return_counts=True)
-        laws = [by_margin(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1, N_POINTS) for m1 in ones.tolist()]
+        laws = [
+            hypergeometric_law(lambda c, d: (c * k - d * m) / max(m, k), m, k, m1, N_POINTS) for m1 in ones.tolist()
+        ]
         law = mixture(laws, times.astype(np.float64))
         return Law(np.concatenate([law.points, -law.points]), np.tile(law.weights, 2) / 2)
 
     def _null_shares(self) -> Array:
-        """Draw the share of X = 1, or of X = 0, under independence."""
+        """Draw possible shares of X = 1, or of X = 0, under independence."""
         if not self.margins:
             return np.full(1, 0.5)
         n, law = sum(self._noisy_rows(_LIKELY_SCALES)), NoiseLaw(self.margin_scale)
@@ -147,12 +149,12 @@ class SignedDifference:
         return np.clip(0.5 - np.sqrt(np.maximum(squared, 0.0)), 0.0, 0.5)
 
     def _noisy_rows(self, scales: float) -> tuple[int, int]:
-        """Return the complete rows of each group: the noisy ones, plus some scales of the noise."""
+        """Return upper limits of the complete rows of each group: noisy numbers plus a multiple of the noise."""
         m, k = self._complete_rows([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
     def _complete_rows(self, missing: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the complete rows of each group, at least one, given half of the missing rows of each."""
+        """Return the number of complete rows of each group, at least 1, given half the number of missing rows."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
         halves = zip(sizes, missing or (0.0, 0.0), strict=True)
         return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in halves)
@@ -185,9 +187,9 @@ class NoisyTable:
 
     @cached_property
     def statistic(self) -> float:
-        """Pearson's χ², with each independent direction weighted by the share of sampling in its variance."""
+        """Pearson's χ², with each independent residual weighted by the share of sampling in its variance."""
         directions, sampling, reliability = _residuals(self.counts, 2 * self.scale**2)
-        return float(_statistic(directions, sampling, reliability))
+        return float(_weighted_chi2(directions, sampling, reliability))
 
     @cached_property
     def pvalue(self) -> float:
@@ -206,12 +208,12 @@ class NoisyTable:
 
     @property
     def estimate(self) -> float:
-        """Cramér's V, corrected for what sampling and noise add on average."""
+        """Cramér's V, corrected for its bias due to sampling and noise."""
         mean, _, seen = self._null_moments
         return self._cramers_v(max(self.statistic - mean, 0.0) / seen)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return a confidence interval for Cramér's V, as far as the noise lets it be seen.
+        """Return an approximate confidence interval for Cramér's V.
 
         T is taken to be noncentral χ² of the mean and the variance that it has without association. The interval
         leaves out 0 only where the test does.
@@ -224,8 +226,8 @@ class NoisyTable:
         return (low if self.pvalue <= tail else 0.0), high
 
     def residuals(self) -> Array:
-        """Return the standardized residual of each cell; sampling and noise are in its standard deviation."""
-        p, g, n = _margins(self.counts)
+        """Return the residual of each cell, divided by its standard deviation from sampling and noise."""
+        p, g, n = _table_shares(self.counts)
         expected = n * np.outer(p, g)
         return (self.counts - expected) / np.sqrt(expected * np.outer(1 - p, 1 - g) + 2 * self.scale**2)
 
@@ -236,11 +238,11 @@ class NoisyTable:
         return float(part.sum()), float(2 * (part**2).sum()), float((part**3).sum() / part.sum())
 
     def _cramers_v(self, noncentrality: float) -> float:
-        return min(1.0, math.sqrt(noncentrality / (_margins(self.counts)[2] * (min(self.counts.shape) - 1))))
+        return min(1.0, math.sqrt(noncentrality / (_table_shares(self.counts)[2] * (min(self.counts.shape) - 1))))
 
     @cached_property
     def _tail_fit(self) -> tuple[float, float]:
-        """Value of √T beyond which its law is taken to be exponential, and the mean excess there."""
+        """Value of √T beyond which its distribution is taken to be exponential, and the mean excess there."""
         edge = self._null_roots[-_N_TAIL]
         return float(edge), float((self._null_roots[-_N_TAIL:] - edge).mean())
 
@@ -250,11 +252,11 @@ class NoisyTable:
         rng = np.random.default_rng(0)  # no secret: the noise is not drawn again
         law = NoiseLaw(self.scale)
         shape = (_N_DRAWS, *self.counts.shape)
-        p, g, n = _margins(self.counts - law.drawn(rng, shape))
+        p, g, n = _table_shares(self.counts - law.drawn(rng, shape))
         cells = (p[:, :, None] * g[:, None, :]).reshape(_N_DRAWS, -1)
         cells /= cells.sum(axis=1, keepdims=True)
         tables = rng.multinomial(np.rint(n).astype(np.int64), cells).reshape(shape)
-        return np.sort(np.sqrt(_statistic(*_residuals(tables + law.drawn(rng, shape), law.variance))))
+        return np.sort(np.sqrt(_weighted_chi2(*_residuals(tables + law.drawn(rng, shape), law.variance))))
 
 
 @dataclass(frozen=True)
@@ -289,21 +291,21 @@ class UnitCircleTest:
 
     @property
     def statistic(self) -> float:
-        """Least possible Pearson's χ²: the one at the possible share of X = 1 nearest 1/2."""
-        p = nulls.nearest_half(self.rate)
+        """Smallest possible Pearson's χ²: computed at the possible share of X = 1 nearest 1/2."""
+        p = nulls.share_nearest_half(self.rate)
         return max(0.0, self.tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
 
     @property
     def pvalue(self) -> float:
         """Upper bound of the p-value under independence, noise included."""
-        return self._null.pvalue(self.released, self.scale)
+        return self._null_hypothesis.pvalue(self.released, self.scale)
 
     def critical_value(self, alpha: float) -> float:
         """Return a value that the norm exceeds with probability `alpha` at most under independence."""
-        return self._null.critical_value(alpha, self.scale)
+        return self._null_hypothesis.critical_value(alpha, self.scale)
 
     @cached_property
-    def _null(self) -> nulls.Null:
+    def _null_hypothesis(self) -> nulls.Null:
         n1, n0 = self.sizes
         if self.margin == "invariant":
             return nulls.Null((nulls.norm_given_margin(n1, n0, self.tau, round(self.rate * (n1 + n0))),))
@@ -316,29 +318,29 @@ def _group_shares(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any
     return np.clip(one, 0.0, 1.0), np.clip(other, 0.0, 1.0)
 
 
-def _margins(counts: Array) -> tuple[Array, Array, Array]:
-    """Return the shares of the categories and of the groups, and the number of rows; no margin is below 0.5."""
+def _table_shares(counts: Array) -> tuple[Array, Array, Array]:
+    """Return the shares of categories and of groups, and the number of rows; margins are at least 0.5."""
     rows, columns = (np.maximum(counts.sum(axis=axis), _MIN_MARGIN) for axis in (-1, -2))
     n = columns.sum(axis=-1)
     return rows / rows.sum(axis=-1, keepdims=True), columns / n[..., None], n
 
 
 def _residuals(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Return residuals in independent directions, their sampling variances, and these over all variances."""
-    p, g, n = _margins(counts)
+    """Return independent residuals, their sampling variances, and the part of sampling in their variances."""
+    p, g, n = _table_shares(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]
-    (of_p, first), (of_g, second) = _basis(p), _basis(g)
+    (of_p, first), (of_g, second) = _residual_basis(p), _residual_basis(g)
     sampling = n[..., None, None] * first[..., :, None] * second[..., None, :]
     return of_p @ q @ np.swapaxes(of_g, -1, -2), sampling, sampling / (sampling + variance)
 
 
-def _statistic(directions: Array, sampling: Array, part: Array) -> Array:
+def _weighted_chi2(directions: Array, sampling: Array, part: Array) -> Array:
     return np.asarray((directions**2 * part**2 / sampling).sum(axis=(-1, -2)))
 
 
-def _basis(x: Array) -> tuple[Array, Array]:
-    """Return directions in which the residuals of shares are independent, and their variances."""
+def _residual_basis(x: Array) -> tuple[Array, Array]:
+    """Return the basis in which residuals of the shares x are independent, and their variances."""
     eye, own = np.eye(x.shape[-1]), x[..., :-1]
     away = eye[:-1] - own[..., :, None]
     root = np.linalg.inv(np.linalg.cholesky(away @ np.swapaxes(away, -1, -2)))

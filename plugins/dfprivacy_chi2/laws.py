@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["N_POINTS", "WINDOW", "Law", "binomial", "by_binomials", "by_margin", "mixture", "noise_pdf", "noise_sf"]
+__all__ = [
+    "N_POINTS",
+    "WINDOW",
+    "Law",
+    "binomial_counts",
+    "binomial_law",
+    "hypergeometric_law",
+    "mixture",
+    "noise_pdf",
+    "noise_sf",
+]
 
 WINDOW = 9.0  # standard deviations; less than 1e-17 of a normal law is farther from its mean
 _MIN_SCALE_GAP = 1e-4  # two scales that differ by less are taken for different by this much
@@ -27,7 +37,7 @@ N_POINTS = 1000
 
 @dataclass(frozen=True)
 class Law:
-    """The discrete law of a statistic without noise.
+    """Discrete distribution of a statistic T without noise.
 
     Attributes
     ----------
@@ -86,47 +96,47 @@ def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
     return np.asarray(parts / (2 * (a * a - b * b)))
 
 
-def binomial(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
-    """Return the counts with non-negligible binomial probabilities, and these.
+def binomial_counts(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
+    """Return the counts that have non-negligible binomial probabilities, and these probabilities.
 
     Where they are more than a thousand, every second stands for two, or every third for three, and so on.
     """
     counts = _count_grid(n * p, n * p * (1 - p), 0, n, N_POINTS)
-    return counts, _normalized(
+    return counts, _normalized_weights(
         gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + xlogy(counts, p) + xlog1py(n - counts, -p)
     )
 
 
-def by_binomials(
+def binomial_law(
     statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array], n1: int, n0: int, p1: float, p0: float
 ) -> Law:
-    """Return the law of a statistic of c11 ~ Bin(n1, p1) and c10 ~ Bin(n0, p0)."""
-    (c11, first), (c10, second) = binomial(n1, p1), binomial(n0, p0)
+    """Return the distribution of a statistic of c11 ~ Bin(n1, p1) and c10 ~ Bin(n0, p0)."""
+    (c11, first), (c10, second) = binomial_counts(n1, p1), binomial_counts(n0, p0)
     weights = np.multiply.outer(first, second)
     kept = weights > 1e-18 / weights.size
     return Law(np.asarray(statistic(c11[:, None], c10), dtype=np.float64)[kept], weights[kept])
 
 
-def by_margin(
+def hypergeometric_law(
     statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array],
     n1: int,
     n0: int,
     m1: int,
     most: int | None = None,
 ) -> Law:
-    """Return the law of a statistic given the margin M1 = c11 + c10, with a hypergeometric c11."""
+    """Return the distribution of a statistic given the margin M1 = c11 + c10, with a hypergeometric c11."""
     n = n1 + n0
     mean = n1 * m1 / n
     c11 = _count_grid(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)
     parts = (c11, n1 - c11, m1 - c11, n0 - m1 + c11)
     return Law(
         np.asarray(statistic(c11, m1 - c11), dtype=np.float64),
-        _normalized(-np.sum([gammaln(x + 1) for x in parts], axis=0)),
+        _normalized_weights(-np.sum([gammaln(x + 1) for x in parts], axis=0)),
     )
 
 
 def mixture(laws: Sequence[Law], chances: Array) -> Law:
-    """Return the mixture of some laws, with weights proportional to the given chances."""
+    """Return the mixture of several distributions, with weights proportional to `chances`."""
     shares = chances / chances.sum()
     weights = [share * law.weights for share, law in zip(shares, laws, strict=True)]
     return Law(np.concatenate([law.points for law in laws]), np.concatenate(weights))
@@ -138,7 +148,7 @@ def _count_grid(mean: float, variance: float, least: int, top: int, most: int | 
     return np.arange(low, high + 1, math.ceil((high - low + 1) / most) if most else 1)
 
 
-def _normalized(log: Array) -> Array:
+def _normalized_weights(log: Array) -> Array:
     weights: Array = np.exp(log - log.max())
     weights /= weights.sum()
     return weights

@@ -16,9 +16,9 @@ from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mec
 from dfprivacy.inference.planning import smallest
 from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.arguments import check_different, check_two_categories, checked_rate, public_groups
+from dfprivacy_chi2.arguments import check_not_tested, check_two_categories, checked_rate, public_groups
 from dfprivacy_chi2.counts import Difference, Distance, UnitCircleNorm
-from dfprivacy_chi2.laws import Law, by_binomials
+from dfprivacy_chi2.laws import Law, binomial_law
 from dfprivacy_chi2.tables import tight_sensitivity
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Chi2Many(Release):
         return rows if self.discoveries else [("discoveries", "none"), *rows]
 
     def _sentence(self) -> str:
-        """Write which columns differ between the groups."""
+        """Write a sentence with the columns that differ between the groups."""
         of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
         found = self._noun(*self.discoveries) if self.discoveries else "none"
         differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
@@ -152,7 +152,7 @@ class Chi2Many(Release):
 class Comparison:
     """A comparison of columns between two public groups.
 
-    Statistics are released, and compared with thresholds, in units of their sensitivity, `unit`.
+    Statistics are released, and compared with thresholds, in units of their sensitivity, `sensitivity`.
 
     Attributes
     ----------
@@ -183,39 +183,41 @@ class Comparison:
     tau: float
 
     @cached_property
-    def unit(self) -> float:
+    def sensitivity(self) -> float:
         """Sensitivity of the statistic to one row."""
         n1, n0 = self.sizes
         return 1 / min(n1, n0) if self.statistic == "difference" else tight_sensitivity(n1, n0, self.tau)
 
-    def numbers(self, xs: Sequence[Column]) -> Difference | UnitCircleNorm:
-        """Return the statistics of some columns, divided by their sensitivity."""
+    def scaled_statistics(self, xs: Sequence[Column]) -> Difference | UnitCircleNorm:
+        """Return the statistics of several columns, each divided by its sensitivity."""
         if self.statistic == "difference":
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
-        return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.unit, fill=self.fill)
+        return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.sensitivity, fill=self.fill)
 
-    def null(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
-        """Return the null hypothesis of a column with the given share of X = 1."""
+    def null_hypothesis(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
+        """Return the null hypothesis for a column with a known share of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
-            return nulls.MissingRowsNull(min(n1, n0), nulls.nearest_half(rate))
+            return nulls.MissingRowsNull(min(n1, n0), nulls.share_nearest_half(rate))
         return nulls.norm_null(n1, n0, self.tau, rate, complete=self.fill)
 
     def critical_values(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
-        """Return the critical value of each column; columns with the same rate share one."""
-        of_rate = {rate: self.null(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)}
+        """Return the critical value of each column, computed once for each rate."""
+        of_rate = {
+            rate: self.null_hypothesis(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)
+        }
         return np.array([of_rate[rate] for rate in rates])
 
-    def law(self, p1: float, p0: float) -> Law:
-        """Return the law of the statistic if the groups have these shares of X = 1."""
+    def distribution(self, p1: float, p0: float) -> Law:
+        """Return the distribution of the statistic if the groups have the shares p1 and p0 of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
-            return by_binomials(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
+            return binomial_law(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
         return nulls.norm_law(n1, n0, self.tau, p1, p0)
 
 
 class Measurement(NamedTuple):
-    """The measurement: positions of the answered columns, and noise scales of the comparison.
+    """Measurement of the test: positions of the selected columns, and scales of the noise.
 
     By ``"svt"`` with whether each reached its threshold, by ``"select"`` with its noisy number.
     """
@@ -244,7 +246,7 @@ def chi2_many(
     rate: Any = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measurement:
-    r"""Find the columns that differ between two groups, among thousands.
+    r"""Find the columns, among thousands, that differ between two groups.
 
     All columns are counted in one pass over the table.
 
@@ -331,23 +333,23 @@ def chi2_many(
     >>> trial.chi2_many(genes, "arm", epsilon=1).discoveries
     ('gene7',)
     """
-    question = _comparison(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
+    question = _checked_comparison(curator, xs, by, statistic, max_tests, tau, alpha, groups, rate, nan_policy)
     if nan_policy == "raise":
         curator.refuse_missing(*xs, by)
-    unit = question.unit
+    unit = question.sensitivity
     if method == "svt":  # Algorithm 3: one column after the other
 
         def thresholds(*units: float) -> NDArray[np.float64]:
             return question.critical_values(question.rates, *(scale * unit for scale in units)) / unit
 
-        above = curator.above_threshold(question.numbers(question.xs), thresholds, most=max_rejections)
+        above = curator.above_threshold(question.scaled_statistics(question.xs), thresholds, most=max_rejections)
         scales = above.threshold_scale * unit, above.value_scale * unit
         return Measurement(question, range(len(above.reached)), scales, reached=above.reached.tolist())
-    numbers: Difference | UnitCircleNorm | Distance = question.numbers(xs)  # Algorithm 4
+    numbers: Difference | UnitCircleNorm | Distance = question.scaled_statistics(xs)  # Algorithm 4
     if score == "distance":
         numbers = Distance(xs, by, question.groups, _check_group_sizes(question.sizes), question.tau)
     best = [int(at) for at in curator.select(numbers, top=max_rejections, share=SELECTION)]
-    tested = question.numbers([xs[at] for at in best])
+    tested = question.scaled_statistics([xs[at] for at in best])
     noisy = curator.measure(tested)
     scale = float(np.max(noisy.scales * tested.weights)) * unit
     return Measurement(question, best, (scale,), values=(noisy.values * tested.weights * unit).tolist())
@@ -370,7 +372,7 @@ def _(
     question, places, scales, reached, values = measured
     rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
     known = zip(rates, values, strict=bool(values))
-    pvalues = tuple(question.null(rate).pvalue(value, *scales) for rate, value in known)
+    pvalues = tuple(question.null_hypothesis(rate).pvalue(value, *scales) for rate, value in known)
     hits = reached or [p <= question.level for p in pvalues]
     stopped = method == "svt" and len(places) < len(question.xs)
     circle = statistic == "unitcircle"
@@ -399,7 +401,7 @@ def _(
     )
 
 
-def _comparison(
+def _checked_comparison(
     curator: Curator,
     xs: tuple[Column, ...],
     by: Column,
@@ -412,25 +414,25 @@ def _comparison(
     nan_policy: NanPolicy,
     **_: Any,
 ) -> Comparison:
-    """Return the comparison; an error if a group is private or a level too small."""
+    """Return the comparison; raise an error if group sizes are private or the level is too small."""
     kept, sizes = public_groups(curator, xs[0], by, groups)
     rates = [checked_rate(one) for one in (rate if isinstance(rate, list) else [rate] * len(xs))]
     xs = xs[:max_tests]
     level = alpha / len(xs)
     if level < _LEVEL_MIN:
         raise ArgumentError(
-            f"alpha = {alpha:g} is {level:g} for each of {len(xs)} columns, too small to compute with.",
-            "Typical: 0.05.",
+            f"alpha={alpha:g} leaves a level of {level:g} for each of {len(xs)} columns, which is too small.",
+            "Use a typical level, alpha=0.05.",
         )
     tau = float(chdtri(1, level)) if tau is None else tau
     return Comparison(xs, rates[:max_tests], level, statistic, by, kept, sizes, nan_policy != "omit", tau)
 
 
 def _check_group_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Refuse groups so large that computing a distance takes too long."""
+    """Check that the groups are small enough for computing distances."""
     if min(sizes) > _MAX_DISTANCE_ROWS:
         raise ArgumentError(
-            f"The distance takes groups of up to {_MAX_DISTANCE_ROWS:,} rows; the smaller one has {min(sizes):,}.",
+            f'score="distance" takes up to {_MAX_DISTANCE_ROWS:,} rows; the smaller group has {min(sizes):,}.',
             'Use score="statistic".',
         )
     return sizes
@@ -454,17 +456,17 @@ def check_chi2_many(
     distance, rates = score == "distance", rate if isinstance(rate, list) else [rate] * len(xs)
     least = f"max_rejections={max_rejections} exceeds max_tests={max_tests}."
     for wrong, what, instead in (
-        (not xs, "There is no column to test.", "Name at least one: chi2_many(['a', 'b'], 'arm')."),
-        (len({x.name for x in xs}) < len(xs), "A column is named twice.", "Name each once."),
+        (not xs, "There is no column to test.", "Name at least one column: chi2_many(['a', 'b'], 'arm')."),
+        (len({x.name for x in xs}) < len(xs), "A column is named twice.", "Name every column once."),
         (
             max_rejections > len(xs),
             f"max_rejections={max_rejections!r} exceeds the number of columns, {len(xs)}.",
-            "Give 1 to all of them.",
+            "Use a number from 1 to the number of columns.",
         ),
         (
             len(rates) != len(xs),
             f"rate= has {len(rates)} entries for {len(xs)} columns.",
-            "Give one for each, or a number or a tuple (low, high) for all.",
+            "Give a list with an entry for each column, or a number or a tuple (low, high) for all columns.",
         ),
         (
             method == "svt" and distance,
@@ -474,9 +476,9 @@ def check_chi2_many(
         (
             method == "select" and max_tests is not None,
             'max_tests= is an option of method="svt"; method="select" compares all columns.',
-            "Leave it out, or name fewer columns.",
+            "Leave max_tests= out, or name fewer columns.",
         ),
-        (max_rejections > (max_tests or max_rejections), least, "Give at least as many tests."),
+        (max_rejections > (max_tests or max_rejections), least, "Increase max_tests=."),
         (
             statistic == "difference" and not distance and tau is not None,
             'tau= is an option of statistic="unitcircle" and of score="distance".',
@@ -484,7 +486,7 @@ def check_chi2_many(
         ),
         (
             distance and nan_policy == "omit",
-            "score='distance' needs public sizes, and how many rows are left out is private.",
+            "score='distance' needs public sizes, and the number of rows with missing values is private.",
             'Use nan_policy="fill", which counts them as the first category, or score="statistic".',
         ),
     ):
@@ -492,25 +494,25 @@ def check_chi2_many(
             raise ArgumentError(what, instead)
     for x, one in zip(xs, rates, strict=True):
         check_two_categories(x)
-        check_different(x, by)
+        check_not_tested(x, by)
         checked_rate(one)
 
 
 def plan_chi2_many(curator: Curator, *, method: ManyMethod, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
-    """Return the smallest difference of shares that one test finds, from public numbers; for ``explain``."""
-    question = _comparison(curator, **asked)
-    unit = question.unit
+    """Return the smallest difference of shares that a test detects, from public numbers; for ``explain``."""
+    question = _checked_comparison(curator, **asked)
+    unit = question.sensitivity
     if method == "svt":
         first = curator.epsilon / (1 + (2 * max_rejections) ** (2 / 3))
         scales = [unit / first, 2 * max_rejections * unit / (curator.epsilon - first)]
     else:
         scales = [max_rejections * unit / (curator.epsilon * float(1 - SELECTION))]
     critical = float(question.critical_values(question.rates[:1], *scales)[0])
-    p = nulls.nearest_half(question.rates[0])
+    p = nulls.share_nearest_half(question.rates[0])
 
     def power(difference: float) -> float:
         low = min(max(p - difference / 2, 0.0), 1 - difference)
-        return question.law(low + difference, low).sf(critical, *scales)
+        return question.distribution(low + difference, low).sf(critical, *scales)
 
     none = "none: spend more"
     return {

@@ -14,13 +14,13 @@ from dfprivacy_chi2.arguments import (
     MARGIN_SHARE,
     ROWS_TO_CALIBRATE,
     TAU,
-    check_different,
+    check_not_tested,
     check_two_categories,
     checked_rate,
     public_groups,
 )
 from dfprivacy_chi2.planning import draw_outcomes, power
-from dfprivacy_chi2.results import Chi2, Margin, Tested, conclude
+from dfprivacy_chi2.results import Chi2, Margin, Tested, with_conclusions
 from dfprivacy_chi2.tables import paper_sensitivity, swap_sensitivity, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _LAPLACE_SD = math.sqrt(2)  # of a Laplace variable of scale 1
 
 
 class Measurement(NamedTuple):
-    """The noisy values of a method, the groups with their public sizes, and the public number of rows."""
+    """Measurement of a test: noisy values, the groups with their public sizes, and the public number of rows."""
 
     method: Tested
     values: tuple[NoisyValue, ...]
@@ -157,7 +157,7 @@ def _(
     """Compute the test from the noisy norm."""
     (norm,) = measured.values
     guarantee = "ε for tables with the same margins, in which two rows exchange their x"
-    return conclude(
+    return with_conclusions(
         Chi2(
             **_result_fields(measured, x, by),
             released=(float(norm.values[0]),),
@@ -175,16 +175,16 @@ def _(
 def check_unitcircle(x: Column, by: Column, *, margin: str, rate: Any, nan_policy: NanPolicy, **_: Any) -> None:
     """Check the arguments of `chi2_unitcircle` before anything is charged."""
     check_two_categories(x)
-    check_different(x, by)
+    check_not_tested(x, by)
     rate = checked_rate(rate)
     if (margin == "private") != (rate is None) or (margin == "invariant" and isinstance(rate, tuple)):
         raise ArgumentError(
-            f"rate={rate!r} does not go with margin={margin!r}.",
-            'Give a number for "invariant", a number or a range for "public_rate", and nothing for "private".',
+            f"rate={rate!r} cannot be combined with margin={margin!r}.",
+            'Use a number with "invariant", a number or a range with "public_rate", and no rate= with "private".',
         )
     if margin == "invariant" and nan_policy == "omit":
         raise ArgumentError(
-            'margin="invariant" needs public sizes, and how many rows are left out is private.',
+            'margin="invariant" needs public sizes, and the number of rows with missing values is private.',
             'Use nan_policy="fill", which counts them as the first category.',
         )
 
@@ -199,7 +199,7 @@ def chi2(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measurement:
-    r"""Test whether two categorical columns are independent, and say how they are associated.
+    r"""Test whether two categorical columns are independent, and estimate their association.
 
     Parameters
     ----------
@@ -313,20 +313,20 @@ def _(
             if gone:
                 known |= {"missing": sum(gone), "missing_standard_error": _LAPLACE_SD * 2 * deviation}
         known["omitted"] = not measured.fill and len(released) == 1
-    return conclude(Chi2(**known, released=tuple(released), noise_standard_error=tuple(deviations)))
+    return with_conclusions(Chi2(**known, released=tuple(released), noise_standard_error=tuple(deviations)))
 
 
 def check_chi2(
     x: Column, by: Column, *, method: Method, groups: Sequence[Any] | None, nan_policy: NanPolicy, **_: Any
 ) -> None:
     """Check the arguments of `chi2` before anything is charged."""
-    check_different(x, by)
+    check_not_tested(x, by)
     if len(x.categories or ()) < 2 or len(by.categories or ()) < 2:  # noqa: PLR2004
         check_two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
     if not by.public and (method == "signed" or groups is not None):
         raise ArgumentError(
-            f"method= and groups= need public groups, and {by.name!r} is private.",
-            f"If neighbouring tables agree on it, say so: protect(..., public=[{by.name!r}]).",
+            f"method= and groups= need public groups, and the column {by.name!r} is private.",
+            f"If the column is public, write protect(..., public=[{by.name!r}]).",
         )
     compared = groups if isinstance(groups, list | tuple) else by.categories or ()
     signed = method != "table" and by.public and _two_by_two(x, compared)
@@ -372,7 +372,7 @@ def _measure_counts(
 def plan_chi2(
     curator: Curator, *, x: Column, by: Column, groups: Sequence[Any] | None, **asked: Any
 ) -> Mapping[str, Any]:
-    """Return the power to find some differences of shares, from public numbers; for ``explain``."""
+    """Return the power to detect some differences of shares, from public numbers; for ``explain``."""
     if not by.public or asked.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)
@@ -381,7 +381,7 @@ def plan_chi2(
     n1, n0 = sizes
     circle = "margin" in asked
     rate, tau = checked_rate(asked.get("rate")), asked.get("tau")
-    p = nulls.nearest_half(rate)
+    p = nulls.share_nearest_half(rate)
     powers = {}
     for difference in (0.05, 0.1, 0.2):
         base = min(max(p - difference / 2, 0.0), 1 - difference)

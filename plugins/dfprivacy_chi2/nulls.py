@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from dfprivacy_chi2.laws import WINDOW, Law, by_binomials, by_margin, mixture, noise_pdf, noise_sf
+from dfprivacy_chi2.laws import WINDOW, Law, binomial_law, hypergeometric_law, mixture, noise_pdf, noise_sf
 from dfprivacy_chi2.tables import unit_circle_norm
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MissingRowsNull", "Null", "Rate", "nearest_half", "norm_given_margin", "norm_law", "norm_null"]
+__all__ = ["MissingRowsNull", "Null", "Rate", "norm_given_margin", "norm_law", "norm_null", "share_nearest_half"]
 
 Rate: TypeAlias = "float | tuple[float, float] | None"
 
@@ -35,12 +35,12 @@ _TANGENT_POINTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
 
 @dataclass(frozen=True)
 class Null:
-    """A null hypothesis: a set of laws, one of which is the true one."""
+    """Composite null hypothesis: a set of distributions of the statistic, one of them the true distribution."""
 
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest p-value of a noisy statistic under any of the laws; scales as in `Law.sf`."""
+        """Return the largest p-value of a noisy statistic under these distributions; scales as in `Law.sf`."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
@@ -54,7 +54,7 @@ class Null:
 
 @dataclass(frozen=True)
 class MissingRowsNull:
-    r"""The null hypothesis of the absolute difference where any rows are left out of two groups.
+    r"""Null hypothesis of the absolute difference of shares, if any rows are left out of two groups.
 
     The statistic is :math:`|D| / N` plus one or two Laplace variables.
 
@@ -84,9 +84,9 @@ class MissingRowsNull:
     share: float = 0.5
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Bound the p-value of a noisy difference, whichever rows are left out."""
+        """Bound the p-value of a noisy difference, for any choice of rows left out."""
         t, *noise = (self.rows * each for each in (statistic, *scales))
-        weights, points = self._weights, np.arange(len(self._weights), dtype=np.float64) - t
+        weights, points = self._probabilities, np.arange(len(self._probabilities), dtype=np.float64) - t
         tail = noise_sf(-points[points <= 0], *noise)
         y = _TANGENT_POINTS * max(noise)
         slope = noise_pdf(y, *noise)
@@ -98,7 +98,7 @@ class MissingRowsNull:
         return min(1.0, float((below[at] + start * mass[at] + slope * moment[at]).min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return a critical value of a noisy difference at level `alpha`, whichever rows are left out."""
+        """Return a critical value of a noisy difference at level `alpha`, for any choice of rows left out."""
 
         def log(t: float) -> float:
             return math.log(max(self.pvalue(t, *scales), 1e-300) / alpha)
@@ -112,8 +112,8 @@ class MissingRowsNull:
         return critical if log(critical) <= 0 else critical + 1e-10 * width
 
     @cached_property
-    def _weights(self) -> Array:
-        """Probabilities of |D_N| = 0, 1, …, from its characteristic function; the far tail is left out."""
+    def _probabilities(self) -> Array:
+        """Return the probabilities of |D_N| = 0, 1, …, from its characteristic function, without the far tail."""
         moves = self.share * (1 - self.share)
         top = min(self.rows, math.ceil(WINDOW * math.sqrt(2 * self.rows * moves)) + 20)
         size = 1 << (2 * top + 1).bit_length()
@@ -126,9 +126,9 @@ class MissingRowsNull:
 
 
 def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple[int, int] | None = None) -> Law:
-    """Return the law of the norm of the unit circle mechanism."""
+    """Return the distribution of the norm of the unit circle mechanism."""
     rows = complete or (n1, n0)
-    return by_binomials(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
+    return binomial_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
 
 def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
@@ -162,26 +162,26 @@ def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True
 
 
 def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int, int] | None = None) -> Law:
-    """Return the law of the norm, given the number M1 of rows with X = 1."""
+    """Return the distribution of the norm, given the number m1 of rows with X = 1."""
     rows = complete or (n1, n0)
-    return by_margin(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, m1)
+    return hypergeometric_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, m1)
 
 
-def nearest_half(rate: Rate) -> float:
+def share_nearest_half(rate: Rate) -> float:
     """Return the possible share of X = 1 nearest 1/2."""
     low, high = _share_range(rate)
     return min(max(low, 0.5), high)
 
 
 def _share_range(rate: Rate) -> tuple[float, float]:
-    """Return the least and the largest possible share."""
+    """Return the smallest and the largest possible share of X = 1."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
 def _share_grid(rate: Rate, n: int) -> list[float]:
-    """Return the possible shares on a geometric grid; laws are the same for p and 1 - p."""
+    """Return the possible shares of X = 1 up to 1/2 on a geometric grid; p and 1 - p have the same law."""
     low, high = _share_range(rate)
     inside = (low - 0.5) * (high - 0.5) <= 0
     low, high = sorted((min(low, 1 - low), min(high, 1 - high)))

@@ -24,7 +24,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, checked_rate, checked_tau
 from dfprivacy_chi2.inference import SignedDifference
-from dfprivacy_chi2.laws import binomial, by_binomials
+from dfprivacy_chi2.laws import binomial_counts, binomial_law
 from dfprivacy_chi2.tables import chi2_sensitivity, chi2_statistic, paper_sensitivity, tight_sensitivity
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def power(
     alpha: float = 0.05,
     bound: bool = False,
 ) -> float:
-    """Probability that a private test of a 2 x 2 table of complete rows finds a difference of shares.
+    """Compute the power of a private test of a 2 x 2 table of complete rows to detect a difference of shares.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def power(
     tau, alpha, rate = checked_tau(tau), as_probability(alpha, "alpha"), checked_rate(rate)
     p1, p0 = _group_shares(base, difference)
     if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
-        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group has at least one row.")
+        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group needs at least one row.")
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
     if method == "unit_circle":
@@ -107,9 +107,11 @@ def power(
             return 1 - type_ii_bound(n1, n0, epsilon, base=p0, difference=p1 - p0, tau=tau, threshold=critical)
         return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
     if method != "signed":
-        raise ArgumentError(f"method={method!r} is unknown.", 'Use "signed" for chi2, or "unit_circle".')
+        raise ArgumentError(f"There is no method {method!r}.", 'Use "signed" for chi2, or "unit_circle".')
     if rate is not None or bound:
-        raise ArgumentError('rate= and bound= are options of method="unit_circle".', 'Use method="unit_circle".')
+        raise ArgumentError(
+            'rate= and bound= are options of method="unit_circle".', "Leave them out, or use that method."
+        )
     of_margin = float(MARGIN_SHARE) * epsilon if (n1 + n0) * epsilon >= ROWS_TO_CALIBRATE else 0.0
     margins = (n1 * p1 + n0 * p0 - (n1 + n0) / 2, 0.0, 0.0) if of_margin else ()
     scale = 1 / (epsilon - of_margin)
@@ -117,7 +119,7 @@ def power(
         (n1, n0), 0.0, scale, margins, 1 / of_margin if of_margin else 0.0, omitted=not of_margin
     )
     critical = expected.critical_value(alpha)
-    law = by_binomials(lambda c, d: (c * n0 - d * n1) / max(n1, n0), n1, n0, p1, p0)
+    law = binomial_law(lambda c, d: (c * n0 - d * n1) / max(n1, n0), n1, n0, p1, p0)
     return law.sf(critical, scale) + 1 - law.sf(-critical, scale)
 
 
@@ -133,7 +135,7 @@ def sample_size(
     tau: float | None = None,
     alpha: float = 0.05,
 ) -> int:
-    """Rows that a private test of a 2 x 2 table needs to find a difference of shares.
+    """Compute the number of rows that a private test of a 2 x 2 table needs to detect a difference of shares.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def sample_size(
     if not wanted > as_probability(alpha, "alpha"):
         raise ArgumentError(f"power={power} must lie above alpha={alpha}.", "Use, for example, power=0.8.")
     if difference == 0:
-        raise ArgumentError("No sample is large enough to find difference=0.", "Give the difference to be found.")
+        raise ArgumentError("No sample is large enough to detect difference=0.", "Give the difference to detect.")
     if not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
@@ -175,7 +177,7 @@ def sample_size(
         n0 = max(1, round(ratio * n1))
         if max(n1, n0) > _MOST_ROWS:
             raise ArgumentError(
-                f"More than {_MOST_ROWS:.0e} rows would be needed.", "Look for a larger difference, or spend more."
+                f"The test would need more than {_MOST_ROWS:.0e} rows.", "Increase difference= or epsilon=."
             )
         return _power(
             n1, n0, epsilon, base=base, difference=difference, method=method, rate=rate, tau=tau, alpha=alpha
@@ -196,7 +198,7 @@ def gamma_error(
     threshold: float | None = None,
     sensitivity: Sensitivity = "tight",
 ) -> NDArray[np.float64]:
-    r"""Bound the probability to accept a table whose chi² is above tau by gamma or more.
+    r"""Bound the probability of accepting a table whose chi² exceeds tau by gamma or more.
 
     Parameters
     ----------
@@ -241,8 +243,8 @@ def gamma_error(
     tau = checked_tau(tau)
     if not (np.min(gamma) >= 0 and n1 >= 1 and n0 >= 1 and 0 < epsilon < math.inf):
         raise ArgumentError(
-            f"n1={n1}, n0={n0}, epsilon={epsilon} or a gamma is out of range.",
-            "Groups have a row at least, epsilon is positive, and gamma is not negative.",
+            f"One of n1={n1}, n0={n0}, epsilon={epsilon} and gamma= is out of range.",
+            "Use groups of 1 row or more, a positive epsilon, and a gamma of 0 or more.",
         )
     if statistic == "chi2":
         least = tau + np.asarray(gamma, dtype=np.float64)
@@ -301,7 +303,7 @@ def type_ii_bound(
     """
     tau = checked_tau(tau)
     p1, p0 = _group_shares(base, difference)
-    law = by_binomials(lambda c11, c10: chi2_statistic(c11, c10, n1, n0), n1, n0, p1, p0)
+    law = binomial_law(lambda c11, c10: chi2_statistic(c11, c10, n1, n0), n1, n0, p1, p0)
     order = np.argsort(law.points)
     chi2, below = law.points[order], np.cumsum(law.weights[order])
     below /= below[-1]
@@ -309,7 +311,7 @@ def type_ii_bound(
     gammas = np.maximum(possible - tau, 0.0)
     less = np.searchsorted(chi2, tau + gammas)
     beta = np.where(less > 0, below[less - 1], 0.0)
-    (c11, first), (c10, second) = binomial(n1, p1), binomial(n0, p0)
+    (c11, first), (c10, second) = binomial_counts(n1, p1), binomial_counts(n0, p0)
     share = (c11[:, None] + c10) / (n1 + n0)
     share, at = np.unique(share, return_inverse=True)
     weights = np.bincount(at.ravel(), np.multiply.outer(first, second).ravel())
@@ -330,15 +332,15 @@ def draw_outcomes(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw outcomes whose share of the last category is larger in the first group, by the effect."""
+    """Draw outcomes whose share of the last category is larger by `effect` in the first group."""
     return shares_of(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
 
 
 def _group_shares(base: float, difference: float) -> tuple[float, float]:
-    """Return the shares in the two groups; an error if one is below 0 or above 1."""
+    """Return the shares in the two groups; raise an error if a share is below 0 or above 1."""
     if not (0 <= base <= 1 and 0 <= base + difference <= 1):
         raise ArgumentError(
-            f"base={base} and base + difference={base + difference} must be shares.", "Give shares from 0 to 1."
+            f"base={base} and base + difference={base + difference} must be shares.", "Use shares from 0 to 1."
         )
     return base + difference, base
 

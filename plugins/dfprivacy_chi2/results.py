@@ -16,7 +16,7 @@ from dfprivacy.wording import number, sure
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.inference import NoisyTable, SignedDifference, UnitCircleTest
 
-__all__ = ["Chi2", "Margin", "Tested", "conclude"]
+__all__ = ["Chi2", "Margin", "Tested", "with_conclusions"]
 
 Margin = Literal["private", "public_rate", "invariant"]
 Tested = Literal["signed", "table", "unit_circle"]
@@ -119,7 +119,7 @@ class Chi2(Release):
     )
 
     def _grid(self) -> Grid | None:
-        """Show the share of each category in each group."""
+        """Return the printed table of the share of each category in each group."""
         if not self.shares:
             return None
         rows = [
@@ -129,7 +129,7 @@ class Chi2(Release):
         return Grid((f"shares of {self.x} in {self.by}", *map(str, self.categories)), rows)
 
     def _sentence(self) -> str:
-        """Write whether there is an association, its direction, and how large it is."""
+        """Write a sentence on whether there is an association, its direction and its size."""
         x, by = self._noun(self.x), self._noun(self.by)
         associated = f"{x} {'is' if self.rejected else 'is not shown to be'} associated with {by}"
         if self.estimate is None or self.low is None or self.high is None:
@@ -147,7 +147,7 @@ class Chi2(Release):
         return f"{share} is {number(abs(self.estimate), error)} {more} for {first} than for {second}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test, and the share of each category in each group."""
+        """State the effect with its test, and the share of each category in each group."""
         ends = {"estimate": self.estimate, "low": self.low, "high": self.high}
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes) or None}
         term = f"{self.x} by {self.by}"
@@ -163,7 +163,7 @@ class Chi2(Release):
         return f"{self.effect or _EFFECTS[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
 
     def critical_value(self, alpha: float = 0.05) -> float:
-        """Return the value that is exceeded with probability `alpha` at most if there is no association.
+        """Return the critical value of the statistic at level `alpha`, under independence.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Chi2(Release):
         return critical / min(self.sizes) if self.method == "signed" else critical
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Interval for the effect.
+        """Return a confidence interval for the effect.
 
         Parameters
         ----------
@@ -193,14 +193,14 @@ class Chi2(Release):
         """
         test = self._test
         if isinstance(test, UnitCircleTest):
-            raise ArgumentError("The unit circle norm does not estimate the size of an effect.", "Ask chi2.")
+            raise ArgumentError("The unit circle norm does not estimate the size of an effect.", "Use chi2().")
         level = (
             self.confidence if confidence_level is None else as_probability(confidence_level, "confidence_level")
         )
         return ConfidenceInterval(*test.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw what was released, the spread of its noise, and where it would be significant."""
+        """Draw the released statistic, the spread of its noise, and the critical values."""
         ax = axes(ax)
         of_table = self.method == "table"
         value = self.statistic if of_table else self.released[0]
@@ -232,8 +232,8 @@ class Chi2(Release):
         )
 
 
-def conclude(bare: Chi2) -> Chi2:
-    """Return a result with all fields that follow from the released numbers."""
+def with_conclusions(bare: Chi2) -> Chi2:
+    """Return a result with all fields that are computed from the released numbers."""
     test = bare._test  # noqa: SLF001 - of this module
     known: dict[str, Any] = {"statistic": test.statistic, "pvalue": min(max(test.pvalue, 0.0), 1.0)}
     known["rejected"] = known["pvalue"] <= bare.alpha
@@ -269,7 +269,7 @@ def _difference_fields(bare: Chi2, test: SignedDifference, *, clear: bool) -> di
 
 
 def _table_fields(bare: Chi2, test: NoisyTable, *, clear: bool) -> dict[str, Any]:
-    """Return the fields of a test of a table: direction, from the largest residuals, and shares."""
+    """Return the fields of a test of a table: shares, and the direction from the largest residuals."""
     counts, residuals = np.maximum(test.counts, 0.0), test.residuals()
     far = np.abs(residuals) >= min(2.0, float(np.abs(residuals).max()))
     sentences = []

@@ -35,7 +35,7 @@ def unit_circle_norm(
     tau: float,
     complete: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> NDArray[np.float64]:
-    r"""Return the norm ‖V‖ that exceeds 1 where chi² exceeds tau.
+    r"""Return the norm ‖V‖ of the unit circle mechanism, which exceeds 1 where chi² exceeds tau.
 
     Two squares: :math:`\lVert V\rVert^2 = \frac{4 N_1 N_0}{\tau N}\,\delta^2 + (2q-1)^2`, which is
     :math:`1 + 4q(1-q)\,(\chi^2/\tau - 1)`. Where only m and k rows have an X, δ is
@@ -68,7 +68,7 @@ def unit_circle_norm(
 
 
 def tight_sensitivity(n1: int, n0: int, tau: float) -> float:
-    r"""Return how far one row can move ‖V‖: :math:`2\sqrt{N_{\max}/(\tau N_{\min} N) + 1/N^2}`.
+    r"""Return the sensitivity of ‖V‖ to one row: :math:`2\sqrt{N_{\max}/(\tau N_{\min} N) + 1/N^2}`.
 
     It is the length of the step of V, so never too small (triangle inequality); it is attained where the larger
     group is even. It holds where a row gains or loses its X as well: the difference times the smaller group moves
@@ -79,18 +79,18 @@ def tight_sensitivity(n1: int, n0: int, tau: float) -> float:
 
 
 def paper_sensitivity(n1: int, n0: int, tau: float) -> float:
-    """Return the bound of Kakizaki, Fukuchi and Sakuma, up to √2 times `tight_sensitivity`."""
+    """Return the sensitivity bound of Kakizaki, Fukuchi and Sakuma, up to √2 times `tight_sensitivity`."""
     n = n1 + n0
     return 2 * math.sqrt(((n0**2 + n1**2) * n + 2 * tau * n0 * n1) / (tau * n0 * n1 * n**2))
 
 
 def swap_sensitivity(n1: int, n0: int, tau: float) -> float:
-    """Return how far two rows of different groups that exchange their X can move ‖V‖."""
+    """Return the largest change of ‖V‖ if two rows of different groups exchange their X."""
     return 2 * math.sqrt((n1 + n0) / (tau * n1 * n0))
 
 
 def chi2_statistic(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int) -> NDArray[np.float64]:
-    """Return Pearson's chi² of the table, 0 where X is constant; not private."""
+    """Return the exact Pearson's chi² of a 2 x 2 table (not private), 0 where X is constant."""
     n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
     margins = n1 * n0 * (c11 + c10) * (n - c11 - c10)
     chi2 = n * (n0 * c11 - n1 * c10) ** 2 / np.where(margins > 0, margins, 1)
@@ -98,7 +98,7 @@ def chi2_statistic(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int) -> NDArray[
 
 
 def chi2_sensitivity(n1: int, n0: int) -> float:
-    r"""Return how far one row can move chi²: :math:`\frac{N^2}{N_1 N_0}(1 - 1/(N_{\max} + 1))`.
+    r"""Return the sensitivity of chi² to one row: :math:`\frac{N^2}{N_1 N_0}(1 - 1/(N_{\max} + 1))`.
 
     It is about 4 for equal groups of any size, which is why chi² itself is not released.
     """
@@ -106,7 +106,7 @@ def chi2_sensitivity(n1: int, n0: int) -> float:
 
 
 def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return how many rows must change to reverse significance: the signed distance of Johnson and Shmatikov.
+    """Return the number of rows to change until significance reverses, signed (Johnson and Shmatikov).
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _table_distance(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np
 
 
 def _insignificant_range(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each c11, the least and the largest c10 of a table with chi² up to tau.
+    """Return the smallest and the largest c10 for each c11, of tables with chi² up to tau.
 
     They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
     """

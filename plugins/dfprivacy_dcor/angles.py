@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy_dcor.message import Message, of_features
+from dfprivacy_dcor.message import Message, feature_covariances
 from dfprivacy_dcor.points import features_covariance
 from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_dcor.points import Rows
 
-__all__ = ["HARMONIC_MAX", "PLACES", "Angles", "DistanceMessage", "best_reach"]
+__all__ = ["HARMONIC_MAX", "PLACES", "Angles", "DistanceMessage", "best_half_width"]
 
 PLACES = 1 << 16
 HARMONIC_MAX = 1 << 20
@@ -38,7 +38,7 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of one block, with their features as whole numbers, all of them public.
+    """Features of the rows of one block of a message, as whole numbers.
 
     Attributes
     ----------
@@ -56,33 +56,33 @@ class Features:
 
     @property
     def _centred(self) -> NDArray[np.int64]:
-        """Features minus their mean, times the number of rows."""
+        """Features minus their mean, times the number of rows: whole numbers."""
         centred: NDArray[np.int64] = len(self.rows) * self.steps - self.steps.sum(axis=0)
         return centred
 
     @property
     def _scale(self) -> float:
-        """Factor that turns the squared norm of a centred feature into a distance."""
+        """Factor that turns the squared norm of a centred feature into a squared distance."""
         return self.weight / 2 / len(self.rows) ** 2
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row's feature from their mean."""
+        """Squared distance of each row's feature from the mean feature."""
         squares: NDArray[np.float64] = self._scale * (self._centred.astype(np.float64) ** 2).sum(axis=1)
         return squares
 
     def only(self, there: NDArray[np.bool_]) -> Features:
-        """Return the features of some rows of the table."""
+        """Return the features of the given rows only."""
         kept = there[self.rows]
         return Features(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with the same rows in another space."""
+        """Compute the squared distance covariance with other values of the same rows."""
         return self._scale * features_covariance(self._centred, y)
 
 
 class Angles(RowLabels):
-    r"""Angle of a row along a direction, as one of N points on a circle: :math:`N k x / 2L`.
+    r"""Features: the angle of a row along a direction, as one of N points on a circle: :math:`N k x / 2L`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Angles(RowLabels):
         self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
-        """Return the points on the circle of a batch of rows."""
+        """Return the index of the point on the circle, for each row in a batch."""
         along = np.zeros(batch.size)
         for step, column in zip(self.direction, self.columns, strict=True):
             along += step * (batch.standardized(column) / 2 + 0.5)
@@ -130,8 +130,8 @@ class Angles(RowLabels):
         return f"the angle of {', '.join(column.name for column in self.columns)}"
 
 
-def best_reach(epsilon: float, places: int = PLACES) -> int:
-    """Find the half width of randomized response that maximises `Arc.resultant`: messages nearest the truth."""
+def best_half_width(epsilon: float, places: int = PLACES) -> int:
+    """Return the half width of randomized response at which noisy angles are nearest the true angles."""
     lengths = np.arange(1, places - 1, 2, dtype=np.float64)
     ratio = math.exp(min(epsilon, 40.0))
     resultant = (ratio - 1) * np.sin(np.pi * lengths / places) / (lengths * ratio + places - lengths)
@@ -140,7 +140,7 @@ def best_reach(epsilon: float, places: int = PLACES) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceMessage(Message):
-    """A noisy angle of each row, and the noisy distance deviation of all: the input of `dcor_with`.
+    """Message with a noisy angle of each row and the noisy distance deviation: the input of `dcor_with`.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -184,11 +184,11 @@ class DistanceMessage(Message):
 
     @property
     def arc(self) -> Arc:
-        """The randomized response that the angles went through."""
+        """The randomized response that was applied to the angles."""
         return Arc(self.places, self.reach, self.inside, self.outside)
 
     def blocks(self) -> list[tuple[NDArray[np.intp], float]]:
-        """Blocks of at least four rows, each with its rows, and the weight of its distances in the total.
+        """Blocks of at least four rows: the rows of each block, and the weight of the block's distances.
 
         The pseudo-distance of two rows of a block is minus the weight times the product of their `features`.
         """
@@ -207,17 +207,17 @@ class DistanceMessage(Message):
     @property
     def features(self) -> NDArray[np.float64]:
         """Unbiased estimates of cosine and sine of the true angles, shape (n, 2)."""
-        return self._wave / self.arc.resultant
+        return self._unit_vectors / self.arc.resultant
 
     @property
-    def _wave(self) -> NDArray[np.float64]:
-        """Cosine and sine of the noisy angles."""
+    def _unit_vectors(self) -> NDArray[np.float64]:
+        """Cosine and sine of each noisy angle."""
         angle = self.angles * (2 * math.pi / self.places)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def parts(self) -> list[Features]:
         """Return the features of each block as whole numbers, computed from the message alone."""
-        wave, parts = self._wave, []
+        wave, parts = self._unit_vectors, []
         for rows, weight in self.blocks():
             bits = 29 - len(rows).bit_length()
             steps = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
@@ -227,10 +227,10 @@ class DistanceMessage(Message):
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Compute the unbiased squared distance covariance with y, and with permutations of y."""
+        """Compute the unbiased squared distance covariance with numbers y, and with permutations of y."""
         total = np.zeros(permutations + 1)
         for rows, weight in self.blocks():
-            total += of_features(self.features[rows], y[rows], permutations, rng) * weight
+            total += feature_covariances(self.features[rows], y[rows], permutations, rng) * weight
         return total
 
     def fits(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfprivacy import hookimpl
 from dfprivacy.local import Arc
-from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
+from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_half_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +30,12 @@ _WIDER = 0.7  # the noise of Theorem 4 is a quarter to a third wider than it mus
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: one column and several, each metric, categories, all rows and some."""
+    """Return example calls of a method for the audit: one column and several, each metric, categories."""
     two = {"x": _BOUNDS["x"], "y": _BOUNDS["y"]}
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}
     plane = {"bounds": {**_BOUNDS, "w": (0.0, 1.0)}, "tightness": _PLANE}
-    heard = {"other": _message(), "columns": "y"}
+    heard = {"other": _other_party_message(), "columns": "y"}
     paper = {"protocol": "paper", "blocks": 1}
     wider = {**paper, "calibration": "kenthapadi"}
     known: dict[str, list[Any]] = {
@@ -68,9 +68,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     return known[mechanism.name]
 
 
-def _message() -> DistanceMessage:
-    """Make another party's message about as many rows as the audited tables have; the first row is an outlier."""
-    arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
+def _other_party_message() -> DistanceMessage:
+    """Return a message of another party about as many rows as audited tables have, the first an outlier."""
+    arc = Arc.within(Fraction(1), places=PLACES, reach=best_half_width(1.0))
     return DistanceMessage(
         columns=("other",),
         rows=_ROWS,

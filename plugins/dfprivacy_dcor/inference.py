@@ -37,7 +37,7 @@ from dfprivacy.schema import as_probability
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SEEN", "UNINFORMATIVE", "Numbers", "left_out", "noisy_tail", "null_tail", "share_of"]
+__all__ = ["SEEN", "UNINFORMATIVE", "NoisyStatistics", "bounded_share", "missing_note", "noisy_tail", "null_tail"]
 
 _Z = np.concatenate([np.arange(0.0, 8.0, 0.1), np.arange(8.0, 38.0, 0.5)])
 """Normal quantiles between which the tail of a squared normal variable is taken for log-linear."""
@@ -73,8 +73,10 @@ def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.flo
     rate = fall / np.maximum(end - start, 1e-300)  # of G, falling
     middle = np.clip(t, start, end)
     at_middle = _LOG_TAIL[:-1] - rate * (middle - start)
-    below = _integral(at_middle - np.abs(t - middle) / b, middle - start, rate - 1 / b)  # backwards from the middle
-    above = _integral(at_middle - np.abs(t - middle) / b, end - middle, -rate - 1 / b)
+    below = _exp_integral(
+        at_middle - np.abs(t - middle) / b, middle - start, rate - 1 / b
+    )  # backwards from the middle
+    above = _exp_integral(at_middle - np.abs(t - middle) / b, end - middle, -rate - 1 / b)
     inside = ((below + above) / (2 * b)).sum(axis=-1)
     gap = (t[..., 0] - u[..., 0]) / b[..., 0]
     tail: NDArray[np.float64] = np.minimum(_laplace_tail(gap) + inside, 1.0)
@@ -87,7 +89,7 @@ def _laplace_tail(gap: Any) -> Any:
     return np.where(gap > 0, beyond, 1 - beyond)
 
 
-def _integral(log_start: Any, length: Any, rate: Any) -> Any:
+def _exp_integral(log_start: Any, length: Any, rate: Any) -> Any:
     """Integrate exp(log_start + rate s) over s from 0 to a length, without an overflow on the way."""
     grown = rate * length
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -110,8 +112,8 @@ SEEN = 4
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """The noisy statistics of a distance correlation, the scales of their Laplace noise, and public facts.
+class NoisyStatistics:
+    """Noisy statistics of a distance correlation, with the scales of their Laplace noise and public facts.
 
     Attributes
     ----------
@@ -132,7 +134,7 @@ class Numbers:
     @property
     def complete(self) -> float:
         """Noisy share of complete rows, bounded below by twice its noise scale and by 4/n."""
-        return share_of(self.values[5], self.scales[5], self.rows)
+        return bounded_share(self.values[5], self.scales[5], self.rows)
 
     @property
     def _denominator(self) -> float:
@@ -141,8 +143,8 @@ class Numbers:
         return math.sqrt(max(x, 2 * b_x)) * math.sqrt(max(y, 2 * b_y))
 
     @property
-    def _sampling(self) -> float:
-        """Expected square of q s_xy that independent rows have by sampling alone."""
+    def _null_square(self) -> float:
+        """Expected square of q s_xy under independence, from sampling alone."""
         q = self.complete
         m_x, m_y = (max(self.values[at + 3] + 2 * self.largest[at] * q, 0.0) for at in (0, 1))
         return m_x * m_y / (q * self.rows)
@@ -150,22 +152,22 @@ class Numbers:
     @property
     def correlation(self) -> float:
         """Distance correlation R of the sample, from 0 to 1."""
-        return _ratio(max(self.values[0], 0.0), self._denominator)
+        return _ratio_up_to_one(max(self.values[0], 0.0), self._denominator)
 
     @property
     def corrected(self) -> float:
-        """Squared distance correlation of the population, corrected for what noise and sampling add."""
-        return _ratio(max(self._squared - self._sampling, 0.0), self._denominator**2)
+        """Squared distance correlation of the population, corrected for the bias of noise and sampling."""
+        return _ratio_up_to_one(max(self._corrected_square - self._null_square, 0.0), self._denominator**2)
 
     @property
-    def _squared(self) -> float:
+    def _corrected_square(self) -> float:
         """Square of q s_xy, corrected for the variance of its noise; it can be below 0."""
         return math.copysign(self.values[0] ** 2, self.values[0]) - 2 * self.scales[0] ** 2
 
     @property
     def statistic(self) -> float:
-        """Squared distance covariance, times n over both mean distances: about 1 under independence."""
-        return max(self._squared, 0.0) / self._sampling if self._sampling > 0 else 0.0
+        """Squared distance covariance times n, divided by both mean distances: about 1 under independence."""
+        return max(self._corrected_square, 0.0) / self._null_square if self._null_square > 0 else 0.0
 
     @property
     def informative(self) -> bool:
@@ -188,13 +190,13 @@ class Numbers:
         lost = 1 - as_probability(confidence, "confidence")
         reach = [b * math.log(3 / lost) for b in self.scales[:3]]
         low, high = ([v + sign * q for v, q in zip(self.values[:3], reach, strict=True)] for sign in (-1, 1))
-        least = _ratio(max(low[0], 0.0), math.sqrt(max(high[1], 0.0)) * math.sqrt(max(high[2], 0.0)))
+        least = _ratio_up_to_one(max(low[0], 0.0), math.sqrt(max(high[1], 0.0)) * math.sqrt(max(high[2], 0.0)))
         below = math.sqrt(max(low[1], 0.0)) * math.sqrt(max(low[2], 0.0))
-        most = _ratio(max(high[0], 0.0), below) if below > 0 else 1.0
+        most = _ratio_up_to_one(max(high[0], 0.0), below) if below > 0 else 1.0
         return ConfidenceInterval(min(least, most), most)
 
     def pvalue(self) -> float:
-        """Test independence.
+        """Return the p-value of the test of independence.
 
         Returns
         -------
@@ -214,18 +216,18 @@ class Numbers:
         return math.exp(scipy.optimize.brentq(excess, _MIN_LOG_PVALUE, 0.0, xtol=1e-6))
 
     def notes(self) -> tuple[str, ...]:
-        """Return the notes for a result: too much noise, and rows left out."""
+        """Return the notes of a result, on too much noise and on rows with missing values."""
         notes = [] if self.informative else [UNINFORMATIVE]
-        return (*notes, *left_out(self.values[5], self.scales[5]))
+        return (*notes, *missing_note(self.values[5], self.scales[5]))
 
 
-def share_of(share: float, scale: float, rows: int) -> float:
+def bounded_share(share: float, scale: float, rows: int) -> float:
     """Return a noisy share of complete rows, at least twice its noise scale and at least four rows."""
     return min(max(share, 2 * scale, 4 / rows), 1.0)
 
 
-def left_out(share: float, scale: float) -> tuple[str, ...]:
-    """Return a note on the rows left out, where the noisy share of complete rows is clearly below 1."""
+def missing_note(share: float, scale: float) -> tuple[str, ...]:
+    """Return a note on rows with missing values, if the noisy share of complete rows is clearly below 1."""
     if not 1 - share > SEEN * scale > 0:
         return ()
     gone = f"{min(1 - share, 1.0):.1%}"
@@ -233,7 +235,7 @@ def left_out(share: float, scale: float) -> tuple[str, ...]:
 
 
 def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -> NDArray[np.float64]:
-    r"""Bound the probability, under independence, of a noisy q s_xy as large as the observed one.
+    r"""Bound the p-value of q s_xy: the probability under independence of a noisy value at least as large.
 
     Independence is rejected at a level α where this is at most 0.9 α. A tenth of α is the probability that one of
     the five numbers on which the null distribution depends lies beyond its confidence limit [2]_: so as to be an
@@ -242,11 +244,11 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
     Parameters
     ----------
     values, scales : array_like of shape (..., 6)
-        As of `Numbers`.
+        As of `NoisyStatistics`.
     rows : int
         Number of rows n.
     largest : array_like of shape (4,)
-        As of `Numbers`.
+        As of `NoisyStatistics`.
     level : float
         The level α.
 
@@ -279,7 +281,7 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
 
 
 def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Return the tail probability of q s_xy where the columns have rare values, which few rows share.
+    """Return the tail probability of q s_xy for columns with rare values, which few rows share.
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """
@@ -291,7 +293,7 @@ def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: A
     return np.where(expected < len(_SHARED) / 4, each.sum(axis=-1), 0.0)
 
 
-def _ratio(part: float, of: float) -> float:
+def _ratio_up_to_one(part: float, of: float) -> float:
     """Return a ratio of at most 1; 0 if the numerator is not positive."""
     if part <= 0:
         return 0.0

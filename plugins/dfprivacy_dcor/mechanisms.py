@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
-from dfprivacy_dcor.inference import SEEN, Numbers, share_of
-from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, stated
-from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, kernel_space, rows_of, space, unit
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest
+from dfprivacy_dcor.inference import SEEN, NoisyStatistics, bounded_share
+from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, result_fields
+from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, checked_rows, kernel_factor, kernel_space, metric_space
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
     from dfprivacy_dcor.spaces import Space
 
-__all__ = ["Pair", "conclude_pair", "dcor", "dcor_screen", "hsic", "measure_pair", "plan_dcor"]
+__all__ = ["PairMeasurement", "conclude_pair", "dcor", "dcor_screen", "hsic", "measure_pair", "plan_dcor"]
 
 _DIRECTIONS_MAX = 1000
 _UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
@@ -28,8 +28,8 @@ _TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` sa
 
 
 @dataclass(frozen=True)
-class Pair:
-    """The noisy statistics of two sets of columns, or of one set, with public facts about both."""
+class PairMeasurement:
+    """Measurement of a distance correlation of two sets of columns, with public facts about them."""
 
     x: Space
     y: Space | None
@@ -46,8 +46,8 @@ def dcor(
     metric: Metric = "euclidean",
     directions: Annotated[int, Range(1, _DIRECTIONS_MAX)] = 50,
     nan_policy: NanPolicy = "omit",
-) -> Pair:
-    """Measure dependence of any form, and test independence.
+) -> PairMeasurement:
+    """Estimate the distance correlation of columns, which shows dependence of any form, and test independence.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ def dcor(
     >>> view.dcor("dose", "effect", epsilon=2).pvalue < 0.05
     True
     """
-    one = space(x, metric, directions, nan_policy=nan_policy)
-    other = space(y, metric, directions, seed=1, nan_policy=nan_policy)
-    return measure_pair(curator, one, other, rows_of(curator, one, other, nan_policy=nan_policy))
+    one = metric_space(x, metric, directions, nan_policy=nan_policy)
+    other = metric_space(y, metric, directions, seed=1, nan_policy=nan_policy)
+    return measure_pair(curator, one, other, checked_rows(curator, one, other, nan_policy=nan_policy))
 
 
 @dcor.concludes
 def _(
-    measured: Pair,
+    measured: PairMeasurement,
     *,
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
@@ -129,17 +129,17 @@ def _(
     return conclude_pair(measured, alpha=alpha, confidence=confidence)
 
 
-def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> Pair:
+def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> PairMeasurement:
     """Measure the noisy statistics of a distance correlation."""
-    return Pair(x, y, n, curator.measure(FiveNumbers(x, y, n), share=share))
+    return PairMeasurement(x, y, n, curator.measure(FiveNumbers(x, y, n), share=share))
 
 
-def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCorrelation:
+def conclude_pair(pair: PairMeasurement, *, alpha: float, confidence: float) -> DistanceCorrelation:
     """Compute a distance correlation, its interval and its test from noisy statistics."""
     x, y, values, scales = pair.x, pair.y or pair.x, pair.noisy.values.tolist(), pair.noisy.scales.tolist()
     if not x.omit:  # all rows are complete
         values, scales = [*values, 1.0], [*scales, 0.0]
-    numbers = Numbers(tuple(values), tuple(scales), pair.rows, largest(x, y))
+    numbers = NoisyStatistics(tuple(values), tuple(scales), pair.rows, largest_values(x, y))
     (low, high), pvalue = numbers.interval(confidence), numbers.pvalue()
     return DistanceCorrelation(
         correlation=numbers.correlation,
@@ -156,7 +156,7 @@ def conclude_pair(pair: Pair, *, alpha: float, confidence: float) -> DistanceCor
         metric=x.metric if x.metric == y.metric else f"{x.metric} and {y.metric}",
         notes=numbers.notes(),
         largest=numbers.largest,
-        **stated(values, scales, pair.rows, counted=x.omit),
+        **result_fields(values, scales, pair.rows, counted=x.omit),
     )
 
 
@@ -170,20 +170,20 @@ def plan_dcor(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the expected interval for a few true values of R, from public numbers; for ``explain``."""
-    one, other = (space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
-    n = rows_of(curator, one, other)
+    """Return the expected interval for a few true distance correlations, from public numbers; for ``explain``."""
+    one, other = (metric_space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
+    n = checked_rows(curator, one, other)
     scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)
     spreads = _UNIFORM_DEVIATION * one.diameter, _UNIFORM_DEVIATION * other.diameter
     intervals = {}
     for truth in _TRUE_VALUES:
         noisy = (truth * math.sqrt(math.prod(spreads)), *spreads, 0.0, 0.0, 1.0)
-        low, high = Numbers(noisy, scales, n, largest(one, other)).interval(confidence)
+        low, high = NoisyStatistics(noisy, scales, n, largest_values(one, other)).interval(confidence)
         intervals[f"interval for R = {truth:g}, {_UNIFORM_NOTE}"] = f"{low:.2f} to {high:.2f}"
     return intervals
 
 
-Selection = tuple[tuple[str, ...], tuple[str, ...], tuple[Pair, ...]]
+Selection = tuple[tuple[str, ...], tuple[str, ...], tuple[PairMeasurement, ...]]
 """Names of the candidates and of the selected columns, with the noisy statistics of these if requested."""
 
 
@@ -197,7 +197,7 @@ def dcor_screen(
     estimate: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Selection:
-    """Select the columns on which another depends the most, in any form.
+    """Select the columns on which a target column depends the most, in any form.
 
     Parameters
     ----------
@@ -256,15 +256,19 @@ def dcor_screen(
     ('dose',)
     """
     if len(target) != 1:
-        raise ArgumentError("target= takes one column.", "Screen for one target at a time.")
-    y = space(target, "euclidean", nan_policy=nan_policy)
+        raise ArgumentError("target= takes one column.", "Call dcor_screen() once for each target.")
+    y = metric_space(target, "euclidean", nan_policy=nan_policy)
     chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
     if len(set(chosen_from)) < len(chosen_from) or not chosen_from:
-        raise ArgumentError("features= must name at least one column, each once.", "Leave it out for all others.")
-    candidates = [space((column,), "euclidean", nan_policy=nan_policy) for column in chosen_from]
-    n = rows_of(curator, y, *candidates, nan_policy=nan_policy)
+        raise ArgumentError(
+            "features= must name at least one column, each once.", "Leave features= out for all other columns."
+        )
+    candidates = [metric_space((column,), "euclidean", nan_policy=nan_policy) for column in chosen_from]
+    n = checked_rows(curator, y, *candidates, nan_policy=nan_policy)
     if top > len(candidates):
-        raise ArgumentError(f"top={top!r} exceeds the number of columns, {len(candidates)}.", "Select fewer.")
+        raise ArgumentError(
+            f"top={top!r} exceeds the number of columns, {len(candidates)}.", "Select fewer columns."
+        )
     places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]
     pairs = tuple(measure_pair(curator, x, y, n, f"1/{2 * top}") for x in best if estimate)
@@ -302,7 +306,7 @@ def hsic(
     kernel: Kernel = "gaussian",
     lengthscale: Annotated[float, Range(0.01, 1000)] | None = None,
     nan_policy: NanPolicy = "omit",
-) -> Pair:
+) -> PairMeasurement:
     r"""Measure dependence by the Hilbert-Schmidt independence criterion, and test independence.
 
     Prefer `dcor` where nothing is known of the dependence: distances have no lengthscale, and single columns take
@@ -374,15 +378,15 @@ def hsic(
     """
     one = kernel_space(x, kernel, lengthscale, nan_policy=nan_policy)
     if y is None:
-        n = rows_of(curator, one, nan_policy=nan_policy)
-        return Pair(one, None, n, curator.measure(Deviation(one, n)))
+        n = checked_rows(curator, one, nan_policy=nan_policy)
+        return PairMeasurement(one, None, n, curator.measure(Deviation(one, n)))
     other = kernel_space(y, kernel, lengthscale, nan_policy=nan_policy)
-    return measure_pair(curator, one, other, rows_of(curator, one, other, nan_policy=nan_policy))
+    return measure_pair(curator, one, other, checked_rows(curator, one, other, nan_policy=nan_policy))
 
 
 @hsic.concludes
 def _(
-    measured: Pair,
+    measured: PairMeasurement,
     *,
     kernel: Kernel,
     confidence: Probability = 0.95,
@@ -393,7 +397,13 @@ def _(
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     share, share_scale = (values[-1], scales[-1]) if one.omit else (1.0, 0.0)
     value, low, high = criterion(
-        values[0], scales[0], share, share_scale, measured.rows, unit(one) * unit(other), confidence
+        values[0],
+        scales[0],
+        share,
+        share_scale,
+        measured.rows,
+        kernel_factor(one) * kernel_factor(other),
+        confidence,
     )
     shared: dict[str, Any] = {
         "hsic": value,
@@ -403,7 +413,7 @@ def _(
         "alpha": alpha,
         "x": one.names,
         "kernel": kernel,
-        **stated(values, scales, measured.rows, counted=one.omit),
+        **result_fields(values, scales, measured.rows, counted=one.omit),
     }
     if measured.y is None:
         seen = values[0] >= SEEN * scales[0]
@@ -451,5 +461,5 @@ def criterion(
     def of(square: float, part: float) -> float:  # of m = part n rows: the square is times part², HSIC over (m-1)²
         return min(max(square, 0.0) / units / (max(part, ROWS_MIN / rows) - 1 / rows) ** 2, _MAX_HSIC)
 
-    square, middle = math.copysign(root**2, root) - 2 * scale**2, share_of(share, share_scale, rows)
+    square, middle = math.copysign(root**2, root) - 2 * scale**2, bounded_share(share, share_scale, rows)
     return of(square, middle), of(max(root - reach, 0.0) ** 2, most), of(max(root + reach, 0.0) ** 2, least)

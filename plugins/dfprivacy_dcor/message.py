@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from dfprivacy import ArgumentError, Column, Exact, Probability, Range, Release, arguments
-from dfprivacy_dcor.inference import SEEN, share_of
-from dfprivacy_dcor.points import blocks
+from dfprivacy_dcor.inference import SEEN, bounded_share
+from dfprivacy_dcor.points import row_blocks
 from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ __all__ = [
     "Keys",
     "Message",
     "check_rows",
-    "checked",
+    "checked_message",
     "distance_variance",
+    "feature_covariances",
     "fingerprint",
     "keys_of",
     "load_message",
-    "of_features",
 ]
 
 Keys: TypeAlias = Column | Sequence[str | int]
@@ -59,7 +59,7 @@ _BATCH = 32  # permutations
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Dependence of one's own rows on another party's, without noise: not private, for their owner alone.
+    """Exact estimate of the dependence of the owner's rows on a message: not private, for the owner alone.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 
@@ -87,14 +87,14 @@ class Estimate(Exact):
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Write the numbers, after the warning that they are for the owner alone."""
+        """Write the estimates after a warning that they are for the owner alone."""
         numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
         decision = f"rejected  {self.rejected} at {self.alpha:g}"
         return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
 
 
 def read_numbers(y: Any) -> NDArray[np.float64]:
-    """Check one's own numbers, and return them as an array; none may be missing."""
+    """Return the owner's numbers as an array, after checking that no number is missing."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -104,19 +104,21 @@ def read_numbers(y: Any) -> NDArray[np.float64]:
     if numbers.ndim not in (1, 2) or not numbers.size:
         raise ArgumentError("y must be an array of numbers, one row or number for each row of the message.")
     if not np.isfinite(numbers).all():
-        raise ArgumentError("A number is missing or infinite.", "Fill missing values in first.")
+        raise ArgumentError("y has missing or infinite numbers.", "Fill in missing values first.")
     if numbers.ndim == 2 and len(numbers) > PAIRWISE_MAX:  # noqa: PLR2004
-        raise ArgumentError(f"All pairs of {len(numbers)} rows take too long.", f"At most {PAIRWISE_MAX} rows.")
+        raise ArgumentError(
+            f"y has {len(numbers)} rows, too many to compute all pairs.", f"Use at most {PAIRWISE_MAX} rows."
+        )
     return numbers
 
 
 def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Compute the sum of distances of each row, and of all squared distances; y of one column is sorted."""
+    """Compute the sum of distances from each row, and the sum of all squared distances."""
     m = len(y)
     if y.ndim == 1:
         sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
         return sums, 2 * m * float(np.square(y - y.mean()).sum())
-    rows = [scipy.spatial.distance.cdist(y[block], y) for block in blocks(m)]
+    rows = [scipy.spatial.distance.cdist(y[block], y) for block in row_blocks(m)]
     return np.concatenate([part.sum(axis=1) for part in rows]), float(sum((part * part).sum() for part in rows))
 
 
@@ -126,25 +128,25 @@ def _quadratic_form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
         upto = np.cumsum(f, axis=0)
         return 2 * (np.diff(y) @ (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1))
     flat = f.reshape(len(f), -1)
-    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in blocks(len(f))]
+    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in row_blocks(len(f))]
     return sum(part.sum(axis=0) for part in parts).reshape(f.shape[1:]).sum(axis=0)
 
 
 def _unbiased_covariance(m: int, first: Any, second: Any, third: Any) -> Any:
-    """Compute the unbiased squared distance covariance from sums over pairs, of row sums, and of totals."""
+    """Compute the unbiased squared distance covariance from sums over pairs, row sums and totals."""
     return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
 
 
 def distance_variance(y: NDArray[np.float64]) -> float:
-    """Compute the unbiased squared distance variance of one's own numbers."""
+    """Compute the unbiased squared distance variance of the owner's numbers y."""
     sums, squares = _distance_sums(np.sort(y) if y.ndim == 1 else y)
     return float(_unbiased_covariance(len(y), squares, sums @ sums, sums.sum() ** 2))
 
 
-def of_features(
+def feature_covariances(
     f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Compute the squared distance covariances of y, and permutations of it, with features: d_ij = -f_i f_j."""
+    """Compute squared distance covariances of y and of its permutations, with features f: d_ij = -f_i f_j."""
     m = len(f)
     if y.ndim == 1:
         order = np.argsort(y, kind="stable")
@@ -165,7 +167,7 @@ def of_features(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Message(Release, ABC):
-    """A noisy answer of each row, and the noisy distance deviation of all: the input of `dcor_with`.
+    """Base class of messages: a noisy number of each row, and the noisy distance deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -203,7 +205,7 @@ class Message(Release, ABC):
     notes: ClassVar[tuple[str, ...]] = ()
 
     def _sentence(self) -> str:
-        """Describe the use of the message."""
+        """Write a sentence on the use of the message."""
         about = f"{self.rows:,} rows of {self._noun(*self.columns)}"
         return f"A message to another party about {about}, for its dcor_with(); alone it says little."
 
@@ -222,11 +224,11 @@ class Message(Release, ABC):
         """Noisy share of complete rows, at least twice its noise scale and at least four rows."""
         if self.complete is None or self.complete_scale is None:
             return 1.0
-        return share_of(self.complete, self.complete_scale, self.rows)
+        return bounded_share(self.complete, self.complete_scale, self.rows)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Notes on the message and on incomplete rows."""
+        """Notes on the noise of the message and on incomplete rows."""
         remarks = list(self.notes)
         if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
             remarks.append(f"about {1 - self.complete:.1%} of the message's rows lack a value, and tell nothing")
@@ -234,20 +236,20 @@ class Message(Release, ABC):
 
     @abstractmethod
     def parts(self) -> Sequence[Features | Projected]:
-        """Return features of blocks of rows, whose squared distance covariances add up to the total."""
+        """Return the features of each block of rows; the blocks' squared distance covariances add up."""
 
     @abstractmethod
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Compute the unbiased squared distance covariance with y, and with permutations of y."""
+        """Compute the unbiased squared distance covariance with numbers y, and with permutations of y."""
 
     @abstractmethod
     def fits(self) -> bool:
-        """Whether the fields that the protocol adds are consistent."""
+        """Whether the fields of the message's protocol are consistent."""
 
     def aligned(self, keys: Any, rows: int) -> Self:
-        """Return the same message with its rows in the order of other keys.
+        """Return the message with its rows in the order of another table's keys.
 
         Parameters
         ----------
@@ -270,18 +272,17 @@ class Message(Release, ABC):
         if keys is None or self.keys is None:
             return self
         place = {key: at for at, key in enumerate(self.keys)}
-        order = [place.get(key) for key in read_keys(keys, rows)]
+        order = [place.get(key) for key in checked_keys(keys, rows)]
         if None in order:
             lacking = order.count(None)
             raise ArgumentError(
-                f"The message has no row for {lacking} of the table's {rows} keys, nor the table for {lacking} of "
-                "the message's.",
-                "Keep the rows of both tables whose keys both have, protect these tables, and ask for a message.",
+                f"{lacking} of the {rows} keys of the table are not in the message, which has others instead.",
+                "Keep the rows with keys that both tables have, protect these tables, and ask for a new message.",
             )
         return self.only(np.array(order, dtype=np.intp))
 
     def only(self, rows: NDArray[np.intp]) -> Self:
-        """Return the message of some of its rows, or of all rows in another order."""
+        """Return the message for the given rows only, in the given order."""
         changed = {name: getattr(self, name)[rows] for name in self._row_fields}
         keys = None if self.keys is None else tuple(self.keys[row] for row in rows)
         return type(self)(**{
@@ -297,7 +298,7 @@ class Message(Release, ABC):
         seed: int | None = None,
         alpha: float = 0.05,
     ) -> Estimate:
-        """Estimate the dependence on one's own numbers; not private: it shows them without noise.
+        """Estimate the dependence of the owner's numbers y on the message's rows; not private for y.
 
         Parameters
         ----------
@@ -347,7 +348,7 @@ class Message(Release, ABC):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the message to a file of JSON, to be read by `load_message`.
+        """Write the message to a JSON file, from which `load_message` reads it.
 
         Parameters
         ----------
@@ -361,7 +362,7 @@ class Message(Release, ABC):
 
 
 def load_message(path: str | os.PathLike[str]) -> Message:
-    """Read a message that another party has saved.
+    """Read a message from a file that another party has saved.
 
     Parameters
     ----------
@@ -383,9 +384,11 @@ def load_message(path: str | os.PathLike[str]) -> Message:
     try:
         envelope = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise ArgumentError("The message cannot be read: no such file, or it was cut short.", again) from None
+        raise ArgumentError(
+            "The message cannot be read: the file does not exist, or it is incomplete.", again
+        ) from None
     if not isinstance(envelope, dict) or envelope.get("format") != _FORMAT:
-        raise ArgumentError("This file holds no message of dcor_message.", again)
+        raise ArgumentError("This file does not contain a message of dcor_message().", again)
     if envelope.get("version") != _VERSION:
         raise ArgumentError(
             f"The message is of version {envelope.get('version')!r}; this program reads version {_VERSION}.",
@@ -396,16 +399,16 @@ def load_message(path: str | os.PathLike[str]) -> Message:
         raise ArgumentError("The message was changed after it was saved.", again)
     plain = json.loads(content)
     if not isinstance(plain, dict) or plain.get("type") not in _TYPES:  # no other class is looked up for a stranger
-        raise ArgumentError("This file holds no message of dcor_message.", again)
-    return checked(Release.from_dict(plain))
+        raise ArgumentError("This file does not contain a message of dcor_message().", again)
+    return checked_message(Release.from_dict(plain))
 
 
-def checked(message: object) -> Message:
-    """Return a message after a check that its fields are consistent; else raise an `ArgumentError`."""
+def checked_message(message: object) -> Message:
+    """Return a message after checking that its fields are consistent."""
     if not isinstance(message, Message):
         raise ArgumentError(
-            f"other= is a {type(message).__name__}, no message.",
-            "Take what dcor_message or load_message returns, or another view.",
+            f"other= must be a message or a view, not a {type(message).__name__}.",
+            "Use the message from dcor_message() or load_message(), or another view.",
         )
     try:
         n, p = message.rows, len(message.columns)
@@ -428,31 +431,31 @@ def checked(message: object) -> Message:
     except (AttributeError, TypeError, ValueError, ArithmeticError):
         fits = False
     if not fits:
-        raise ArgumentError("The parts of this message do not fit together.", "Ask for the message again.")
+        raise ArgumentError("The fields of this message are not consistent.", "Ask for the message again.")
     return message
 
 
 def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
-    """Refuse a message about a different number of rows, or keys that only one party has."""
+    """Check that a message and a table have equally many rows, and that both have keys or neither has."""
     if theirs != ours:
         raise ArgumentError(
             f"The other party's message is about {theirs} rows, and this table has {ours}.",
-            "Both parties need the same rows, aligned by position or by keys.",
+            "Message and table need the same rows, aligned by position or by keys.",
         )
     if (their_keys is None) != (our_keys is None):
         raise ArgumentError(
-            "Only one of message and table has keys.",
-            "Give keys= to both parties, of a view in asked={'keys': ...}, or to neither and align the rows.",
+            "Only one of the message and the table has keys.",
+            "Give keys= for both, for a view in asked={'keys': ...}; or for neither, and align the rows.",
         )
 
 
-def read_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
-    """Check the keys of a table's rows, and return them."""
+def checked_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
+    """Return the keys of a table's rows, after checking that they are unique."""
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(
             f"keys= must be {rows} strings or whole numbers, one for each row and all different.",
-            "Name a public column of such values, or list them. Keys are no secret: both parties know them.",
+            "Name a public column with unique values, or list the keys. Both parties know the keys.",
         )
     return tuple(keys)
 
@@ -466,4 +469,4 @@ def keys_of(curator: Curator, keys: Keys | None, rows: int) -> tuple[str | int, 
     """Read the keys of a table's rows, given as a public column or as values."""
     if keys is None:
         return None
-    return read_keys(curator.public_values(keys) if isinstance(keys, Column) else keys, rows)
+    return checked_keys(curator.public_values(keys) if isinstance(keys, Column) else keys, rows)

@@ -44,7 +44,7 @@ _CORNERS_MAX = 12  # columns up to which all corners of a box are tried
 
 
 class Projections(OfRows):
-    """Projections of each row: in all directions, or in the direction of the row's block.
+    """Statistic: projections of each row, in all directions or in the direction of the row's block.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Projections(OfRows):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Return the largest norm of a change of one row's projections, reached at a corner of the box.
+        """Return the largest norm of a change of one row's projections, attained at corners of the bounds.
 
         Of two complete rows private values change, by 1 at most. Where a private value may be missing, a row that
         counts and one that is at the middle of all bounds differ in all values, by 1/2 at most.
@@ -107,7 +107,7 @@ class Projections(OfRows):
         return self.excess * max(farthest)
 
     def _max_norm(self, along: NDArray[np.float64], norm: float) -> float:
-        """Return the largest norm of projections of values from -1 to 1."""
+        """Return the largest norm of the projections of values in [-1, 1]."""
         if self.split:
             return float(np.abs(along).sum(axis=1).max())
         if along.shape[1] > _CORNERS_MAX:
@@ -117,7 +117,7 @@ class Projections(OfRows):
 
 
 def kenthapadi(epsilon: float, delta: float) -> float:
-    """Return the scale of Gaussian noise by Theorem 4, for sensitivity 1: a quarter to a third too wide.
+    """Return the scale of Gaussian noise by Theorem 4 of Kenthapadi et al., for sensitivity 1.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def kenthapadi(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class Projected:
-    """One noisy projection of some rows, as a metric space."""
+    """One noisy projection of a block of rows, as a metric space."""
 
     rows: NDArray[np.intp]
     line: Line
@@ -142,13 +142,13 @@ class Projected:
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row from the centre; distances on the line are squared distances here."""
+        """Squared distance of each row from the mean, if distances on the line are taken as squared distances."""
         m, step = self.line.size, self.width / 2**self.line.bits
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
     def only(self, there: NDArray[np.bool_]) -> Projected:
-        """Return the projection of some rows of the table."""
+        """Return the projection of the given rows only."""
         kept = there[self.rows]
         return Projected(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
@@ -159,7 +159,7 @@ class Projected:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProjectionMessage(Message):
-    """Noisy projections of the rows, and the noisy distance deviation of all: the message of the paper.
+    """Message of the paper's protocol: noisy projections of the rows, and the noisy distance deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -194,7 +194,7 @@ class ProjectionMessage(Message):
     notes = ("noise was added before distances were computed, so the estimate is too low, often close to 0",)
 
     def _blocks(self) -> Iterator[tuple[NDArray[np.intp], list[int]]]:
-        """Yield the rows of each block, and the directions they are projected on."""
+        """Yield the rows of each block, and the indices of the directions of their projections."""
         count = len(self.directions)
         if self.projections.shape[1] == count > 1:
             yield np.arange(self.rows), list(range(count))
@@ -206,10 +206,10 @@ class ProjectionMessage(Message):
 
     def _noisy_line(self, rows: NDArray[np.intp], k: int) -> tuple[Line, float]:
         values = self.projections[rows, k if self.projections.shape[1] > 1 else 0]
-        return line_of(values)
+        return line_on_grid(values)
 
     def parts(self) -> list[Projected]:
-        """Return each noisy projection as a space of its own."""
+        """Return each noisy projection as a separate metric space."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         parts = []
         for rows, ks in self._blocks():
@@ -220,7 +220,7 @@ class ProjectionMessage(Message):
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Average the squared distance covariances of pairs of projections, and of permutations."""
+        """Compute the mean squared distance covariance of the projections with y, and with permutations of y."""
         y = y.reshape(self.rows, -1)
         count, q = len(self.directions), y.shape[1]
         units = np.ones((count, 1)) if q == 1 else unit_vectors(count, q, seed=1)
@@ -229,7 +229,7 @@ class ProjectionMessage(Message):
         for rows, ks in self._blocks():
             orders = [np.arange(len(rows)), *(rng.permutation(len(rows)) for _ in range(permutations))]
             for k in ks:
-                (x, x_width), (its, y_width) = self._noisy_line(rows, k), line_of(y[rows] @ units[k])
+                (x, x_width), (its, y_width) = self._noisy_line(rows, k), line_on_grid(y[rows] @ units[k])
                 each = [float(covariance_u(x, Line(its.values[order], its.bits))) for order in orders]
                 total += weight * x_width * y_width * np.array(each)
         return total
@@ -247,8 +247,8 @@ class ProjectionMessage(Message):
         )
 
 
-def line_of(values: NDArray[np.float64]) -> tuple[Line, float]:
-    """Round unprotected numbers to a grid between the least and the largest of them."""
+def line_on_grid(values: NDArray[np.float64]) -> tuple[Line, float]:
+    """Round unprotected numbers to a grid between their minimum and maximum."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))
     return Line(on_grid((values - low) / (width or 1.0), bits), bits), width

@@ -12,14 +12,14 @@ from scipy.special import gammaincinv, ndtri
 
 from dfprivacy import ArgumentError, NanPolicy, PrivateFrame, Probability, Range, mechanism
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_reach
-from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, left_out, share_of
-from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked, fingerprint, keys_of
+from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_half_width
+from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, bounded_share, missing_note
+from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked_message, fingerprint, keys_of
 from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi
 from dfprivacy_dcor.points import five_numbers
-from dfprivacy_dcor.results import SharedCorrelation, stated
-from dfprivacy_dcor.spaces import ROWS_MIN, error, rows_of, space, unit_vectors
-from dfprivacy_dcor.statistics import Deviation, SharedNumbers, complete
+from dfprivacy_dcor.results import SharedCorrelation, result_fields
+from dfprivacy_dcor.spaces import ROWS_MIN, checked_rows, metric_space, rounding_error, unit_vectors
+from dfprivacy_dcor.statistics import Deviation, SharedNumbers, complete_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ __all__ = [
     "dcor_message",
     "dcor_with",
     "estimate_of",
-    "message_of",
+    "request_message",
     "rows_and_keys",
 ]
 
@@ -48,7 +48,7 @@ _MIN_CHANGE, _MAX_CHANGE = 1e-100, 1e100  # between them no product overflows, o
 
 
 class MessageScores(SharedNumbers):
-    r"""Noisy-message statistics: distance covariance of complete rows with a message's features, s_y and m_y - D.
+    r"""Statistics of the second party: distance covariance of its rows with a message, s_y and m_y - D.
 
     Parameters
     ----------
@@ -63,12 +63,14 @@ class MessageScores(SharedNumbers):
         change = math.sqrt(self._max_distance(n) * y.diameter)
         if not _MIN_CHANGE < change < _MAX_CHANGE:
             raise ArgumentError(
-                "All rows of the message are equal, or its numbers are too large or too small to compute with.",
+                "The rows of the message are all equal, or its numbers are too large or too small for float64.",
                 "Ask for the message again.",
             )
         other = 2 * (n - 1) / n**2 * y.diameter
         root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)
-        slack = error(y, y)[1] / y.diameter * (1 + y.omit)  # of a part of the rows features are twice as long
+        slack = (
+            rounding_error(y, y)[1] / y.diameter * (1 + y.omit)
+        )  # of a part of the rows features are twice as long
         super().__init__(
             [(y,)] * 3,
             np.array(SHOWN_SHARES),
@@ -79,7 +81,7 @@ class MessageScores(SharedNumbers):
         )
 
     def _max_distance(self, n: int) -> float:
-        """Bound the squared distance of the features of a row from the mean of all rows, or of some rows."""
+        """Bound the squared distance of a row's features from the mean feature of any subset of the rows."""
         reach = np.zeros(n)
         for part in self.parts:
             far = part.squares
@@ -90,12 +92,12 @@ class MessageScores(SharedNumbers):
 
     @property
     def sampling(self) -> float:
-        """Expected squared distance covariance of independent rows, for a mean distance of 1."""
+        """Expected squared distance covariance under independence, for a mean distance of 1."""
         return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, weights included."""
-        points, _, share = complete(self.y, self.y, rows)
+        """Compute the statistics, each times its weight."""
+        points, _, share = complete_points(self.y, self.y, rows)
         y, there = self.y.rows(rows), self.y.complete(rows)
         squares = []
         for part in self.parts:
@@ -131,7 +133,7 @@ def dcor_message(
     seed: Annotated[int, Range(0)] = 0,
     nan_policy: NanPolicy = "omit",
 ) -> DistanceMessage | ProjectionMessage:
-    """Write a message from which another party learns how its own columns depend on these.
+    """Write a message with which another party estimates how its own columns depend on these columns.
 
     Parameters
     ----------
@@ -208,14 +210,14 @@ def dcor_message(
     >>> message.estimate(x**2, permutations=99, seed=0).pvalue < 0.05
     True
     """
-    x = space(columns, "euclidean", nan_policy=nan_policy)
+    x = metric_space(columns, "euclidean", nan_policy=nan_policy)
     if x.metric == "discrete":
         raise ArgumentError("A message needs numeric columns.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
-        raise ArgumentError("harmonics= and length= need protocol='angle'.", "Leave them out.")
+        raise ArgumentError("harmonics= and length= need protocol='angle'.", "Leave harmonics= and length= out.")
     if protocol == "angle" and calibration != "analytic":
         raise ArgumentError("calibration= is an option of Gaussian noise.", "Use it with protocol='paper'.")
-    n, p = rows_of(curator, x, nan_policy=nan_policy), len(columns)
+    n, p = checked_rows(curator, x, nan_policy=nan_policy), len(columns)
     if harmonics is None:
         harmonics = (1, 3) if n * curator.epsilon**2 >= _HARMONICS_FROM and p == 1 and protocol == "angle" else (1,)
     odd = isinstance(harmonics, list | tuple) and all(
@@ -226,13 +228,13 @@ def dcor_message(
     count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
     if count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
         raise ArgumentError(
-            f"{n} rows of {p} columns cannot be cut into {count!r} blocks for each harmonic.",
-            "One block for one column; at least four rows in each.",
+            f"{n} rows of {p} columns cannot be divided into {count!r} blocks for each harmonic.",
+            "Use one block for one column, and at least four rows in each block.",
         )
     known = keys_of(curator, keys, n)
     units = np.ones((1, 1)) if p == 1 else unit_vectors(count, p, seed)
     rng = np.random.default_rng(seed)
-    turns = _blocks_of(n, len(harmonics), count, rng)
+    turns = _random_blocks(n, len(harmonics), count, rng)
     if protocol == "paper":
         excess = 1.0
         if calibration == "kenthapadi":
@@ -244,7 +246,7 @@ def dcor_message(
     else:
         units, wave = np.concatenate([units] * len(harmonics)), np.repeat(harmonics, count)
         maps, whose = _angle_maps(columns, units, wave, length, turns, rng if x.omit else None)
-        messages = curator.randomize(maps, reach=best_reach(0.9 * curator.epsilon), turns=whose, share="9/10")
+        messages = curator.randomize(maps, reach=best_half_width(0.9 * curator.epsilon), turns=whose, share="9/10")
         arc = {name: getattr(messages.arc, name) for name in ("places", "reach", "inside", "outside")}
         own = {"angles": messages.values, "harmonics": tuple(int(k) for k in wave), "length": length, **arc}
     noisy = curator.measure(Deviation(x, n), share="1/10")
@@ -266,8 +268,8 @@ def dcor_message(
 def rows_and_keys(
     curator: Curator, columns: tuple[Column, ...], *, keys: Keys | None = None, **_: Any
 ) -> Mapping[str, Any]:
-    """Return what both parties compare first, the rows and a digest of their keys; for ``explain``."""
-    n = rows_of(curator, space(columns, "euclidean"))
+    """Return the number of rows and a digest of the keys, for both parties to compare; for ``explain``."""
+    n = checked_rows(curator, metric_space(columns, "euclidean"))
     known = keys_of(curator, keys, n)
     return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
 
@@ -280,7 +282,7 @@ def _angle_maps(
     turns: NDArray[np.intp],
     coins: np.random.Generator | None,
 ) -> tuple[list[Angles], NDArray[np.intp]]:
-    """Return the maps to angles, and the index of the map of each row's message.
+    """Return the features that map rows to angles, and the index of the feature used for each row.
 
     Where rows with a missing value are to send noise alone, there are two for each block, which place them on
     opposite angles, and a coin decides between them.
@@ -294,8 +296,8 @@ def _angle_maps(
     return maps, turns if coins is None else 2 * turns + coins.integers(2, size=len(turns))
 
 
-def _blocks_of(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
-    """Assign the rows to blocks of equal size at random; most blocks are of the first harmonic."""
+def _random_blocks(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
+    """Return random blocks of rows, of equal size, for each harmonic."""
     first = n if harmonics == 1 else round(_FIRST_HARMONIC_SHARE * n)
     dealt = np.concatenate(
         [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
@@ -305,7 +307,7 @@ def _blocks_of(n: int, harmonics: int, count: int, rng: np.random.Generator) -> 
 
 @dataclass(frozen=True)
 class MessageResult:
-    """Noisy statistics of a message and the columns compared with it, with public facts about both."""
+    """Measurement of `dcor_with`: noisy statistics of a message and columns, with public facts."""
 
     message: Message
     columns: tuple[str, ...]
@@ -325,7 +327,7 @@ def dcor_with(
     keys: Keys | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> MessageResult:
-    r"""Measure how columns depend on another party's columns, for anybody to see.
+    r"""Estimate how columns depend on another party's columns, by a private release that may be published.
 
     Parameters
     ----------
@@ -415,7 +417,7 @@ def _(
     if not counted:
         values, scales = [*values, 1.0], [*scales, 0.0]
     covariance, deviation, below, complete = values
-    share = share_of(complete, scales[3], message.rows)
+    share = bounded_share(complete, scales[3], message.rows)
     mean = max(below + measured.diameter * share, 0.0)
     squared = math.copysign(covariance**2, covariance) - 2 * scales[0] ** 2 - sampling * mean
     denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
@@ -430,13 +432,13 @@ def _(
         confidence=confidence,
         columns=measured.columns,
         other=message.columns,
-        notes=(*notes, *left_out(complete, scales[3])),
-        **stated(values, scales, message.rows, counted=counted),
+        notes=(*notes, *missing_note(complete, scales[3])),
+        **result_fields(values, scales, message.rows, counted=counted),
     )
 
 
 def _lower_bound(measured: MessageResult, values: list[float], scales: list[float], confidence: float) -> float:
-    r"""Compute a lower confidence bound for the squared distance correlation, by Bonferroni's inequality.
+    r"""Return a lower confidence bound for the squared distance correlation, by Bonferroni's inequality.
 
     With t for what :math:`T = 2|C + N|` would be without the noise N of the message's rows,
     :math:`T^2 = t^2 + 2 t G + Q`: G is normal with a variance of at most s_y times the sampling, and Q a sum of
@@ -474,7 +476,7 @@ def estimate_of(
     seed: Annotated[int, Range(0)] | None = None,
     alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate, without noise, how columns depend on another party's: for the owner of this table alone.
+    """Estimate without noise how columns depend on another party's columns, for the owner of the table alone.
 
     Parameters
     ----------
@@ -530,7 +532,9 @@ def estimate_of(
     rows = holder.rows(*y.columns)
     kept = np.flatnonzero(y.complete(rows))
     if len(kept) < ROWS_MIN:
-        raise ArgumentError(f"Fewer than {ROWS_MIN} rows are complete.", "Use nan_policy='fill', or other columns.")
+        raise ArgumentError(
+            f"Fewer than {ROWS_MIN} rows have no missing value.", "Use nan_policy='fill', or other columns."
+        )
     message = message.only(kept)
     own = y.coordinates(rows)[kept]
     return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed, alpha=alpha)
@@ -545,25 +549,25 @@ def _checked_message(
     keys: Keys | None,
     nan_policy: NanPolicy,
 ) -> tuple[Message, Space]:
-    """Check the message and the columns; return the message in the order of the table, and the space."""
+    """Return the message in the row order of the table, and the space of the columns, after checks."""
     if isinstance(other, PrivateFrame):
         raise ArgumentError(
-            "This call first buys a message from the other view, and an explanation charges nothing.",
-            "Explain the other view's dcor_message, and this with its message.",
+            "This call needs a new message of the other view, which an explanation does not pay for.",
+            "Explain dcor_message() of the other view, and this call with its message.",
         )
     if asked is not None:
-        raise ArgumentError("asked= goes with another view, not with a message.", "Leave it out.")
-    message = checked(other)
+        raise ArgumentError("asked= is for another view, and other= is a message.", "Leave asked= out.")
+    message = checked_message(other)
     if protocol not in (None, message.protocol):
         raise ArgumentError(
             f"This is a message of protocol {message.protocol!r}, not {protocol!r}.", "Leave protocol= out."
         )
-    y = space(columns, "euclidean", nan_policy=nan_policy)
-    n = rows_of(curator, y, nan_policy=nan_policy)
+    y = metric_space(columns, "euclidean", nan_policy=nan_policy)
+    n = checked_rows(curator, y, nan_policy=nan_policy)
     return message.aligned(keys_of(curator, keys, n), n), y
 
 
-def message_of(
+def request_message(
     curator: Curator,
     other: object,
     columns: tuple[Column, ...],
@@ -573,19 +577,19 @@ def message_of(
     keys: Keys | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Request the message of another view for `dcor_with`, after a check that it can be used."""
+    """Request the message of another view for `dcor_with`, after checking that the message is usable."""
     if not isinstance(other, PrivateFrame):
         return {}
-    n = rows_of(curator, space(columns, "euclidean"))
+    n = checked_rows(curator, metric_space(columns, "euclidean"))
     own = keys_of(curator, keys, n)
     terms = dict(asked) if isinstance(asked, dict) else {}
     if not {"columns", "epsilon"} <= terms.keys():
         raise ArgumentError(
-            "A second view was given without its question, asked=.",
-            "For example asked={'columns': 'dose', 'epsilon': 1}: its own account pays that epsilon.",
+            "other= is a view, and asked= with the arguments of its dcor_message() is missing.",
+            "Write asked={'columns': 'dose', 'epsilon': 1}; the account of the other view pays that epsilon.",
         )
     if "protocol" in terms:
-        raise ArgumentError("asked= names a protocol.", "Name it by protocol=.")
+        raise ArgumentError("asked= has an entry for the protocol.", "Name the protocol as protocol=.")
     terms["protocol"] = protocol or "angle"
     theirs = other.explain("dcor_message", **{**terms, "epsilon": 1}).findings  # whatever it pays
     check_rows(theirs["rows"], n, theirs.get(KEYS), own)

@@ -42,13 +42,13 @@ __all__ = [
     "Lines",
     "Points",
     "Rows",
-    "blocks",
     "covariance",
     "covariance_u",
     "features_covariance",
     "five_numbers",
     "grid_bits",
     "on_grid",
+    "row_blocks",
     "squared_covariance",
 ]
 
@@ -56,7 +56,7 @@ _BITS_MAX = 26
 
 
 def grid_bits(n: int) -> int:
-    """Return the largest k with sums of n products of two numbers on a k-bit grid of [0, 1] below 2^62."""
+    """Return the largest k for which sums of n products of two k-bit numbers stay below 2^62."""
     return min(_BITS_MAX, (62 - n.bit_length()) // 2)
 
 
@@ -67,7 +67,7 @@ def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Line:
-    """Values of the rows as whole numbers, with sums of their distances.
+    """Points on a line: values of the rows as whole numbers, with sums of their distances.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Line:
     @cached_property
     def total(self) -> int:
         """Sum of all distances, in steps."""
-        return _total(self.row_sums)
+        return _exact_sum(self.row_sums)
 
     @property
     def mean(self) -> float:
@@ -111,7 +111,7 @@ class Line:
 
 
 def covariance(x: Line, y: Line) -> Fraction:
-    """Squared distance covariance of a sample, at least 0.
+    """Compute the squared distance covariance of a sample on two lines, at least 0.
 
     Parameters
     ----------
@@ -130,29 +130,29 @@ def covariance(x: Line, y: Line) -> Fraction:
     Fraction(1, 4)
     """
     n = x.size
-    second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
-    return Fraction(n**2 * _products(x, y) - 2 * n * second + third, n**4 << (x.bits + y.bits))
+    second, third = _exact_dot(x.row_sums, y.row_sums), x.total * y.total
+    return Fraction(n**2 * _distance_products(x, y) - 2 * n * second + third, n**4 << (x.bits + y.bits))
 
 
 def covariance_u(x: Line, y: Line) -> Fraction:
-    """Compute the unbiased squared distance covariance of the population, in the same units; it can be below 0."""
+    """Compute the unbiased squared distance covariance of the population, which can be below 0."""
     n = x.size
-    second, third = _dot(x.row_sums, y.row_sums), x.total * y.total
-    total = (n - 1) * (n - 2) * _products(x, y) - 2 * (n - 1) * second + third
+    second, third = _exact_dot(x.row_sums, y.row_sums), x.total * y.total
+    total = (n - 1) * (n - 2) * _distance_products(x, y) - 2 * (n - 1) * second + third
     return Fraction(total, (n * (n - 1) * (n - 2) * (n - 3)) << (x.bits + y.bits))
 
 
-def _products(x: Line, y: Line) -> int:
-    """Compute the sum of the products of all distances.
+def _distance_products(x: Line, y: Line) -> int:
+    """Compute the sum of the products of distances on both lines, over all pairs of rows.
 
     A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
     both grow, less twice that over all. Of a line with itself both grow in all.
     """
-    total = x.size * _dot(x.values, y.values) - int(x.values.sum()) * int(y.values.sum())
-    return 2 * total if x is y else 2 * (2 * _concordant(x.values[x.order], y.values[x.order]) - total)
+    total = x.size * _exact_dot(x.values, y.values) - int(x.values.sum()) * int(y.values.sum())
+    return 2 * total if x is y else 2 * (2 * _concordant_products(x.values[x.order], y.values[x.order]) - total)
 
 
-def _concordant(x: NDArray[Any], y: NDArray[Any]) -> int:
+def _concordant_products(x: NDArray[Any], y: NDArray[Any]) -> int:
     """Compute the sum of (x_i - x_j)(y_i - y_j) over the pairs of rows with j before i and y_j at most y_i.
 
     Rows are sorted by y by merging; each pair is counted when the two blocks that it lies in are merged [2]_.
@@ -166,27 +166,27 @@ def _concordant(x: NDArray[Any], y: NDArray[Any]) -> int:
         x, y = (np.take_along_axis(part, order, axis=1) for part in blocks)
         first = order < half
         count, x_sum, y_sum, products = (np.cumsum(part * first, axis=1) for part in (x**0, x, y, x * y))
-        total += _total(((x * count - x_sum) * y - x * y_sum + products)[~first])
+        total += _exact_sum(((x * count - x_sum) * y - x * y_sum + products)[~first])
         x, y, half = x.ravel(), y.ravel(), 2 * half
     return total
 
 
-def _total(values: NDArray[Any]) -> int:
+def _exact_sum(values: NDArray[Any]) -> int:
     """Compute the sum of whole numbers below 2^62, which int64 alone cannot hold."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 
-def _dot(a: NDArray[Any], b: NDArray[Any]) -> int:
+def _exact_dot(a: NDArray[Any], b: NDArray[Any]) -> int:
     """Compute the sum of products of nonnegative whole numbers, which int64 alone cannot hold."""
     bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))
-        for i, high in enumerate(_limbs(a, bits))
-        for j, low in enumerate(_limbs(b, bits))
+        for i, high in enumerate(_split_bits(a, bits))
+        for j, low in enumerate(_split_bits(b, bits))
     )
 
 
-def _limbs(values: NDArray[Any], bits: int) -> list[NDArray[Any]]:
+def _split_bits(values: NDArray[Any], bits: int) -> list[NDArray[Any]]:
     count = -(-int(values.max()).bit_length() // bits)
     return [(values >> (bits * at)) & ((1 << bits) - 1) for at in range(count)]
 
@@ -197,7 +197,7 @@ _METRICS: dict[str | None, Any] = {None: "euclidean", "gaussian": "sqeuclidean",
 
 @dataclass(frozen=True)
 class Lines:
-    """Points whose distance is a weighted sum of distances on lines."""
+    """Points with a distance that is a weighted sum of distances on lines."""
 
     lines: tuple[Line, ...]
     weights: tuple[float, ...]
@@ -225,7 +225,7 @@ class Lines:
         return [line.values for line in self.lines]
 
     def ordered(self, order: NDArray[np.intp]) -> Lines:
-        """Return the same points, or some of them, in another order."""
+        """Return the points of the given rows, in the given order."""
         return Lines(tuple(Line(line.values[order], line.bits) for line in self.lines), self.weights)
 
 
@@ -258,7 +258,7 @@ class Labels:
         return [self.codes]
 
     def ordered(self, order: NDArray[np.intp]) -> Labels:
-        """Return the same points in another order."""
+        """Return the points of the given rows, in the given order."""
         return Labels(self.codes[order], self.count)
 
 
@@ -286,7 +286,7 @@ class Points:
         return list(self.points.T)
 
     def ordered(self, order: NDArray[np.intp]) -> Points:
-        """Return the same points in another order."""
+        """Return the points of the given rows, in the given order."""
         return Points(self.points[order], self.kernel)
 
 
@@ -309,7 +309,7 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
     if x.size == 0:
         return np.zeros(5)
     if isinstance(x, Points) or isinstance(y, Points):
-        squares, means = _pairwise(x, y)
+        squares, means = _all_pairs(x, y)
     else:
         squares, means = [squared_covariance(*pair) for pair in ((x, y), (x, x), (y, y))], (x.mean, y.mean)
     return np.array([*np.sqrt(np.maximum(squares, 0.0)), *means])
@@ -320,7 +320,7 @@ def squared_covariance(x: Rows, y: Rows) -> float:
     if x.size == 0:
         return 0.0
     if isinstance(x, Points) or isinstance(y, Points):
-        return max(_pairwise(x, y)[0][0], 0.0)
+        return max(_all_pairs(x, y)[0][0], 0.0)
     if isinstance(x, Lines) and isinstance(y, Lines):
         return math.fsum(
             a * b * float(covariance(one, other))
@@ -356,7 +356,7 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
     """
     n = len(centred)
     if isinstance(y, Lines):
-        parts = [w * _integral(centred, line) for w, line in zip(y.weights, y.lines, strict=True)]
+        parts = [w * _norm_integral(centred, line) for w, line in zip(y.weights, y.lines, strict=True)]
         return 4 * math.fsum(parts) / n**2
     if isinstance(y, Labels):
         sums = np.zeros((y.count, centred.shape[1]), dtype=np.int64)
@@ -364,19 +364,19 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
         return 2 * math.fsum((sums.astype(np.float64) ** 2).ravel()) / n**2
     order = np.lexsort([*centred.T, *y.coordinates])
     f, y = centred[order].astype(np.float64), y.ordered(order)
-    inner = [(y.distances(block)[:, None, :] * f.T).sum(axis=2) * f[block] for block in blocks(n)]
+    inner = [(y.distances(block)[:, None, :] * f.T).sum(axis=2) * f[block] for block in row_blocks(n)]
     return max(0.0, -2 * math.fsum(np.concatenate(inner).ravel()) / n**2)
 
 
-def _integral(centred: NDArray[np.int64], line: Line) -> float:
-    """Integrate over t the squared norm of the sum of the features of rows up to t."""
+def _norm_integral(centred: NDArray[np.int64], line: Line) -> float:
+    """Integrate the squared norm of the sum of the features of rows with values up to t, over t."""
     ordered = line.values[line.order]
     sums = np.cumsum(centred[line.order], axis=0).astype(np.float64)
     gaps = np.diff(ordered, append=1 << line.bits) / 2**line.bits
     return math.fsum((sums * sums).sum(axis=1) * gaps)
 
 
-def _pairwise(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
+def _all_pairs(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     """Compute squared distance (co)variances and mean distances from all pairs, a block of rows at a time.
 
     Rows are put in an order of their own first, so that sums in float64 do not depend on that of the table.
@@ -385,7 +385,7 @@ def _pairwise(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     x, y, n = x.ordered(order), y.ordered(order), len(order)
     a_sums, b_sums = np.empty(n), np.empty(n)
     products: list[NDArray[np.float64]] = []
-    for block in blocks(n):
+    for block in row_blocks(n):
         a, b = x.distances(block), y.distances(block)
         a_sums[block], b_sums[block] = a.sum(axis=1), b.sum(axis=1)
         products.append(np.stack([(a * b).sum(axis=1), (a * a).sum(axis=1), (b * b).sum(axis=1)]))
@@ -399,7 +399,7 @@ def _pairwise(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     return squares, (a_total / n**2, b_total / n**2)
 
 
-def blocks(n: int) -> Iterator[slice]:
-    """Cut n rows into blocks of about a million distances."""
+def row_blocks(n: int) -> Iterator[slice]:
+    """Yield slices of n rows, each for about a million distances."""
     step = max(1, _BLOCK // n)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy import Release
 from dfprivacy.plotting import axes, explained, forest, ink, interval, wrapped
 from dfprivacy.wording import number, sure
-from dfprivacy_dcor.inference import Numbers
+from dfprivacy_dcor.inference import NoisyStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfprivacy import ConfidenceInterval
 
-__all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation", "stated"]
+__all__ = ["HSIC", "DistanceCorrelation", "Screening", "SharedCorrelation", "result_fields"]
 
 _MAX_HSIC, _LABEL_GAP = 4 / 9, 0.01  # of HSIC
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _NoisyResult(Release):
-    """A result computed from noisy statistics of the table's own rows."""
+    """Base class of results computed from noisy statistics of the table's rows."""
 
     low: float
     high: float
@@ -36,12 +36,12 @@ class _NoisyResult(Release):
     noise_standard_error: tuple[float, ...]
     covers: str = "table"
 
-    def _sure(self, p: float | None = None) -> str:
-        """Write the interval, which is for this table: its width is privacy noise alone."""
+    def _ci_text(self, p: float | None = None) -> str:
+        """Write the confidence interval and the p-value; the interval, for this table, covers noise alone."""
         return sure(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
-    def _drawn(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
-        """Draw the interval and the estimate."""
+    def _draw_interval(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
+        """Draw the confidence interval and the estimate."""
         ax = axes(ax)
         interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
         ax.plot(estimate, 0, "o", color=ink(ax))
@@ -50,7 +50,7 @@ class _NoisyResult(Release):
         return ax
 
 
-def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
+def result_fields(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
     """Return the fields of a result for noisy statistics, the share of complete rows last if it was counted."""
     errors = tuple(math.sqrt(2) * scale for scale in scales)
     return {
@@ -63,14 +63,14 @@ def stated(values: Sequence[float], scales: Sequence[float], rows: int, *, count
 
 
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Write whether some columns are associated with others."""
+    """Write a clause on whether the columns x are associated with the columns y."""
     found = "is associated with" if rejected else "is not shown to be associated with"
     return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceCorrelation(_NoisyResult):
-    """Distance correlation of some columns with others, and a test of independence.
+    """Distance correlation of columns x with columns y, and a test of independence.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class DistanceCorrelation(_NoisyResult):
     _shown = ("x", "y", "correlation", "low", "high", "corrected", "statistic", "pvalue", "rejected", "notes")
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return an interval for R; any level costs nothing.
+        """Return a confidence interval for R at any level, at no cost.
 
         Parameters
         ----------
@@ -137,13 +137,13 @@ class DistanceCorrelation(_NoisyResult):
             Within 0 and 1.
         """
         scales = tuple(each / math.sqrt(2) for each in self.noise_standard_error)
-        numbers = Numbers(self.released, scales, self.rows, self.largest)
+        numbers = NoisyStatistics(self.released, scales, self.rows, self.largest)
         return numbers.interval(self.confidence if confidence_level is None else confidence_level)
 
     def _sentence(self) -> str:
-        """Write whether the columns depend on each other, and how much."""
+        """Write a sentence on whether the columns depend on each other, and how strongly."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
-        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._sure(self.pvalue)}."
+        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._ci_text(self.pvalue)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the distance correlation and its test."""
@@ -155,14 +155,14 @@ class DistanceCorrelation(_NoisyResult):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"distance correlation of {self._called(*self.x)} and {self._called(*self.y)}"
-        ax = self._drawn(ax, self.correlation, what)
+        ax = self._draw_interval(ax, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
         return ax
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HSIC(_NoisyResult):
-    """The Hilbert-Schmidt independence criterion of some columns with others, and a test of independence.
+    """The Hilbert-Schmidt independence criterion of columns x with columns y, and a test of independence.
 
     Attributes
     ----------
@@ -213,8 +213,10 @@ class HSIC(_NoisyResult):
     _shown = ("x", "y", "kernel", "hsic", "low", "high", "alignment", "pvalue", "rejected", "notes")
 
     def _sentence(self) -> str:
-        """Write whether the columns depend on each other, and how much."""
-        told = f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._sure(self.pvalue)}"
+        """Write a sentence on whether the columns depend on each other, and how strongly."""
+        told = (
+            f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._ci_text(self.pvalue)}"
+        )
         if not self.y:
             return f"Of {self._noun(*self.x)} with themselves, {told}."
         return f"{_dependence(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
@@ -229,12 +231,12 @@ class HSIC(_NoisyResult):
         """Draw the estimate and its interval."""
         what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
         end = min(_MAX_HSIC, max(2 * self.high, _LABEL_GAP))  # of what there can be, which most data are far below
-        return self._drawn(ax, self.hsic, what, end)
+        return self._draw_interval(ax, self.hsic, what, end)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Screening(Release):
-    """The columns on which another column depends the most.
+    """The columns on which a target column depends the most.
 
     Attributes
     ----------
@@ -256,7 +258,7 @@ class Screening(Release):
     _shown = ("features", "target")
 
     def _sentence(self) -> str:
-        """Write which columns were selected, and how strongly the first depends."""
+        """Write a sentence with the selected columns, and the dependence on the first of them."""
         many = f"Of {len(self.candidates)} columns"
         be = "is" if len(self.features) == 1 else "are"
         told = f"{many}, {self._noun(*self.features)} {be} most associated with"
@@ -264,7 +266,7 @@ class Screening(Release):
         if self.estimates:
             each = self.estimates[0]
             said = number(each.correlation, (each.high - each.low) / 4)
-            first = f"; the distance correlation of the first is {said}{each._sure()}"  # noqa: SLF001 - of our own kind
+            first = f"; the distance correlation of the first is {said}{each._ci_text()}"  # noqa: SLF001 - of our own kind
         return f"{told} {self._noun(self.target)}, as far as the noise tells{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -291,7 +293,7 @@ class Screening(Release):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SharedCorrelation(_NoisyResult):
-    """Dependence of one party's columns on another's; it may be shown to anybody.
+    """Dependence of one party's columns on another party's columns; the result may be published.
 
     Attributes
     ----------
@@ -328,7 +330,7 @@ class SharedCorrelation(_NoisyResult):
     _shown = ("squared", "low", "columns", "other", "notes")
 
     def _sentence(self) -> str:
-        """State the lower bound of the dependence of both parties' columns, and its estimate."""
+        """Write a sentence with the estimate of the dependence and its lower bound."""
         both = f"{self._noun(*self.columns)} and the other party's {self._noun(*self.other)}"
         least, told = number(self.low, self.squared / 4), number(self.squared, self.squared / 4)
         sure = f"({100 * self.confidence:.4g}% confidence, for this table)"
@@ -342,4 +344,4 @@ class SharedCorrelation(_NoisyResult):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
         what = f"squared distance correlation of {self._called(*self.columns)} and {self._called(*self.other)}"
-        return self._drawn(ax, self.squared, what)
+        return self._draw_interval(ax, self.squared, what)

@@ -40,11 +40,11 @@ __all__ = [
     "KernelSpace",
     "Metric",
     "Space",
+    "checked_rows",
+    "kernel_factor",
     "kernel_space",
-    "rows_of",
-    "space",
+    "metric_space",
     "sphere_constant",
-    "unit",
     "unit_vectors",
 ]
 
@@ -85,14 +85,14 @@ class Space:
 
     @property
     def widths(self) -> NDArray[np.float64]:
-        """Largest distance along each line: its weight in the metric."""
+        """Largest distance along each line, which is the weight of the line in the metric."""
         if self.directions is None:
             return np.ones(len(self.columns))
         widths: NDArray[np.float64] = np.abs(self.directions).sum(axis=1)
         return widths * (sphere_constant(len(self.columns)) / len(widths))
 
     @property
-    def straight(self) -> bool:
+    def is_sum_of_lines(self) -> bool:
         """Whether the distance is a sum of distances on lines."""
         if self.metric == "discrete":
             return self._n_points <= 2  # noqa: PLR2004 - two points are on a line
@@ -109,22 +109,22 @@ class Space:
 
     @property
     def mean_max(self) -> float:
-        """Largest mean distance: D/2 on lines, where half of the rows are at either end; else less than D."""
-        return self.diameter / 2 if self.straight else self.diameter
+        """Largest possible mean distance: D/2 on lines, with half of the rows at either end; else less than D."""
+        return self.diameter / 2 if self.is_sum_of_lines else self.diameter
 
     @property
-    def pairwise(self) -> bool:
-        """Whether all pairs of distances are needed."""
+    def needs_all_pairs(self) -> bool:
+        """Whether the statistics need the distances of all pairs of rows."""
         return self.metric == "euclidean" and len(self.columns) > 1
 
     @property
-    def terms(self) -> int:
-        """Number of terms added for one distance."""
+    def n_terms(self) -> int:
+        """Number of terms that are summed for a distance, for the rounding error."""
         return len(self.columns if self.directions is None else self.directions)
 
     @property
     def _n_points(self) -> int:
-        """Number of points of a column of categories; undeclared values are one more, unless left out."""
+        """Number of points of a categorical column: its categories, and a point for undeclared values if kept."""
         column = self.columns[0]
         return len(column.categories or ()) + (not column.other and not self.omit)
 
@@ -137,7 +137,7 @@ class Space:
         return column.filled and (column.other or self.metric != "discrete")
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
-        """Return which rows are complete; all rows, if none is left out."""
+        """Return a mask of the complete rows; all rows if missing values are filled."""
         there = np.ones(batch.size, dtype=np.bool_)
         if not self.omit:
             return there
@@ -151,14 +151,14 @@ class Space:
         return there
 
     def rows(self, batch: Any) -> Rows:
-        """Return the points of cleaned rows."""
+        """Return the points of the rows in a batch."""
         if self.metric == "discrete":
             return Labels(batch.codes(self.columns[0]), self._n_points)
         units = [batch.standardized(column) / 2 + 0.5 for column in self.columns]
-        if self.pairwise:
+        if self.needs_all_pairs:
             return Points(np.stack(units, axis=1))
         if self.directions is not None:
-            units = [_projected(units, direction) for direction in self.directions]
+            units = [_project_rows(units, direction) for direction in self.directions]
         bits = grid_bits(batch.size)
         return Lines(tuple(Line(on_grid(unit, bits), bits) for unit in units), tuple(self.widths.tolist()))
 
@@ -171,7 +171,7 @@ class Space:
         return np.stack([batch.standardized(column) / 2 + 0.5 for column in self.columns], axis=1)
 
 
-def space(
+def metric_space(
     columns: tuple[Column, ...],
     metric: Metric,
     directions: int = 50,
@@ -206,15 +206,16 @@ def space(
     """
     names = [column.name for column in columns]
     if not columns or len(set(names)) < len(names):
-        raise ArgumentError(f"The columns {names!r} must be at least one, each once.", "Name other columns.")
+        raise ArgumentError(
+            f"columns {names!r} must name at least one column, each once.", "Name every column once."
+        )
     categories = [column.name for column in columns if column.bounds is None]
     omit = nan_policy == "omit"
     if metric == "discrete" or categories:
         if len(columns) > 1 or columns[0].categories is None:
             raise ArgumentError(
-                f"The columns {names!r} cannot be compared as categories: the discrete metric takes one column "
-                "that has categories.",
-                "Ask for one column with categories, or for columns with bounds.",
+                f"The discrete metric takes one column with categories, not the columns {names!r}.",
+                "Name one column with categories, or columns with bounds.",
             )
         return Space(columns, "discrete", omit=omit)
     if metric != "projected" or len(columns) == 1:
@@ -222,13 +223,16 @@ def space(
     return Space(columns, metric, unit_vectors(directions, len(columns), seed), omit=omit)
 
 
-def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
+def checked_rows(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
     """Return the public number of rows, after checks of the columns, the number and the missing values."""
     columns = [column for each in spaces for column in each.columns]
     if len(set(columns)) < len(columns):
-        raise ArgumentError("A column is named on both sides.", "It depends on itself; name it once.")
+        raise ArgumentError("A column is named both in x and in y.", "Name every column once.")
     if all(column.public for column in columns):
-        raise ArgumentError("All these columns are public.", "Compute it without a privacy budget.")
+        raise ArgumentError(
+            "All named columns are public.",
+            "Compute the statistic from the public columns, without a privacy budget.",
+        )
     n = curator.size
     if n is None or curator.neighbors != "replace_one":
         raise ArgumentError(
@@ -236,10 +240,12 @@ def rows_of(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") ->
             "Use neighbors='replace_one', and conditions on public columns only.",
         )
     if n < ROWS_MIN:
-        raise ArgumentError(f"A distance correlation needs {ROWS_MIN} rows and more; there are {n}.", "Use more.")
-    if n > PAIRWISE_MAX and any(each.pairwise for each in spaces):
         raise ArgumentError(
-            f"All pairs of {n} rows take too long; {PAIRWISE_MAX} rows are the most.",
+            f"A distance correlation needs {ROWS_MIN} rows or more; there are {n}.", "Use a larger table."
+        )
+    if n > PAIRWISE_MAX and any(each.needs_all_pairs for each in spaces):
+        raise ArgumentError(
+            f"{n} rows are too many to compute all pairs; the limit is {PAIRWISE_MAX} rows.",
             f"Ask a sample, view.sample({math.floor(100 * PAIRWISE_MAX / n) / 100:g}), or what needs no pairs: "
             "metric='l1' or 'projected' of dcor, kernel='distance' of hsic for one column.",
         )
@@ -260,15 +266,19 @@ def sphere_constant(p: int) -> float:
     return math.sqrt(math.pi) * math.exp(math.lgamma((p + 1) / 2) - math.lgamma(p / 2))
 
 
-def error(x: Space, y: Space) -> NDArray[np.float64]:
+def rounding_error(x: Space, y: Space) -> NDArray[np.float64]:
     """Bound the floating-point error of each of the `five_numbers`; the documentation has the proof."""
     both = math.sqrt(x.diameter * y.diameter)
-    part = math.sqrt((168 + 4 * (x.terms + y.terms)) * 2.0**-52) if x.pairwise or y.pairwise else _RELATIVE_ERROR
+    part = (
+        math.sqrt((168 + 4 * (x.n_terms + y.n_terms)) * 2.0**-52)
+        if x.needs_all_pairs or y.needs_all_pairs
+        else _RELATIVE_ERROR
+    )
     return part * np.array([both, x.diameter, y.diameter, x.diameter, y.diameter])
 
 
-def _projected(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Project rows on a direction, scaled to [0, 1], column by column: a row's position cannot matter."""
+def _project_rows(units: list[NDArray[np.float64]], direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Project rows on a direction, scaled to [0, 1], column by column, independently of other rows."""
     along = sum(step * (unit if step > 0 else unit - 1) for step, unit in zip(direction, units, strict=True))
     projected: NDArray[np.float64] = np.clip(along / np.abs(direction).sum(), 0.0, 1.0)
     return projected
@@ -298,7 +308,7 @@ class KernelSpace(Space):
     lengthscale: float = 1.0
 
     @property
-    def straight(self) -> bool:
+    def is_sum_of_lines(self) -> bool:
         """Whether the distance is a sum of distances on lines: never."""
         return False
 
@@ -309,17 +319,17 @@ class KernelSpace(Space):
         return -math.expm1(-apart) * (1 + _EXP_ROUNDINGS * 2.0**-52)
 
     @property
-    def pairwise(self) -> bool:
+    def needs_all_pairs(self) -> bool:
         """Whether all pairs of distances are needed: always."""
         return True
 
     @property
-    def terms(self) -> int:
+    def n_terms(self) -> int:
         """Number of terms added for one distance, the exponential's rounding included."""
         return len(self.columns) + _EXP_ROUNDINGS
 
     def rows(self, batch: Any) -> Points:
-        """Return the points of cleaned rows."""
+        """Return the points of the rows in a batch."""
         units = [(batch.standardized(column) / 2 + 0.5) / self.lengthscale for column in self.columns]
         return Points(np.stack(units, axis=1), self.kernel)
 
@@ -327,7 +337,7 @@ class KernelSpace(Space):
 def kernel_space(
     columns: tuple[Column, ...], kernel: Kernel, lengthscale: float | None, *, nan_policy: NanPolicy
 ) -> Space:
-    """Check columns, and return the space whose distance covariance is HSIC, up to the factor `unit`.
+    """Return the space with a distance covariance proportional to HSIC, after checking the columns.
 
     Parameters
     ----------
@@ -346,8 +356,8 @@ def kernel_space(
         What is public of it.
     """
     if kernel == "distance" and lengthscale is not None:
-        raise ArgumentError("kernel='distance' has no lengthscale.", "Leave lengthscale= out.")
-    plain = space(columns, "euclidean", nan_policy=nan_policy)
+        raise ArgumentError("kernel='distance' takes no lengthscale.", "Leave lengthscale= out.")
+    plain = metric_space(columns, "euclidean", nan_policy=nan_policy)
     if kernel == "distance" or plain.metric == "discrete":
         return plain
     p = len(columns)
@@ -355,6 +365,6 @@ def kernel_space(
     return KernelSpace(columns, "euclidean", omit=plain.omit, kernel=kernel, lengthscale=sixths / SIXTHS)
 
 
-def unit(of: Space) -> float:
-    """Return the factor between distance and kernel: the diameter for the kernel 1 - d / D, else 1."""
+def kernel_factor(of: Space) -> float:
+    """Return the factor from kernel to distance: the diameter D for the kernel 1 - d / D, else 1."""
     return 1.0 if isinstance(of, KernelSpace) else of.diameter

@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.points import five_numbers, squared_covariance
-from dfprivacy_dcor.spaces import error
+from dfprivacy_dcor.spaces import rounding_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,10 @@ __all__ = [
     "Relation",
     "Scores",
     "SharedNumbers",
-    "changes",
-    "complete",
-    "fixed",
-    "largest",
+    "all_columns_public",
+    "complete_points",
+    "largest_changes",
+    "largest_values",
 ]
 
 SHARES = (0.5, 0.15, 0.15, 0.1, 0.1)
@@ -43,8 +43,8 @@ DEVIATION_SHARES = (0.75, 0.25)
 """Parts of epsilon for a message's s_x and its share of complete rows."""
 
 
-def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
-    """Return upper bounds of the changes of s_xy, s_x, s_y, m_x and m_y when one of n rows changes.
+def largest_changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
+    """Return upper bounds of the changes of s_xy, s_x, s_y, m_x and m_y if one of n rows changes.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
     ndarray of shape (5,)
         In units of the spaces' distances.
     """
-    both = 1.0 if x.straight or y.straight else math.sqrt(1.5)
+    both = 1.0 if x.is_sum_of_lines or y.is_sum_of_lines else math.sqrt(1.5)
     units = [both * math.sqrt(x.diameter * y.diameter), *(x.diameter, y.diameter) * 2]
     return 2 * (n - 1) / n**2 * np.array(units)
 
 
-def largest(x: Space, y: Space) -> tuple[float, ...]:
-    """Return the largest values that s_x, s_y, m_x and m_y can have."""
+def largest_values(x: Space, y: Space) -> tuple[float, ...]:
+    """Return the largest possible values of s_x, s_y, m_x and m_y."""
     return x.diameter / 2, y.diameter / 2, x.mean_max, y.mean_max
 
 
@@ -72,7 +72,7 @@ Relation = Literal["replace_one", "add_remove"]
 
 
 class SharedNumbers(OfRows):
-    """Statistics of the complete rows times their share q = m / n, and q itself where rows may be left out.
+    """Base class of statistics of the complete rows times their share q = m / n, with q where rows may be missing.
 
     Each is weighted so that it has its share of epsilon; q costs nothing beyond: see the explanation of distance
     correlation in the documentation.
@@ -120,10 +120,10 @@ class SharedNumbers(OfRows):
         return weighted
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Return the joint sensitivity: all statistics can change at once, each by its largest change."""
+        """Return the joint sensitivity, for the largest changes of all statistics at once."""
         if relation != "replace_one":
             return math.inf  # the number of rows is part of the numbers
-        free = [not all(fixed(space, public) for space in spaces) for spaces in self.of]
+        free = [not all(all_columns_public(space, public) for space in spaces) for spaces in self.of]
         stays = float(np.linalg.norm(self.shares * free, ord=norm))
         if not any(space.may_lack(public) for spaces in self.of for space in spaces):
             return stays
@@ -131,7 +131,7 @@ class SharedNumbers(OfRows):
 
 
 class FiveNumbers(SharedNumbers):
-    r"""Multiples of s_xy, s_x, s_y, m_x - D_x and m_y - D_y by the share q of complete rows, weighted by `SHARES`.
+    r"""Statistics q s_xy, q s_x, q s_y, q (m_x - D_x) and q (m_y - D_y), weighted by `SHARES`.
 
     Parameters
     ----------
@@ -144,15 +144,22 @@ class FiveNumbers(SharedNumbers):
     def __init__(self, x: Space, y: Space, n: int) -> None:
         self.x, self.y = x, y
         left_out = np.array([1.0, 1.0, 1.0, *[n / (2 * (n - 1))] * 2])
-        super().__init__([(x, y), *[(x,), (y,)] * 2], np.array(SHARES), changes(x, y, n), left_out, error(x, y), n)
+        super().__init__(
+            [(x, y), *[(x,), (y,)] * 2],
+            np.array(SHARES),
+            largest_changes(x, y, n),
+            left_out,
+            rounding_error(x, y),
+            n,
+        )
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, weights included."""
-        x, y, share = complete(self.x, self.y, rows)
+        """Compute the statistics, each times its weight."""
+        x, y, share = complete_points(self.x, self.y, rows)
         return self.weighted(five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
 
 
-def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
+def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
     """Return the points of the complete rows in both spaces, and their share of all rows."""
     one, other = x.rows(rows), y.rows(rows)
     there = x.complete(rows) & y.complete(rows)
@@ -163,7 +170,7 @@ def complete(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
 
 
 class Scores(OfRows):
-    """q s_xy of several x with one y, divided by the root of the diameters; q is the share of complete rows.
+    """Scores q s_xy of several x with a target y, divided by the root of the diameters.
 
     Parameters
     ----------
@@ -179,7 +186,7 @@ class Scores(OfRows):
         self.candidates, self.y, self.n = candidates, y, n
         self.columns = (*(column for x in candidates for column in x.columns), *y.columns)
         self.shape = (len(candidates),)
-        self.error = max(float(error(x, y)[0] / self._scale(x)) for x in candidates)
+        self.error = max(float(rounding_error(x, y)[0] / self._scale(x)) for x in candidates)
 
     def _scale(self, x: Space) -> float:
         return math.sqrt(x.diameter * self.y.diameter)
@@ -188,24 +195,24 @@ class Scores(OfRows):
         """Compute the scores."""
         scores = []
         for candidate in self.candidates:
-            x, y, share = complete(candidate, self.y, rows)
+            x, y, share = complete_points(candidate, self.y, rows)
             scores.append(share * math.sqrt(squared_covariance(x, y)) / self._scale(candidate))
         return np.array(scores)
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Return the joint sensitivity of the scores: each can change by its largest change."""
+        """Return the joint sensitivity of the scores, for the largest changes of all scores at once."""
         if relation != "replace_one":
             return math.inf
         free = [
-            changes(x, self.y, self.n)[0] / self._scale(x)
+            largest_changes(x, self.y, self.n)[0] / self._scale(x)
             for x in self.candidates
-            if not (fixed(x, public) and fixed(self.y, public))
+            if not (all_columns_public(x, public) and all_columns_public(self.y, public))
         ]
         return float(np.linalg.norm(np.array([*free, 0.0]), ord=norm))
 
 
 class Deviation(OfRows):
-    """q s_x, and, where rows may be left out, q, the share of complete rows; weighted by `DEVIATION_SHARES`.
+    """Statistics q s_x and, where rows may be missing, the share q of complete rows, weighted.
 
     Parameters
     ----------
@@ -219,7 +226,7 @@ class Deviation(OfRows):
         self.x, self.n = x, n
         self.columns = x.columns
         self._change = 2 * (n - 1) / n**2 * x.diameter
-        slack = float(error(x, x)[1])
+        slack = float(rounding_error(x, x)[1])
         self.weights: float | NDArray[np.float64] = 1.0
         self.shape, self.error = (1,), slack
         if x.omit:
@@ -227,8 +234,8 @@ class Deviation(OfRows):
             self.shape, self.error = (2,), float((self.weights * [slack, 2.0**-52]).max())
 
     def value(self, rows: Any) -> Any:
-        """Compute the distance deviation and the share, weights included."""
-        points, _, share = complete(self.x, self.x, rows)
+        """Compute the distance deviation and the share of complete rows, each times its weight."""
+        points, _, share = complete_points(self.x, self.x, rows)
         deviation = share * math.sqrt(squared_covariance(points, points))
         return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
@@ -237,11 +244,11 @@ class Deviation(OfRows):
         if relation != "replace_one":
             return math.inf
         if not self.x.omit:
-            return 0.0 if fixed(self.x, public) else self._change
-        moved = np.array(DEVIATION_SHARES) * [not fixed(self.x, public), self.x.may_lack(public)]
+            return 0.0 if all_columns_public(self.x, public) else self._change
+        moved = np.array(DEVIATION_SHARES) * [not all_columns_public(self.x, public), self.x.may_lack(public)]
         return float(np.linalg.norm(moved, ord=norm))
 
 
-def fixed(space: Space, public: frozenset[str]) -> bool:
-    """Return whether all columns of a space are public, so that neighbouring tables agree on it."""
+def all_columns_public(space: Space, public: frozenset[str]) -> bool:
+    """Return whether all columns of a space are public, so that neighbouring tables have the same points."""
     return all(column.name in public for column in space.columns)

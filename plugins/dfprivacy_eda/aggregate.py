@@ -438,7 +438,7 @@ def _(
 ) -> Aggregates:
     """Compute each statistic with its standard error and interval."""
     wanted = parse_aggregations(aggregations, named)
-    cells = [_cell(each, measured, confidence) for each in wanted]
+    cells = [_aggregation_cell(each, measured, confidence) for each in wanted]
     moved = [
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
     ]
@@ -454,7 +454,7 @@ def _(
     )
 
 
-def _cell(one: Aggregation, measured: TableMeasurement, confidence: float) -> Cell:
+def _aggregation_cell(one: Aggregation, measured: TableMeasurement, confidence: float) -> Cell:
     found = cell(measured, one.column, one.statistic, confidence)
     return _NO_MISSING if one.statistic == "missing" and found[0] is None else found
 

@@ -151,7 +151,7 @@ def threshold(scale: float, columns: int) -> float:
 
 
 def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
-    """Return thresholds for sums of 1, 2, … intervals, by the Chernoff bound for Laplace noise.
+    """Return thresholds for sums of the noisy counts of 1, 2, … intervals, by the Chernoff bound.
 
     One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
     10⁻⁴ at most, all together.
@@ -164,7 +164,7 @@ def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
 
 
 def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
-    """Return the number of intervals beyond a bound that clearly hold rows, alone or summed with the next few.
+    """Return the number of intervals beyond a bound that clearly hold rows, alone or summed with next intervals.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float6
 
     Examples
     --------
-    >>> reached(np.array([60.0, 70, 65, 2, -3]), np.array([100.0, 120, 130, 140, 150]))
+    >>> count_outer_intervals(np.array([60.0, 70, 65, 2, -3]), np.array([100.0, 120, 130, 140, 150]))
     2
     """
     at, most = 0, len(limits)

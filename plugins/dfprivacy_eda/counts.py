@@ -618,7 +618,7 @@ class Categories(OfSums):
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the number by one row."""
+        """Bound the change of the number of distinct values by one row."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
@@ -638,7 +638,7 @@ class Values(OfRows):
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the number by one row."""
+        """Bound the change of the number of distinct values by one row."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 

@@ -196,7 +196,9 @@ def _plan_counts(curator: Curator, **asked: Any) -> Findings:
 def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
     """Plan the number of distinct values, assumed to be half of the possible values."""
     known = len(column.categories or ())
-    error = _rms(np.clip(noise_sd(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None))))
+    error = _root_mean_square(
+        np.clip(noise_sd(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None)))
+    )
     return {
         "expected standard error of the number of different values": error,
         RELATIVE: error / (known or _TYPICAL_COUNT),
@@ -228,7 +230,7 @@ def _quantile_errors(
     """Return the expected standard error of quantiles of normal values, in units and in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
-    cuts = (plan.cuts - column.mid) / sd
+    cuts = (plan.half_open_edges - column.mid) / sd
     cuts[[0, -1]] = -np.inf, np.inf
     true = np.clip(column.mid + sd * ndtri(of), column.low, column.high)
     if plan.whole:
@@ -246,7 +248,7 @@ def _quantile_errors(
         levels = [count + noise for count, noise in zip(expected, noises, strict=True)]
         found.append(np.clip(replace(measured, levels=levels).tree.quantiles(of), column.low, column.high))
     of_all = 0.0, tuple(measured.variances[1:])  # the root's noise moves a share of it as well
-    return _rms(np.array(found) - true), prefix_error(plan, *of_all)
+    return _root_mean_square(np.array(found) - true), prefix_error(plan, *of_all)
 
 
 def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -> float:
@@ -327,7 +329,7 @@ def _statistic_error(
         error = cells.law.standard_deviation * (math.sqrt(known) if summed else 1)
     if statistic not in ROWS:
         return error, relative
-    error = _rms(np.clip(error * _NORMAL_POINTS, -0.1 * n, 0.9 * n))  # of a tenth that is missing
+    error = _root_mean_square(np.clip(error * _NORMAL_POINTS, -0.1 * n, 0.9 * n))  # of a tenth that is missing
     return error, error / n
 
 
@@ -335,10 +337,10 @@ def _largest_error(column: Column, cells: Cells, rows: float) -> float:
     """Return the expected standard error of the largest count, for equally frequent categories."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
     every = [category_cells(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
-    return _rms(np.array(every) - rows)
+    return _root_mean_square(np.array(every) - rows)
 
 
-def _rms(off: Array) -> float:
+def _root_mean_square(off: Array) -> float:
     return float(np.sqrt(np.mean(off**2)))
 
 

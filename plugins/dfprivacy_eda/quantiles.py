@@ -146,7 +146,7 @@ def select_intervals(
 
 
 def _rank_scores(column: Column, gaps: tuple[Column, ...], q: float, step: float | None, rows: float) -> RankOfLeaf:
-    counts: features.RowFeatures = features.Bins(column, choose_intervals(column, step, rows).cuts)
+    counts: features.RowFeatures = features.Bins(column, choose_intervals(column, step, rows).half_open_edges)
     return RankOfLeaf(features.Given(*gaps, of=counts) if gaps else counts, q)
 
 
@@ -351,7 +351,7 @@ _WIDE_SHARE = 1 / 2  # of the bounds
 
 def check_quantile(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
     """Check the shares and the step before anything is charged."""
-    if not _shares(q):
+    if not _requested_shares(q):
         raise ArgumentError("q= is empty.", "Give shares of rows, for example q=[0.25, 0.5, 0.75].")
     choose_layout(column, step, math.inf)
 
@@ -430,7 +430,7 @@ def quantile(
     >>> [round(x) for x in view.quantile("age", [0.1, 0.9], step=1, epsilon=0.5).values]
     [22, 40]
     """
-    shares = _shares(q)
+    shares = _requested_shares(q)
     if selects_separately(curator, column, shares, step, covers):
         return select_intervals(curator, column, shares, nan_policy, step)
     return measured_tree(curator, column, nan_policy, step)
@@ -446,13 +446,13 @@ def _(
     confidence: Probability = 0.95,
 ) -> ColumnStatistic | Quantiles:
     """Compute the quantiles from the tree, or from the selected intervals."""
-    shares = _shares(q)
+    shares = _requested_shares(q)
     if isinstance(q, list | tuple | np.ndarray):
         return _quantiles(measured, column, shares, covers, confidence)
     return _single_quantile(measured, column, shares[0], covers, confidence, f"quantile {shares[0]:g}")
 
 
-def _shares(q: Any) -> list[float]:
+def _requested_shares(q: Any) -> list[float]:
     return [checked_share(each) for each in (q if isinstance(q, list | tuple | np.ndarray) else [q])]
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dfprivacy_eda.correlation import Correlations
     from dfprivacy_eda.tree import CountTree
 
-__all__ = ["BAR", "SURE", "Report", "binned_histogram", "document", "report"]
+__all__ = ["BAR", "SURE", "Report", "binned_histogram", "html_page", "report"]
 
 _MAX_BINS = 24  # bins of a picture
 _TAIL_SHARE = 0.002  # of the rows, at each end, that a picture may leave out
@@ -137,7 +137,7 @@ class Report(Release):
         file = Path(path)
         if not file.parent.is_dir():
             raise ArgumentError(f"There is no folder {str(file.parent)!r}.", "Create the folder first.")
-        file.write_text(document(self, title), encoding="utf-8")
+        file.write_text(html_page(self, title), encoding="utf-8")
         return file
 
     def plot(self, ax: Any = None) -> Any:
@@ -305,7 +305,7 @@ def _(looked: tuple[TableMeasurement, Products | None], *, confidence: Probabili
     )
 
 
-def document(report: Report, title: str | None) -> str:
+def html_page(report: Report, title: str | None) -> str:
     """Return the report as an HTML page.
 
     Parameters

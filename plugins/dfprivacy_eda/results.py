@@ -140,7 +140,7 @@ def clamping_note(names: Sequence[str], where: str) -> str:
 
     Examples
     --------
-    >>> note(["count of sex"], "raw")
+    >>> clamping_note(["count of sex"], "raw")
     'Noise took count of sex below 0 or above the number of rows; it was clamped, and `raw` holds the noisy value.'
     """
     one = len(names) == 1
@@ -459,7 +459,7 @@ class Statistics(_OfColumns):
         return tuple(cells)
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the statistics under random draws of the noise; None for those not computed from sums."""
+        """Return the statistics under random draws of the noise; None for statistics not computed from sums."""
         raw = [each.redrawn for each in self._entries]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
         values = [None if one.statistic in ROWS else each for one, each in zip(self._entries, raw, strict=True)]

@@ -321,7 +321,7 @@ def clamp_to_range(value: float, error: float, low: float, high: float, most: fl
 
     Examples
     --------
-    >>> within(-39.0, 15.0, -69.0, -9.0, 1000.0), within(990.0, 15.0, 960.0, 1020.0, 1000.0)
+    >>> clamp_to_range(-39.0, 15.0, -69.0, -9.0, 1000.0), clamp_to_range(990.0, 15.0, 960.0, 1020.0, 1000.0)
     ((0.0, 15.0, 0.0, 30.0, -39.0), (990.0, 15.0, 960.0, 1000.0, 990.0))
     """
     kept = min(max(value, 0.0), most)

@@ -84,7 +84,7 @@ class Layout:
         return edges
 
     @property
-    def cuts(self) -> NDArray[np.float64]:
+    def half_open_edges(self) -> NDArray[np.float64]:
         """Edges of half-open intervals for all values: the last edge is above the upper bound."""
         cuts = self.edges
         if self.ends is not None:
@@ -92,10 +92,10 @@ class Layout:
         return cuts
 
     def features(self, column: Column, *, missing: bool, root: bool) -> features.Bins:
-        """Return the features that count the rows in all nodes of the tree, and the rows without a value."""
+        """Return the features that count the rows in each node of the tree, and the rows without a value."""
         sizes, weights = ((1, *self.sizes), (1, *self.weights)) if root else (self.sizes, self.weights)
         widths = tuple(self.sizes[-1] // size for size in sizes)
-        return features.Bins(column, self.cuts, widths=widths, weights=weights, missing=missing)
+        return features.Bins(column, self.half_open_edges, widths=widths, weights=weights, missing=missing)
 
 
 def choose_layout(column: Column, step: float | None, rows: float) -> Layout:
@@ -138,7 +138,7 @@ def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, 
     """Return equal intervals between the bounds, with an interval for each bound itself if floats allow it."""
     width = (column.high - column.low) / (sizes[-1] - 2)
     ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
-    if np.isfinite(ended.edges).all() and (np.diff(ended.cuts) > 0).all():
+    if np.isfinite(ended.edges).all() and (np.diff(ended.half_open_edges) > 0).all():
         return ended
     return Layout(column.low, (column.high - column.low) / sizes[-1], sizes, weights, whole=False)
 

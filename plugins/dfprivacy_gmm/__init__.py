@@ -27,7 +27,7 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the classes, the mixtures, the moments and the sketch."""
+    """Register Gaussian classes and mixtures, moments, and the Fourier sketch."""
     register(gmm_fit.checks(check_gmm_fit).plans(plan_fit))
     register(moments.checks(check_moments))
     register(fourier_sketch)

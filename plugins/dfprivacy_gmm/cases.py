@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: Gaussian and Laplace noise, private and public groups, all rows, some, and by group."""
+    """Return example calls of a method for the audit: Gaussian and Laplace noise, private and public groups."""
     known: dict[str, Any] = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b"]}}
     delta = {"delta": "1/100000"}
     both = ["x", "y"]

@@ -16,8 +16,8 @@ from dfprivacy import ArgumentError, Range, Release
 from dfprivacy.arguments import checked
 from dfprivacy.plotting import axes
 from dfprivacy.wording import listed
-from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimates, moved, repaired
-from dfprivacy_gmm.sums import Queries, Sums, left_out
+from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimate_moments, repair_note, repaired_covariance
+from dfprivacy_gmm.sums import Queries, Sums, missing_note
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,17 +33,17 @@ __all__ = [
     "GaussianClasses",
     "GaussianClassifier",
     "Positive",
-    "drawn",
-    "ellipses",
-    "fitted",
-    "log_joint",
-    "matrix",
+    "as_matrix",
+    "draw_ellipses",
+    "draw_rows",
+    "fit_classes",
+    "log_joint_density",
 ]
 
 _MAX_DISTANCE = 1e130  # standard deviations, of which the square is a number
 
 
-def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
+def log_joint_density(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
     """Return the log of weight times density of each Gaussian, shape (rows, K)."""
     joint = np.empty((len(rows), len(weights)))
     with np.errstate(divide="ignore"):
@@ -58,7 +58,7 @@ def log_joint(rows: Array, weights: Array, means: Array, covariances: Array) -> 
     return joint
 
 
-def drawn(
+def draw_rows(
     weights: Array, means: Array, covariances: Array, count: int, random_state: Any
 ) -> tuple[Array, NDArray[np.intp]]:
     """Draw rows of a mixture of Gaussians, and the component of each row."""
@@ -73,7 +73,7 @@ def drawn(
 
 
 class ClassifierMethods:
-    """The methods of a fitted classifier of scikit-learn, for given priors, means and covariances."""
+    """Mixin with the methods of a fitted scikit-learn classifier, for given priors, means and covariances."""
 
     classes_: NDArray[Any]
     priors_: Array
@@ -93,7 +93,7 @@ class ClassifierMethods:
         return int(self.means_.shape[1])
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Log-probability of each class.
+        """Return the log-probability of each class for public rows.
 
         Parameters
         ----------
@@ -106,13 +106,15 @@ class ClassifierMethods:
             Natural logarithms.
         """
         joint: Array = log_softmax(
-            log_joint(matrix(X, self._names(), self.n_features_in_), self.priors_, self.means_, self.covariances_),
+            log_joint_density(
+                as_matrix(X, self._names(), self.n_features_in_), self.priors_, self.means_, self.covariances_
+            ),
             axis=1,
         )
         return joint
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class.
+        """Return the probability of each class for public rows.
 
         Parameters
         ----------
@@ -127,7 +129,7 @@ class ClassifierMethods:
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class.
+        """Return the most probable class of public rows.
 
         Parameters
         ----------
@@ -143,7 +145,7 @@ class ClassifierMethods:
         return best
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the share of rows that are classified correctly.
+        """Return the accuracy: the share of public rows that are classified correctly.
 
         Parameters
         ----------
@@ -176,7 +178,7 @@ class ClassifierMethods:
         y : ndarray of shape (n_samples,)
             Their classes.
         """
-        rows, codes = drawn(self.priors_, self.means_, self.covariances_, n_samples, random_state)
+        rows, codes = draw_rows(self.priors_, self.means_, self.covariances_, n_samples, random_state)
         return rows, self.classes_[codes]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's
@@ -195,7 +197,7 @@ class ClassifierMethods:
         return {"method": self.method, "repair": self.repair, "grid_minimum": self.grid_minimum}
 
     def fit(self, X: Any, y: Any) -> GaussianClassifier:
-        """Fit the same model to public data, without privacy.
+        """Fit the model to public data, without privacy.
 
         Parameters
         ----------
@@ -223,7 +225,7 @@ class ClassifierMethods:
 
 
 class GaussianClassifier(ClassifierMethods):
-    """Linear or quadratic discriminant analysis of public data: `gmm_fit` without privacy.
+    """Classifier by linear or quadratic discriminant analysis of public data: `gmm_fit` without privacy.
 
     A release of `gmm_fit` becomes one where scikit-learn clones it, for instance in ``cross_val_score``.
 
@@ -280,7 +282,7 @@ class GaussianClassifier(ClassifierMethods):
         return self
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit to public data.
+        """Fit the classes to public data.
 
         Parameters
         ----------
@@ -294,13 +296,13 @@ class GaussianClassifier(ClassifierMethods):
         GaussianClassifier
             This one, with `classes_`, `priors_`, `means_` and `covariances_`.
         """
-        rows, labels = matrix(X), np.asarray(y)
+        rows, labels = as_matrix(X), np.asarray(y)
         vars(self).pop("feature_names_in_", None)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
         if labels.shape != (len(rows),) or not len(rows):
             raise ArgumentError(
-                f"y has the shape {labels.shape}; X has {len(rows)} rows.", "Give a label for each row."
+                f"y has the shape {labels.shape}, and X has {len(rows)} rows.", "Give a label for each row."
             )
         self.classes_, codes = np.unique(labels, return_inverse=True)
         low, high = rows.min(axis=0), rows.max(axis=0)
@@ -314,14 +316,14 @@ class GaussianClassifier(ClassifierMethods):
             *(0.0, 0.0, np.zeros((d, d))),
         )
         names = tuple(str(place) for place in range(d))
-        own, covariances, _ = fitted(sums, half, names, None, **self.get_params())
+        own, covariances, _ = fit_classes(sums, half, names, None, **self.get_params())
         self.priors_ = sums.sizes / len(rows)
         self.means_ = mid + half * own.means
         self.covariances_ = np.broadcast_to(covariances * half[:, None] * half, (len(parts), d, d))
         return self
 
 
-def fitted(
+def fit_classes(
     sums: Sums,
     units: Array,
     names: tuple[str, ...],
@@ -331,7 +333,7 @@ def fitted(
     repair: Repair,
     grid_minimum: float,
 ) -> tuple[Estimates, Array, list[tuple[int | None, str]]]:
-    """Fit classes to noisy sums, in units of y.
+    """Fit priors, means and covariances of classes to noisy sums, in units of y.
 
     Parameters
     ----------
@@ -353,28 +355,28 @@ def fitted(
     covariances : ndarray of shape (1 or classes, columns, columns)
         Repaired.
     doubts : list of tuple
-        As `Estimates.doubts` gives them, and by how much repairs moved covariances.
+        As `Estimates.reliability_notes` gives them, and by how much repairs moved covariances.
     """
     quadratic = method == "qda"
-    own = estimates(sums) if quadratic else estimates(sums).pooled()
+    own = estimate_moments(sums) if quadratic else estimate_moments(sums).pooled()
     errors = own.covariance_errors("none")
     covariances = [
-        repaired(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
+        repaired_covariance(covariance, noise, repair=repair, grid_minimum=grid_minimum, units=units)
         for covariance, noise in zip(own.covariances, errors, strict=True)
     ]
-    doubts = own.doubts(radius)
+    doubts = own.unreliable_groups(radius)
     for group, (before, after, noise) in enumerate(zip(own.covariances, covariances, errors, strict=True)):
-        if move := moved(before, after, noise, names):
+        if move := repair_note(before, after, noise, names):
             place = group if quadratic else None
             doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
     return own, np.array(covariances), doubts
 
 
-def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
+def as_matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
     """Return the rows of a frame or an array as finite numbers."""
     if names is not None and hasattr(X, "columns"):
         if missing := [name for name in names if name not in X.columns]:
-            raise ArgumentError(f"The table has no column {missing[0]!r}.", "Give one with the fitted columns.")
+            raise ArgumentError(f"X has no column {missing[0]!r}.", "Give a table with the fitted columns.")
         X = X[list(names)]
     try:
         rows = np.asarray(X, dtype=np.float64)
@@ -382,9 +384,9 @@ def matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = Non
         raise ArgumentError("X does not hold numbers.", "Give an array or a frame of numbers.") from None
     if rows.ndim != 2 or (width is not None and rows.shape[1] != width):  # noqa: PLR2004
         wanted = "(rows, columns)" if width is None else f"(rows, {width})"
-        raise ArgumentError(f"X has the shape {rows.shape}, not {wanted}.", "Give the columns that were fitted.")
+        raise ArgumentError(f"X has the shape {rows.shape}, not {wanted}.", "Give the fitted columns.")
     if not np.isfinite(rows).all():
-        raise ArgumentError("X holds missing or infinite numbers.", "Fill them in first.")
+        raise ArgumentError("X has missing or infinite numbers.", "Fill in missing values first.")
     return rows
 
 
@@ -394,7 +396,7 @@ Positive: TypeAlias = Annotated[float, Range(0, exclusive="low")]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GaussianClasses(ClassifierMethods, Release):
-    """Gaussian classes: a release, and a classifier with the interface of scikit-learn.
+    """Result of a fit of Gaussian classes, and a classifier with the interface of scikit-learn.
 
     Attributes
     ----------
@@ -460,7 +462,7 @@ class GaussianClasses(ClassifierMethods, Release):
     _shown = ("method", "classes", "priors", "means", "covariances", "notes")
 
     @classmethod
-    def concluded(
+    def from_measurement(
         cls,
         measured: MeasuredSums,
         columns: Sequence[Column],
@@ -468,7 +470,7 @@ class GaussianClasses(ClassifierMethods, Release):
         queries: Queries,
         **model: Any,
     ) -> GaussianClasses:
-        """Return classes fitted to noisy sums."""
+        """Return the result for classes fitted to measured sums."""
         names = ("priors", "means", "covariances", "estimated_covariances")
         later: dict[str, Any] = dict.fromkeys(names, measured.sums.sizes)
         blank = cls(
@@ -478,24 +480,24 @@ class GaussianClasses(ClassifierMethods, Release):
             notes=(),
             queries=queries,
             **model,
-            **measured.stated(columns),
+            **measured.result_fields(columns),
             **later,
         )
         return blank._refitted(**model)
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """The classes, as scikit-learn names them."""
+        """Class labels; the name is scikit-learn's."""
         return np.array(self.classes)
 
     @property
     def priors_(self) -> Array:  # type: ignore[override]
-        """The priors, as scikit-learn names them."""
+        """Prior probabilities of the classes; the name is scikit-learn's."""
         return self.priors
 
     @property
     def means_(self) -> Array:  # type: ignore[override]
-        """The means, as scikit-learn names them."""
+        """Means of the classes; the name is scikit-learn's."""
         return self.means
 
     @property
@@ -504,13 +506,13 @@ class GaussianClasses(ClassifierMethods, Release):
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
     def _sentence(self) -> str:
-        """Write which columns separate which classes."""
+        """Write a sentence with the columns that separate the classes."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
         columns = self._noun(*self.columns)
         return f"{columns} tell {len(told)} classes of {self._noun(self.label)}: {listed(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State share, mean and standard deviation of each column in each class."""
+        """State the share of each class, and the mean and standard deviation of each column in it."""
         d, spreads = len(self.columns), np.sqrt(np.diagonal(self.covariances_, axis1=1, axis2=2))
         return [
             {
@@ -525,13 +527,13 @@ class GaussianClasses(ClassifierMethods, Release):
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """The columns, as scikit-learn names them."""
+        """Names of the columns; the attribute's name is scikit-learn's."""
         return np.array(self.columns, dtype=object)
 
     def refit(
         self, *, method: Method | None = None, repair: Repair | None = None, grid_minimum: float | None = None
     ) -> Self:
-        """Fit again to the same noisy sums. It costs nothing.
+        """Fit the classes again to the same noisy sums, at no cost.
 
         Parameters
         ----------
@@ -566,11 +568,11 @@ class GaussianClasses(ClassifierMethods, Release):
         covariances : ndarray of the shape of `covariances`
             In products of the columns' units.
         """
-        units = self._half[:, None] * self._half
-        own = estimates(self._sums)
+        units = self._half_widths[:, None] * self._half_widths
+        own = estimate_moments(self._noisy_sums)
         own = own.pooled() if self.method == "lda" else own
         covariances = own.covariance_errors("normal" if sampling else "none")
-        return own.mean_errors(sampling=sampling) * self._half, covariances * units
+        return own.mean_errors(sampling=sampling) * self._half_widths, covariances * units
 
     def plot(self, ax: Any = None, columns: tuple[str, str] | None = None) -> Any:
         """Draw decision regions of two columns, and the ellipses that contain 39% and 86% of each class.
@@ -590,7 +592,9 @@ class GaussianClasses(ClassifierMethods, Release):
         names: Any = self.columns[:2] if columns is None else columns
         names = tuple(names) if isinstance(names, list) else names
         if names not in itertools.permutations(self.columns, 2):
-            raise ArgumentError(f"columns={names!r} are not two columns of the fit.", f"It has {self.columns!r}.")
+            raise ArgumentError(
+                f"columns={names!r} must be two fitted columns.", f"The fitted columns are {self.columns!r}."
+            )
         ax = axes(ax)
         place = [self.columns.index(name) for name in names]
         pair = GaussianClassifier()
@@ -603,7 +607,7 @@ class GaussianClasses(ClassifierMethods, Release):
         levels = np.arange(len(self.classes) + 1) - 0.5
         ax.contourf(*lines, regions, levels=levels, colors=colors, alpha=0.2)
         for color, name, mean, covariance in zip(colors, self.classes, pair.means_, pair.covariances_, strict=True):
-            ellipses(ax, mean, covariance, color, f"{self._called(self.label)} = {name}")
+            draw_ellipses(ax, mean, covariance, color, f"{self._called(self.label)} = {name}")
         ax.set(
             xlabel=self._called(names[0]),
             ylabel=self._called(names[1]),
@@ -617,32 +621,32 @@ class GaussianClasses(ClassifierMethods, Release):
         return self.columns
 
     @property
-    def _half(self) -> Array:
+    def _half_widths(self) -> Array:
         return np.array([high / 2 - low / 2 for low, high in self.bounds])
 
     @property
-    def _mid(self) -> Array:
+    def _midpoints(self) -> Array:
         return np.array([high / 2 + low / 2 for low, high in self.bounds])
 
     @property
-    def _sums(self) -> Sums:
-        return Sums.named(self.released, self.noise_standard_error, self.sizes if self.public_sizes else None)
+    def _noisy_sums(self) -> Sums:
+        return Sums.from_outer(self.released, self.noise_standard_error, self.sizes if self.public_sizes else None)
 
     def _refitted(self, **model: Any) -> Self:
-        half = self._half
+        half = self._half_widths
         units = half[:, None] * half
-        own, covariances, doubts = fitted(self._sums, half, self.columns, self.radius, **model)
+        own, covariances, doubts = fit_classes(self._noisy_sums, half, self.columns, self.radius, **model)
         notes = [
             f"{self.label} = {self.classes[group]}: {what}" if group is not None else f"all classes: {what}"
             for group, what in doubts
         ]
-        if (gone := left_out(self.missing, self.missing_standard_error)) is not None:
+        if (gone := missing_note(self.missing, self.missing_standard_error)) is not None:
             notes.append(gone)
         return dataclasses.replace(
             self,
             **model,
             priors=own.sizes / own.sizes.sum(),
-            means=self._mid + half * own.means,
+            means=self._midpoints + half * own.means,
             covariances=covariances * units,
             estimated_covariances=own.covariances * units,
             notes=tuple(notes),
@@ -655,7 +659,7 @@ class GaussianClasses(ClassifierMethods, Release):
         return True
 
 
-def ellipses(ax: Any, mean: Array, covariance: Array, color: str, label: str) -> None:
+def draw_ellipses(ax: Any, mean: Array, covariance: Array, color: str, label: str) -> None:
     """Draw the mean of a normal distribution of two columns, and its ellipses of 39% and 86% probability."""
     circle = np.linspace(0, 2 * math.pi, 100)
     values, vectors = np.linalg.eigh(covariance)

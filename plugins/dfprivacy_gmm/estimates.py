@@ -24,10 +24,10 @@ __all__ = [
     "Method",
     "Repair",
     "Sampling",
-    "estimates",
-    "moved",
-    "nearest",
-    "repaired",
+    "estimate_moments",
+    "nearest_covariance",
+    "repair_note",
+    "repaired_covariance",
     "spectral_noise",
 ]
 
@@ -39,7 +39,7 @@ _TOLERANCE = 1e-7  # of the noise
 _NOTED_SDS = 0.5  # standard deviations of the noise
 
 
-def repaired(
+def repaired_covariance(
     covariance: Array,
     noise: Array,
     *,
@@ -79,15 +79,15 @@ def repaired(
             _with_eigenvalues(covariance * scale, lambda values: np.where(values < 0, grid_minimum, values)) / scale
         )
     if repair == "clip":
-        return nearest(covariance, np.zeros_like(covariance), least)
+        return nearest_covariance(covariance, np.zeros_like(covariance), least)
     floor = min(max(spectral_noise(noise), least), 1.0)
     if repair == "shrink":
-        return nearest(_shrunk_off_diagonal(covariance, noise), np.zeros_like(noise), floor)
-    return nearest(covariance, noise, floor)
+        return nearest_covariance(_shrunk_off_diagonal(covariance, noise), np.zeros_like(noise), floor)
+    return nearest_covariance(covariance, noise, floor)
 
 
-def nearest(covariance: Array, noise: Array, floor: float) -> Array:
-    r"""Return the nearest matrix with eigenvalues from a floor to d, in standard deviations of the noise.
+def nearest_covariance(covariance: Array, noise: Array, floor: float) -> Array:
+    r"""Return the nearest covariance matrix with eigenvalues from `floor` to d, in units of the noise.
 
     Parameters
     ----------
@@ -136,8 +136,8 @@ def nearest(covariance: Array, noise: Array, floor: float) -> Array:
     return X
 
 
-def moved(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
-    """Describe the largest change of a covariance by a repair; None if it is negligible.
+def repair_note(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
+    """Return a note on the largest change of a covariance by the repair; None if it is negligible.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ def moved(covariance: Array, changed: Array, noise: Array, names: Sequence[str])
 
 
 def spectral_noise(noise: Array) -> float:
-    """Return about half the largest eigenvalue of a symmetric noise matrix with these standard deviations."""
+    """Return about half the largest eigenvalue of a symmetric noise matrix, from its standard deviations."""
     d = len(noise)
     each = noise[np.triu_indices(d, 1)].mean() if d > 1 else noise[0, 0]
     return float(each) * math.sqrt(d)
 
 
 def _shrunk_off_diagonal(covariance: Array, noise: Array) -> Array:
-    """Shrink the off-diagonal entries by the share of them that is noise."""
+    """Return the covariance with off-diagonal entries shrunk by the share that is noise."""
     off = covariance - np.diag(np.diag(covariance))
     size = float(np.square(off).sum())
     expected = float(np.square(noise - np.diag(np.diag(noise))).sum())
@@ -194,8 +194,8 @@ _LONG = 0.8  # mean squared length of the rows, of the squared radius
 _CLEAR_SDS = 3.0  # standard errors of its noise by which a variance must be above 0 for correlations
 
 
-def estimates(sums: Sums) -> Estimates:
-    """Estimate the moments of each group from its own sums.
+def estimate_moments(sums: Sums) -> Estimates:
+    """Estimate means and covariances of each group from its noisy sums.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def estimates(sums: Sums) -> Estimates:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Unbiased noisy means and covariances; a covariance may be indefinite.
+    """Unbiased noisy means and covariances of groups; a covariance may be indefinite.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Estimates:
 
     @property
     def variances(self) -> Array:
-        """Variances, shape (groups, d), none below 0."""
+        """Variances, shape (groups, d), with negative values set to 0."""
         return np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0)
 
     def pooled(self) -> Estimates:
@@ -313,7 +313,7 @@ class Estimates:
         return errors
 
     def correlations(self) -> Array:
-        """Return the correlations, shape (groups, d, d); NaN where the noise could be all of a variance.
+        """Return the correlations, shape (groups, d, d); NaN where a variance is not above its noise.
 
         Returns
         -------
@@ -380,8 +380,8 @@ class Estimates:
         few: NDArray[np.bool_] = (self.sizes < FEW) & matters
         return few
 
-    def doubts(self, radius: float | None) -> list[tuple[int | None, str]]:
-        """Return the groups with unreliable estimates (None: all groups), each with the reason.
+    def unreliable_groups(self, radius: float | None) -> list[tuple[int | None, str]]:
+        """Return pairs of a group with unreliable estimates (None for all groups) and the reason.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ class Estimates:
         return doubts
 
     def _row_length(self) -> float:
-        """Mean squared length of the rows, as far as it is clearly above its noise."""
+        """Mean squared length of the rows; 0 if it is not clearly above its noise."""
         sums = self.sums
         groups = len(sums.sizes)
         noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())

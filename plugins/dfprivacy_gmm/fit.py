@@ -46,13 +46,13 @@ __all__ = [
     "Fit",
     "Restarts",
     "Search",
-    "choose",
-    "counts",
-    "criterion",
-    "doubts",
+    "choose_mixture",
+    "component_counts",
     "find_mixture",
+    "information_criterion",
     "levenberg_marquardt",
     "prior_precision",
+    "reliability_notes",
     "rows_needed",
     "single_gaussian",
     "too_few_rows",
@@ -73,7 +73,7 @@ def levenberg_marquardt(
     tolerance: float,
     target: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise a sum of squares within bounds, until a step gains less than the tolerance [2]_.
+    """Minimise a sum of squares within bounds, by steps until the gain is below a tolerance [2]_.
 
     It stops early if the last gain, repeated in all remaining steps, would not bring it near the target.
     Target and tolerance refer to half of the sum.
@@ -118,7 +118,7 @@ _SHAPE_PATHS: dict[Shape, tuple[Shape, ...]] = {
 
 @dataclass(frozen=True)
 class Fit:
-    """A mixture fitted to a sketch, in the units of the sketch.
+    """Fitted mixture of a sketch, in the units of the sketch.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Fit:
 
     @property
     def mixture(self) -> Mixture:
-        """The mixture."""
+        """The fitted mixture."""
         return self.family.mixture(self.p)
 
     def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
@@ -154,24 +154,24 @@ class Fit:
         It is that of the sketch's information about all parameters, and of the prior.
         """
         K, d = self.family.K, self.family.d
-        J = self.family.jacobian(self.p, sketch.sampled(self.mixture))
+        J = self.family.jacobian(self.p, sketch.with_sampling_covariance(self.mixture))
         covariance = np.linalg.inv(J @ J.T + np.diag(prior_precision(self.family, sketch.size_error)))
         means = covariance[K : K * (1 + d), K : K * (1 + d)].reshape(K, d, K, d)
         return np.asarray(means[range(K), :, range(K)], dtype=np.float64)
 
 
 def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
-    """Return the precision of independent normal priors; the last, of total mass, is 1 if the size is public."""
-    d, sd = family.d, np.ones(family.width)
+    """Return the precisions of independent normal priors of the parameters; the last is for the total weight."""
+    d, sd = family.d, np.ones(family.n_parameters)
     sd[: family.K * (1 + d)] = 1.5
-    spread = family.by_group(sd)
+    spread = family.covariance_parameters(sd)
     spread[:, :d], spread[:, d:] = (0.4, 0.24) if family.shape == "full" else (0.7, 0.5)
     sd[-1] = size_error or 1.0
     return np.asarray(sd**-2, dtype=np.float64)
 
 
 class Search:
-    """A search for the K components of one sketch."""
+    """Search for the mixture of K components that fits a sketch best."""
 
     def __init__(self, sketch: Sketch, K: int, rng: Generator) -> None:
         self.sketch = sketch
@@ -184,10 +184,10 @@ class Search:
         return Family(self.K, self.sketch.d, shape)
 
     def prior(self, shape: Shape) -> NDArray[np.float64]:
-        """Return the prior mean of the parameters; for full covariances it is replaced by the tied fit."""
+        """Return the prior mean of the parameters of a family; for full covariances the tied fit replaces it."""
         family = self.family(shape)
-        centre = np.zeros(family.width)
-        family.by_group(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
+        centre = np.zeros(family.n_parameters)
+        family.covariance_parameters(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
         return centre
 
     def minimise(
@@ -200,13 +200,13 @@ class Search:
         tolerance: float,
         target: float = math.inf,
     ) -> Fit:
-        """Fit the parameters from a starting point."""
+        """Fit the parameters of a mixture from a starting point."""
         family, d, sketch = self.family(shape), self.sketch.d, self.sketch
-        bound = np.full(family.width, 6.0)
+        bound = np.full(family.n_parameters, 6.0)
         bound[: self.K] = 8.0
         low, high = -bound, bound
         for bounds, diagonal, off in ((low, -4.0, -2.0), (high, 0.7, 2.0)):
-            spread = family.by_group(bounds)
+            spread = family.covariance_parameters(bounds)
             spread[:, :d], spread[:, d:] = diagonal, off
         root = np.sqrt(prior_precision(family, sketch.size_error))
 
@@ -222,8 +222,8 @@ class Search:
         squares = np.square(rest) / 2
         return Fit(family, p, centre, float(squares.sum()), float(squares[: 2 * sketch.m].sum()))
 
-    def starts(self) -> list[Fit]:
-        """Return spherical fits from greedy and from random starting points, the best first."""
+    def starting_fits(self) -> list[Fit]:
+        """Return spherical mixtures fitted from greedy and from random starting points, the best first."""
         K, d, rng = self.K, self.sketch.d, self.rng
         family, fits = self.family("spherical"), []
         for r in range(STARTS):
@@ -231,21 +231,21 @@ class Search:
             if r % 3 == 2:  # noqa: PLR2004 - every third start is random
                 means, weights = rng.standard_normal((K, d)), np.full(K, 1 / K)
             else:
-                means, weights = self.pursuit(log_sd)
-            p = np.zeros(family.width)
-            p[:K], p[K : K * (1 + d)], p[family.spread] = np.log(weights), means.ravel(), log_sd
+                means, weights = self.greedy_means(log_sd)
+            p = np.zeros(family.n_parameters)
+            p[:K], p[K : K * (1 + d)], p[family.covariance_slice] = np.log(weights), means.ravel(), log_sd
             fits.append(self.minimise(p, self.prior("spherical"), "spherical", steps=40, tolerance=ROUGH))
         return sorted(fits, key=_objective)
 
-    def pursuit(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Choose the means of K equal spheres greedily: orthogonal matching pursuit over random candidates."""
+    def greedy_means(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Choose the means of K spherical components greedily, by orthogonal matching pursuit."""
         sketch, d = self.sketch, self.sketch.d
-        target = sketch.weighed(sketch.values)
+        target = sketch.standardized(sketch.values)
         means, chosen, rest = np.empty((0, d)), np.empty((0, 2 * sketch.m)), target
         weights = np.empty(0)
         for _ in range(self.K):
             candidates = 1.2 * self.rng.standard_normal((CANDIDATES // 2, d))
-            atoms = sketch.weighed(self.atoms(candidates, log_sd))  # all of one norm
+            atoms = sketch.standardized(self.component_sketches(candidates, log_sd))  # all of one norm
             best = int((atoms @ rest).argmax())
             means = np.vstack([means, candidates[best]])
             chosen = np.vstack([chosen, atoms[best]])
@@ -254,56 +254,58 @@ class Search:
         weights = np.maximum(weights, 0.2 / self.K)
         return means, weights / weights.sum()
 
-    def atoms(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
-        """Return the sketches of spheres, shape (candidates, m)."""
+    def component_sketches(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
+        """Return the sketches of spherical components with these means, shape (candidates, m)."""
         W = self.sketch.frequencies
         decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
         return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
 
-    def enrich(self, end: Fit, shape: Shape) -> Fit:
-        """Refit a spherical mixture with richer covariances, step by step up to the given shape."""
+    def generalize(self, end: Fit, shape: Shape) -> Fit:
+        """Refit a spherical mixture with more general covariances, step by step up to the given shape."""
         for now in _SHAPE_PATHS[shape]:
             p, centre = self.widened_parameters(end, now), self.prior(now)
             if now == "full":
-                self.family(now).by_group(centre)[:] = end.family.by_group(end.p)
+                self.family(now).covariance_parameters(centre)[:] = end.family.covariance_parameters(end.p)
             means = slice(self.K, self.K * (1 + self.sketch.d))
             p[means] += JITTER * self.rng.standard_normal(p[means].shape)
             end = self.minimise(p, centre, now, steps=60, tolerance=FINE)
         return end
 
     def widened_parameters(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
-        """Return the parameters of a mixture in a larger family."""
+        """Return the parameters of a fitted mixture in a larger family of covariances."""
         old, new = fit.family, self.family(shape)
-        wide = np.zeros(new.width)
-        wide[: new.spread.start] = fit.p[: old.spread.start]
+        wide = np.zeros(new.n_parameters)
+        wide[: new.covariance_slice.start] = fit.p[: old.covariance_slice.start]
         wide[-1] = fit.p[-1]
         if shape == "tied":
-            new.by_group(wide)[:, : self.sketch.d] = old.by_group(fit.p).mean()
+            new.covariance_parameters(wide)[:, : self.sketch.d] = old.covariance_parameters(fit.p).mean()
         else:
-            new.by_group(wide)[:] = old.by_group(fit.p)
+            new.covariance_parameters(wide)[:] = old.covariance_parameters(fit.p)
         return wide
 
     def swap_components(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
-        """Exchange components for new ones where the sketch fits worst, as long as that improves the fit."""
+        """Exchange components for new components where the sketch fits worst, while the fit improves."""
         shape = best.family.shape
         while failures and successes:
             terms: dict[str, Any] = {"steps": 30, "tolerance": FINE, "target": best.f}
-            tried = min((self.minimise(p, best.centre, shape, **terms) for p in self._swaps(best)), key=_objective)
+            tried = min(
+                (self.minimise(p, best.centre, shape, **terms) for p in self._swapped_starts(best)), key=_objective
+            )
             if tried.f < best.f - AGREE:
                 best, successes = tried, successes - 1
             else:
                 failures -= 1
         return best
 
-    def _swaps(self, best: Fit) -> list[NDArray[np.float64]]:
-        """Return two starting points, each with one component exchanged for the best random one."""
+    def _swapped_starts(self, best: Fit) -> list[NDArray[np.float64]]:
+        """Return two starting points, each with one component exchanged for the best of random components."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
         now = best.mixture
-        zeta = sketch.weighed(now.components(sketch.frequencies)[0])
+        zeta = sketch.standardized(now.components(sketch.frequencies)[0])
         candidates = 1.2 * self.rng.standard_normal((CANDIDATES, d))
         log_sd = self.log_sd * self.rng.uniform(0.4, 1.2)
-        atoms = sketch.weighed(self.atoms(candidates, log_sd))
-        target = sketch.weighed(sketch.values)
+        atoms = sketch.standardized(self.component_sketches(candidates, log_sd))
+        target = sketch.standardized(sketch.values)
         left = now.weights * (1 - np.eye(K))  # row j: without component j
         left /= np.maximum(left.sum(axis=1, keepdims=True), 1e-12)
         mixed = left @ zeta
@@ -321,8 +323,8 @@ class Search:
             p[:K] = np.log(np.maximum(weights, 1e-3))
             p[K + j * d : K + (j + 1) * d] = candidates[atom[j]]
             if best.family.shape != "tied":
-                best.family.by_group(p)[j] = 0
-                best.family.by_group(p)[j, :d] = log_sd
+                best.family.covariance_parameters(p)[j] = 0
+                best.family.covariance_parameters(p)[j, :d] = log_sd
             moves.append(p)
         return moves
 
@@ -369,7 +371,7 @@ def find_mixture(
     optima: list[Fit] = []
     agreed = False
     for batch in range(batches):
-        optima += [search.enrich(start, shape) for start in search.starts()[:KEPT]]
+        optima += [search.generalize(start, shape) for start in search.starting_fits()[:KEPT]]
         optima.sort(key=_objective)
         settled = batch >= (K - 1) // 4
         if settled and K > 1:
@@ -386,7 +388,7 @@ def find_mixture(
 PENALTY = 3.5  # least penalty for each degree of freedom, in units of the log-likelihood; measured, not derived
 
 
-def choose(
+def choose_mixture(
     sketch: Sketch,
     numbers: Sequence[int],
     shape: Shape,
@@ -394,7 +396,7 @@ def choose(
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
 ) -> tuple[Fit, dict[int, float]]:
-    """Fit each number of components, and return the fit with the smallest criterion.
+    """Fit mixtures with several numbers of components, and return the fit with the smallest criterion.
 
     Parameters
     ----------
@@ -420,23 +422,23 @@ def choose(
     optima = [
         find_mixture(sketch, K, shape, np.random.default_rng([K, 1]), batches=batches, told=told) for K in numbers
     ]
-    rough = [criterion(one.residual, one.family.free, sketch.size) for one in optima]
+    rough = [information_criterion(one.residual, one.family.degrees_of_freedom, sketch.size) for one in optima]
     # One covariance for all: otherwise its own differences would drown those of the misfits.
-    sampled = sketch.sampled(optima[int(np.argmin(rough))].mixture)
-    fits = [_refit(one, sampled) for one in optima]
-    criteria = [criterion(fit.residual, fit.family.free, sketch.size) for fit in fits]
+    sampled = sketch.with_sampling_covariance(optima[int(np.argmin(rough))].mixture)
+    fits = [_refit_mixture(one, sampled) for one in optima]
+    criteria = [information_criterion(fit.residual, fit.family.degrees_of_freedom, sketch.size) for fit in fits]
     return fits[int(np.argmin(criteria))], dict(zip(numbers, criteria, strict=True))
 
 
-def _refit(fit: Fit, sketch: Sketch) -> Fit:
-    """Continue the search from a fit, with the full covariance of the sketch."""
+def _refit_mixture(fit: Fit, sketch: Sketch) -> Fit:
+    """Fit a mixture again from a fit, weighted by the full covariance of the sketch."""
     search = Search(sketch, fit.family.K, np.random.default_rng(0))
     found = search.minimise(fit.p, fit.centre, fit.family.shape, steps=30, tolerance=FINE / 10)
     return replace(found, agreed=fit.agreed)
 
 
-def criterion(misfit: float, free: int, size: float) -> float:
-    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as BIC does."""
+def information_criterion(misfit: float, free: int, size: float) -> float:
+    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as in BIC."""
     return misfit + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * free
 
 
@@ -455,13 +457,13 @@ Restarts: TypeAlias = Annotated[int, Range(1)]
 """A number of batches of starts."""
 
 
-def counts(n_components: int | Literal["auto"], most: int = _MAX_AUTO) -> tuple[int, ...]:
-    """Return the numbers of components that are tried."""
+def component_counts(n_components: int | Literal["auto"], most: int = _MAX_AUTO) -> tuple[int, ...]:
+    """Return the numbers of components to try."""
     return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
 def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
-    """Return the rows from which about nine of ten mixtures are found, as measured in simulations.
+    """Return the number of rows at which about 90% of mixtures were recovered in simulations.
 
     Parameters
     ----------
@@ -477,12 +479,12 @@ def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
 
 
 def too_few_rows(K: int, d: int, size: float, epsilon: float) -> bool:
-    """Return whether a table has too few rows for even well separated components; then no search is made."""
+    """Return whether a table has too few rows to recover even well separated components."""
     return K > 1 and size < rows_needed(K, d, epsilon, 4) / 10
 
 
-def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
-    """Return notes on why a fit may be unreliable.
+def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
+    """Return notes with the reasons why a fitted mixture may be unreliable.
 
     Parameters
     ----------
@@ -531,7 +533,7 @@ def doubts(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> li
 
 
 def single_gaussian(sketch: Sketch, K: int, shape: Shape) -> Fit:
-    """Return the mixture of K equal components: one Gaussian of all rows, of a whitened sketch.
+    """Return K equal components that are the Gaussian of all rows, for a whitened sketch.
 
     Parameters
     ----------
@@ -548,6 +550,6 @@ def single_gaussian(sketch: Sketch, K: int, shape: Shape) -> Fit:
         Without a search.
     """
     family = Family(K, sketch.d, shape)
-    p = np.zeros(family.width)
+    p = np.zeros(family.n_parameters)
     misfit = 0.5 * float(np.square(family.residuals(p, sketch)).sum())
     return Fit(family, p, p, misfit, misfit, agreed=True)

@@ -13,14 +13,14 @@ from dfprivacy.arguments import checked
 from dfprivacy.plotting import axes, ink
 from dfprivacy.progress import progress
 from dfprivacy.wording import listed, number, pvalue
-from dfprivacy_gmm.classes import drawn, ellipses, log_joint, matrix
+from dfprivacy_gmm.classes import as_matrix, draw_ellipses, draw_rows, log_joint_density
 from dfprivacy_gmm.fit import (
     BATCHES,
     Count,
     Restarts,
-    choose,
-    counts,
-    doubts,
+    choose_mixture,
+    component_counts,
+    reliability_notes,
     single_gaussian,
     too_few_rows,
 )
@@ -29,11 +29,11 @@ from dfprivacy_gmm.sketch import Shape, Sketch, Whitening
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FourierSketch", "GaussianMixture", "shaped"]
+__all__ = ["FourierSketch", "GaussianMixture", "sklearn_shape"]
 
 
-def shaped(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
-    """Return covariances in scikit-learn's array shape for their type."""
+def sklearn_shape(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
+    """Return covariances in the array shape that scikit-learn uses for the covariance type."""
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
     shaped: dict[Shape, NDArray[np.float64]] = {
         "full": covariances,
@@ -97,23 +97,23 @@ class FourierSketch(Release):
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
     def _sentence(self) -> str:
-        """Describe the use of the sketch."""
+        """Write a sentence on the use of the sketch."""
         about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._noun(*self.columns)}"
         return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the mean and standard deviation of each column, by which the sketch was whitened."""
-        spreads = self.half * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        means = self.middle + self.half * self.centre
+        spreads = self.half_widths * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        means = self.midpoints + self.half_widths * self.centre
         return [{"column": self.columns, "mean": means, "std": spreads, "n": self.size}]
 
     @property
-    def half(self) -> NDArray[np.float64]:
+    def half_widths(self) -> NDArray[np.float64]:
         """Half widths of the bounds."""
         return self.bounds[:, 1] / 2 - self.bounds[:, 0] / 2
 
     @property
-    def middle(self) -> NDArray[np.float64]:
+    def midpoints(self) -> NDArray[np.float64]:
         """Middles of the bounds."""
         return self.bounds[:, 0] / 2 + self.bounds[:, 1] / 2
 
@@ -131,7 +131,7 @@ class FourierSketch(Release):
         covariance_type: Shape = "full",
         restarts: int = BATCHES,
     ) -> GaussianMixture:
-        """Fit a Gaussian mixture, at no further cost.
+        """Fit a Gaussian mixture to the sketch, at no further cost.
 
         Parameters
         ----------
@@ -154,39 +154,41 @@ class FourierSketch(Release):
         """
         checked(covariance_type, Shape, "covariance_type")
         restarts = checked(restarts, Restarts, "restarts")
-        numbers = counts(checked(n_components, Count, "n_components"), self.max_components)
+        numbers = component_counts(checked(n_components, Count, "n_components"), self.max_components)
         if numbers[-1] > self.max_components:
             raise ArgumentError(
                 f"The frequencies of this sketch were chosen for at most {self.max_components} components.",
-                f"Fit fewer, or release a sketch with max_components={numbers[-1]}.",
+                f"Fit fewer components, or release a sketch with max_components={numbers[-1]}.",
             )
-        frame = Whitening(self.centre, self.covariance).keeping(covariance_type, self.half)
-        sketch, d = self.sketch.mapped(frame.centre, frame.root), len(self.columns)
+        frame = Whitening(self.centre, self.covariance).preserving_shape(covariance_type, self.half_widths)
+        sketch, d = self.sketch.whitened(frame.centre, frame.root), len(self.columns)
         tried = [K for K in numbers if not too_few_rows(K, d, self.size, self.epsilon)]
         if tried:
             with progress(len(tried) * restarts, what="fitting", unit=" restarts") as bar:
-                fit, criteria = choose(sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1))
+                fit, criteria = choose_mixture(
+                    sketch, tried, covariance_type, batches=restarts, told=lambda: bar.update(1)
+                )
         else:
             fit, criteria = single_gaussian(sketch, numbers[-1], covariance_type), {}
         weights, centres, roots = fit.mixture
         own, inverse = fit.mean_covariances(sketch), np.linalg.inv(roots)
         error = float(np.sqrt(np.trace(inverse @ own @ inverse.swapaxes(1, 2), axis1=1, axis2=2)).mean())
-        units = self.half[:, None] * frame.root  # from whitened rows to the columns' units
+        units = self.half_widths[:, None] * frame.root  # from whitened rows to the columns' units
         m = len(self.frequencies)
         return GaussianMixture(
             columns=self.columns,
             n_components=len(weights),
             covariance_type=covariance_type,
             weights_=weights,
-            means_=self.middle + self.half * frame.centre + centres @ units.T,
-            covariances_=shaped(units @ fit.mixture.covariances @ units.T, covariance_type),
+            means_=self.midpoints + self.half_widths * frame.centre + centres @ units.T,
+            covariances_=sklearn_shape(units @ fit.mixture.covariances @ units.T, covariance_type),
             mean_errors=np.sqrt(np.diagonal(units @ own @ units.T, axis1=1, axis2=2)),
             relative_error=error,
             residual=fit.residual / m,
             residual_pvalue=float(gammaincc(m, fit.residual)),
             criteria={str(k): value for k, value in criteria.items()},
             sketch=self,
-            notes=(*self.notes, *doubts(fit, error, size=self.size, epsilon=self.epsilon, m=m)),
+            notes=(*self.notes, *reliability_notes(fit, error, size=self.size, epsilon=self.epsilon, m=m)),
         )
 
     def plot(self, ax: Any = None) -> Any:
@@ -202,7 +204,7 @@ class FourierSketch(Release):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GaussianMixture(Release):
-    """A Gaussian mixture of private rows, with scikit-learn's names.
+    """Gaussian mixture fitted to private rows, with the methods of scikit-learn's `GaussianMixture`.
 
     Attributes
     ----------
@@ -251,7 +253,7 @@ class GaussianMixture(Release):
     _shown = ("n_components", "columns", "relative_error", "residual_pvalue", "notes")
 
     def _sentence(self) -> str:
-        """Write the weights of the components, and how well the mixture fits."""
+        """Write a sentence with the weights of the components and the fit of the mixture."""
         shares = listed([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
         many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
         fits = f"whether the data are such a mixture: {pvalue(self.residual_pvalue)}"
@@ -274,22 +276,22 @@ class GaussianMixture(Release):
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """The columns' bounds, shape (d, 2)."""
+        """Bounds of the columns, shape (d, 2)."""
         return self.sketch.bounds
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns, by scikit-learn's name."""
+        """Number of columns; the attribute's name is scikit-learn's."""
         return len(self.columns)
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
-        """The columns, by scikit-learn's name."""
+        """Names of the columns; the attribute's name is scikit-learn's."""
         return np.array(self.columns, dtype=object)
 
     @property
     def covariances(self) -> NDArray[np.float64]:
-        """Covariances in full, shape (K, d, d)."""
+        """Covariance matrices of the components, shape (K, d, d)."""
         K, d = self.means_.shape
         own = self.covariances_
         if self.covariance_type in {"diag", "spherical"}:
@@ -297,12 +299,12 @@ class GaussianMixture(Release):
         return np.broadcast_to(own, (K, d, d))
 
     def _log_joint(self, X: Any) -> NDArray[np.float64]:
-        """Log of weight times density, shape (rows, K)."""
-        rows = matrix(X, self.columns, len(self.columns))
-        return log_joint(rows, self.weights_, self.means_, self.covariances)
+        """Return the log of weight times density of each component, shape (rows, K)."""
+        rows = as_matrix(X, self.columns, len(self.columns))
+        return log_joint_density(rows, self.weights_, self.means_, self.covariances)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """Log-density of public rows.
+        """Return the log-density of each public row.
 
         Parameters
         ----------
@@ -318,7 +320,7 @@ class GaussianMixture(Release):
         return density
 
     def score(self, X: Any) -> float:
-        """Mean log-density of public rows.
+        """Return the mean log-density of public rows.
 
         Parameters
         ----------
@@ -333,7 +335,7 @@ class GaussianMixture(Release):
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the components for public rows.
+        """Return the probabilities of the components for public rows.
 
         Parameters
         ----------
@@ -349,7 +351,7 @@ class GaussianMixture(Release):
         return shares
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Most probable component of public rows.
+        """Return the most probable component of each public row.
 
         Parameters
         ----------
@@ -367,7 +369,7 @@ class GaussianMixture(Release):
     def sample(
         self, n_samples: int = 1, *, random_state: int | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Draw synthetic rows, at no cost.
+        """Draw synthetic rows from the mixture, at no cost.
 
         Parameters
         ----------
@@ -384,7 +386,7 @@ class GaussianMixture(Release):
             The component of each.
         """
         n_samples = checked(n_samples, Annotated[int, Range(1)], "n_samples")
-        return drawn(self.weights_, self.means_, self.covariances, n_samples, random_state)
+        return draw_rows(self.weights_, self.means_, self.covariances, n_samples, random_state)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""
@@ -398,7 +400,7 @@ class GaussianMixture(Release):
             ax.set(xlabel=self._called(self.columns[0]), ylabel="density")
             return ax
         for k, (mean, covariance) in enumerate(zip(self.means_, self.covariances, strict=True)):
-            ellipses(ax, mean[:2], covariance[:2, :2], f"C{k}", f"{self.weights_[k]:.0%}")
+            draw_ellipses(ax, mean[:2], covariance[:2, :2], f"C{k}", f"{self.weights_[k]:.0%}")
         ax.set(xlabel=self._called(self.columns[0]), ylabel=self._called(self.columns[1]))
         ax.legend(frameon=False, fontsize="small")
         return ax

@@ -15,8 +15,8 @@ from dfprivacy.inference.clipped import limits
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
 from dfprivacy.wording import listed, with_error, with_unit
-from dfprivacy_gmm.estimates import FEW, Sampling, estimates, moved, repaired
-from dfprivacy_gmm.sums import Sums, left_out
+from dfprivacy_gmm.estimates import FEW, Sampling, estimate_moments, repair_note, repaired_covariance
+from dfprivacy_gmm.sums import Sums, missing_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,17 +95,17 @@ class JointMoments(Release):
     covers: str | None = "limited population"
 
     @classmethod
-    def concluded(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
-        """Return the moments estimated from noisy sums, in the columns' units."""
-        own = estimates(measured.sums)
+    def from_measurement(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
+        """Return the result: moments estimated from measured sums, in the columns' units."""
+        own = estimate_moments(measured.sums)
         half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
         units = half[:, None] * half
         groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
         names = tuple(column.name for column in columns)
-        doubts = [*own.doubts(measured.radius), *_moment_notes(own, names)]
+        doubts = [*own.unreliable_groups(measured.radius), *_moment_notes(own, names)]
         clipped, told = limits(measured.beyond, columns, measured.sums.sizes, () if by is None else groups)
         notes = [f"{'all' if group is None else groups[group]}: {what}" for group, what in doubts]
-        if (gone := left_out(measured.missing, measured.missing_noise)) is not None:
+        if (gone := missing_note(measured.missing, measured.missing_noise)) is not None:
             notes.append(gone)
         return cls(
             by=None if by is None else by.name,
@@ -116,7 +116,7 @@ class JointMoments(Release):
             covariance_errors=units * own.covariance_errors(),
             notes=(*told, *notes),
             clipped=clipped,
-            **measured.stated(columns),
+            **measured.result_fields(columns),
         )
 
     @property
@@ -149,9 +149,9 @@ class JointMoments(Release):
         Nearest counts entries in standard deviations of their noise, and positive definite means that no direction
         has less variance than the noise could hide. They are biased where they differ from `covariances`.
         """
-        nearest: Array = self._units * np.array(
+        nearest: Array = self._column_units * np.array(
             [
-                repaired(covariance, noise, repair="noise_aware")
+                repaired_covariance(covariance, noise, repair="noise_aware")
                 for covariance, noise in zip(
                     self._estimates.covariances, self._estimates.covariance_errors("none"), strict=True
                 )
@@ -167,7 +167,7 @@ class JointMoments(Release):
         return nearest
 
     def standard_errors(self, sampling: Sampling = "bounded") -> tuple[Array, Array, Array]:
-        """Return standard errors with or without sampling, or for normal data.
+        """Return standard errors due to noise alone, or with sampling, also for normal data.
 
         Parameters
         ----------
@@ -186,24 +186,24 @@ class JointMoments(Release):
         """
         sampling, own = checked(sampling, Sampling, "sampling"), self._estimates
         return (
-            np.sqrt(np.diag(self._units)) * own.mean_errors(sampling=sampling != "none"),
-            self._units * own.covariance_errors(sampling),
+            np.sqrt(np.diag(self._column_units)) * own.mean_errors(sampling=sampling != "none"),
+            self._column_units * own.covariance_errors(sampling),
             own.correlation_errors(sampling),
         )
 
     @cached_property
     def _estimates(self) -> Estimates:
         sizes = self.sizes if self.public_sizes else None
-        return estimates(Sums.named(self.released, self.noise_standard_error, sizes))
+        return estimate_moments(Sums.from_outer(self.released, self.noise_standard_error, sizes))
 
     @property
-    def _units(self) -> Array:
+    def _column_units(self) -> Array:
         half = np.array([high / 2 - low / 2 for low, high in self.bounds])
         units: Array = half[:, None] * half
         return units
 
     def _sentence(self) -> str:
-        """Write the mean of the first column in each group."""
+        """Write a sentence with the mean of the first column in each group."""
         column, unit = self.columns[0], self._unit(self.columns[0])
         by = "" if self.by is None else f"{self._noun(self.by)} = "
         told = [
@@ -215,7 +215,7 @@ class JointMoments(Release):
         return f"{said[0].upper()}{said[1:]}, ± one standard error of sampling and noise."
 
     def _grid(self) -> Grid:
-        """Return a row for each column of each group: mean, standard deviation, correlations with the others."""
+        """Return the printed table: mean, standard deviation and correlations of each column in each group."""
         with np.errstate(invalid="ignore"):
             spreads = np.sqrt(self.variances)  # none where the noise has made a variance negative
         rows = [
@@ -252,7 +252,9 @@ class JointMoments(Release):
         columns = {"column": list(self.columns) * groups, **numbers}
         if self.by is None:
             return [columns]
-        return [{_unused(self.by, tuple(columns)): [each for each in self.groups for _ in range(d)], **columns}]
+        return [
+            {_unused_name(self.by, tuple(columns)): [each for each in self.groups for _ in range(d)], **columns}
+        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the mean of each column in each group, with an interval of two standard errors."""
@@ -302,10 +304,10 @@ class JointMoments(Release):
     def _group_matrix(self, matrices: Array, group: Any, library: str | None) -> Any:
         wanted = self.groups[0] if group is None and len(self.groups) == 1 else group
         if wanted not in self.groups:
-            raise ArgumentError(f"group={group!r} is not a group.", f"The groups are {list(self.groups)!r}.")
+            raise ArgumentError(f"There is no group {group!r}.", f"The groups are {list(self.groups)!r}.")
         matrix = matrices[self.groups.index(wanted)].tolist()
         rows = dict(zip(self.columns, matrix, strict=True))  # symmetric
-        return self._as_table({_unused("column", self.columns): list(self.columns), **rows}, library)
+        return self._as_table({_unused_name("column", self.columns): list(self.columns), **rows}, library)
 
     def _as_table(self, columns: dict[str, list[Any]], library: str | None) -> Any:
         checked(library, Literal["pandas", "polars", "pyarrow"] | None, "library")
@@ -313,12 +315,12 @@ class JointMoments(Release):
         return made._table(columns)  # noqa: SLF001 - of our own kind
 
 
-def _unused(name: str, taken: tuple[str, ...]) -> str:
-    return _unused(f"{name}_", taken) if name in taken else name
+def _unused_name(name: str, taken: tuple[str, ...]) -> str:
+    return _unused_name(f"{name}_", taken) if name in taken else name
 
 
 def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return notes on variances that may be all noise, and on covariances that are indefinite."""
+    """Return notes on variances not above their noise, and on indefinite covariance matrices."""
     doubts = []
     errors, few = own.covariance_errors("none"), own.has_few_rows()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.has_signal(), strict=True)):
@@ -327,7 +329,9 @@ def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
             doubts.append((group, f"no correlations of {drowned}: the variance is not clearly above its noise"))
-        if move := moved(covariance, repaired(covariance, noise, repair="noise_aware"), noise, names):
+        if move := repair_note(
+            covariance, repaired_covariance(covariance, noise, repair="noise_aware"), noise, names
+        ):
             what = "the noisy covariances are not positive definite; nearest_covariances are"
             doubts.append((group, f"{what}, and differ by up to {move}"))
     return doubts

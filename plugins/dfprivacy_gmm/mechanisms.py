@@ -10,11 +10,11 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, features, mechanism
 from dfprivacy_gmm.classes import GaussianClasses, Positive
 from dfprivacy_gmm.estimates import Method, Repair
-from dfprivacy_gmm.fit import BATCHES, Components, Count, Restarts, counts, rows_needed
+from dfprivacy_gmm.fit import BATCHES, Components, Count, Restarts, component_counts, rows_needed
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
-from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening
-from dfprivacy_gmm.sums import MeasuredSums, Queries, Sums, complete_rows, free_count, left_out, measure_sums
+from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening_of
+from dfprivacy_gmm.sums import MeasuredSums, Queries, Sums, complete_rows, free_count, measure_sums, missing_note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def fourier_sketch(
     max_components: Components = 6,
     nan_policy: NanPolicy = "omit",
 ) -> FourierSketch:
-    """Release a noisy characteristic function of some columns, to fit Gaussian mixtures to at no charge.
+    """Release a noisy characteristic function of some columns, for fits of Gaussian mixtures at no charge.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_pol
     first, second = curator.jointly(*zip(planned, _SHARES, strict=True))
     moments = first(planned[0])
     values, noise = np.atleast_2d(moments.values), np.atleast_1d(moments.scales)
-    sums = Sums.named(values, noise, None if size is None else np.array([float(size)]))
-    white = whitening(sums)
+    sums = Sums.from_outer(values, noise, None if size is None else np.array([float(size)]))
+    white = whitening_of(sums)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
     measured = second(complete_rows(gaps, waves))
     n = max(float(sums.sizes[0]), 3 * sums.size_sd, 10.0 if size is None else 1.0)
     missing = None if nan_policy != "omit" or total is None else float(total - sums.sizes[0])
     missing_noise = None if missing is None else sums.size_sd
-    gone = left_out(missing, missing_noise)
+    gone = missing_note(missing, missing_noise)
     cosines, sines = measured.values / n
     return FourierSketch(
         columns=names,
@@ -147,7 +147,7 @@ def gmm_fit(
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums | FourierSketch:
-    """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture where there are no labels.
+    """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture if there are no labels.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def gmm_fit(
     """
     if label is not None:
         return measure_sums(curator, columns, label, radius, nan_policy=nan_policy, queries=queries)
-    return _measure_sketch(curator, columns, counts(n_components or 1)[-1], nan_policy)
+    return _measure_sketch(curator, columns, component_counts(n_components or 1)[-1], nan_policy)
 
 
 @gmm_fit.concludes
@@ -260,7 +260,7 @@ def _(
     """Fit classes to the sums, or a mixture to the sketch."""
     if isinstance(measured, FourierSketch):
         return measured.fit(n_components, covariance_type=covariance_type, restarts=restarts)
-    return GaussianClasses.concluded(
+    return GaussianClasses.from_measurement(
         measured, columns, label, queries, method=method, repair=repair, grid_minimum=grid_minimum
     )
 
@@ -275,22 +275,28 @@ def check_gmm_fit(
     """Check the arguments of `gmm_fit` before anything is charged."""
     if (label is None) == (n_components is None):
         raise ArgumentError(
-            "Give either a label or n_components.",
-            "label= names the classes of known rows; n_components= asks for a mixture without labels.",
+            "gmm_fit() needs either label= or n_components=.",
+            "label= names the column of classes; n_components= fits a mixture without labels.",
         )
     if label is None:
         if queries == "separately":
-            raise ArgumentError("queries= is an option of a fit with labels.", "Leave it out, or give a label.")
+            raise ArgumentError(
+                "queries= is an option of a fit with label=.", "Leave queries= out, or give label=."
+            )
         return
     check_not_among(columns, label, "label")
     if len(label.categories or ()) < 2:  # noqa: PLR2004
-        raise ArgumentError(f"{label.name!r} has one category.", "A classifier needs at least two classes.")
+        raise ArgumentError(
+            f"The column label={label.name!r} has one category.", "A classifier needs at least two classes."
+        )
 
 
 def check_not_among(columns: Sequence[Column], by: Column | None, parameter: str) -> None:
-    """Refuse a column of groups that is also one of the columns."""
+    """Check that the column of groups is not also one of the columns."""
     if by is not None and by.name in {column.name for column in columns}:
-        raise ArgumentError(f"{parameter}={by.name!r} is also one of the columns.", "Leave it out of them.")
+        raise ArgumentError(
+            f"{parameter}={by.name!r} is also one of the columns.", f"Leave {by.name!r} out of columns=."
+        )
 
 
 def plan_fit(
@@ -304,7 +310,7 @@ def plan_fit(
 ) -> Mapping[str, Any]:
     """Return the expected accuracy of the fit, from public numbers; for ``explain``."""
     if label is None:
-        most = counts(n_components or 1)[-1]
+        most = component_counts(n_components or 1)[-1]
         return {
             f"rows from which about nine of ten mixtures of {most} components are found at a separation of "
             f"{separation:g} standard deviations": rows_needed(most, len(columns), curator.epsilon, separation)
@@ -389,7 +395,7 @@ def moments(
 @moments.concludes
 def _(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
     """Estimate the moments from the noisy sums."""
-    return JointMoments.concluded(measured, columns, by)
+    return JointMoments.from_measurement(measured, columns, by)
 
 
 def check_moments(columns: Sequence[Column], by: Column | None, **_: Any) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 from scipy.special import softmax
 
-from dfprivacy_gmm.estimates import estimates, repaired
+from dfprivacy_gmm.estimates import estimate_moments, repaired_covariance
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -35,7 +35,7 @@ __all__ = [
     "draw_frequencies",
     "frequency_count",
     "smallest_sd",
-    "whitening",
+    "whitening_of",
 ]
 
 _BLOCK = 64  # frequencies whose products with all others fit into a cache
@@ -81,27 +81,27 @@ class Sketch:
         """Number of columns."""
         return int(self.frequencies.shape[1])
 
-    def mapped(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
-        """Return the sketch of z, for rows that are centre + root·z."""
+    def whitened(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
+        """Return the sketch of whitened rows z, for rows that are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
     @cached_property
     def scale(self) -> float | NDArray[np.float64]:
-        """Factors that bring the values to standard deviations before `whitener` is applied."""
+        """Factors that scale the values to unit variance, before `whitener` is applied."""
         if self.whitener is not None:
             return 1.0
         scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
         return scale
 
-    def weighed(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return values like those of the sketch, shape (..., m), in standard deviations, shape (..., 2m)."""
+    def standardized(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return complex values, shape (..., m), whitened by their covariance, shape (..., 2m)."""
         scaled = values * self.scale
         parts = np.concatenate([scaled.real, scaled.imag], axis=-1)
         return parts if self.whitener is None else parts @ self.whitener.T
 
-    def sampled(self, mixture: Mixture) -> Sketch:
-        """Return the sketch with the covariance of its values if the rows follow a mixture.
+    def with_sampling_covariance(self, mixture: Mixture) -> Sketch:
+        """Return the sketch with the covariance that its values have if the rows follow a mixture.
 
         Notes
         -----
@@ -145,14 +145,14 @@ class Mixture(NamedTuple):
         return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Return the characteristic functions ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
+        """Return the components' characteristic functions ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
         rotated = self.roots.swapaxes(1, 2) @ frequencies.T
         return np.exp(1j * (self.means @ frequencies.T) - np.square(rotated).sum(axis=1) / 2), rotated
 
 
 @dataclass(frozen=True)
 class Family:
-    """A parametric family: a mixture of K components written as a vector of P numbers.
+    """Parametric family of mixtures of K components, with a vector of P parameters.
 
     They are K logits of the weights, K·d means, what the covariance shape needs (logarithms of the diagonals of the
     Cholesky factors, and what is below them), and the logarithm of the total mass.
@@ -170,55 +170,55 @@ class Family:
     shape: Shape
 
     @cached_property
-    def below(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Row and column indices of the entries below the diagonal."""
+    def below_diagonal(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and column indices of the matrix entries below the diagonal."""
         return np.tril_indices(self.d, -1)
 
     @property
-    def one(self) -> int:
-        """Number of covariance parameters of one component; of all components, if tied."""
-        triangle = len(self.below[0]) if self.shape in {"tied", "full"} else 0
+    def n_covariance_parameters(self) -> int:
+        """Number of covariance parameters of a component, or of all components if tied."""
+        triangle = len(self.below_diagonal[0]) if self.shape in {"tied", "full"} else 0
         return 1 if self.shape == "spherical" else self.d + triangle
 
     @property
-    def groups(self) -> int:
-        """Number of different covariances."""
+    def n_covariances(self) -> int:
+        """Number of different covariance matrices: 1 if tied, else K."""
         return 1 if self.shape == "tied" else self.K
 
     @property
-    def spread(self) -> slice:
-        """Slice of the covariance parameters."""
+    def covariance_slice(self) -> slice:
+        """Slice of the covariance parameters in the vector of parameters."""
         start = self.K * (1 + self.d)
-        return slice(start, start + self.groups * self.one)
+        return slice(start, start + self.n_covariances * self.n_covariance_parameters)
 
     @property
-    def width(self) -> int:
-        """Number of parameters."""
-        return int(self.spread.stop) + 1
+    def n_parameters(self) -> int:
+        """Number P of parameters."""
+        return int(self.covariance_slice.stop) + 1
 
     @property
-    def free(self) -> int:
-        """Degrees of freedom of a mixture of this family."""
-        return self.width - 2
+    def degrees_of_freedom(self) -> int:
+        """Degrees of freedom of the mixtures of this family."""
+        return self.n_parameters - 2
 
-    def by_group(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the covariance parameters as a view of shape (groups, one)."""
-        return p[self.spread].reshape(self.groups, self.one)
+    def covariance_parameters(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the covariance parameters as a view, with a row for each covariance matrix."""
+        return p[self.covariance_slice].reshape(self.n_covariances, self.n_covariance_parameters)
 
     def mixture(self, p: NDArray[np.float64]) -> Mixture:
         """Return the mixture with these parameters."""
-        K, d, spread = self.K, self.d, self.by_group(p)
+        K, d, spread = self.K, self.d, self.covariance_parameters(p)
         roots = np.zeros((K, d, d))
         roots[:, range(d), range(d)] = np.exp(spread[:, :d])
-        if self.one > d:
-            roots[:, *self.below] = spread[:, d:]
+        if self.n_covariance_parameters > d:
+            roots[:, *self.below_diagonal] = spread[:, d:]
         return Mixture(softmax(p[:K]), p[K : K * (1 + d)].reshape(K, d), roots)
 
     def residuals(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Return A - b in standard deviations, real and then imaginary parts, shape (2m,)."""
+        """Return the whitened residuals: sketch of the mixture minus the noisy sketch, shape (2m,)."""
         mixture = self.mixture(p)
         zeta, _ = mixture.components(sketch.frequencies)
-        return sketch.weighed(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
+        return sketch.standardized(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
 
     def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
         """Return the derivatives of `residuals`, shape (P, 2m)."""
@@ -227,21 +227,21 @@ class Family:
         zeta, rotated = mixture.components(sketch.frequencies)
         zeta *= mixture.weights[:, None] * np.exp(p[-1])
         value = zeta.sum(axis=0)
-        J = np.empty((self.width, sketch.m), dtype=np.complex128)
+        J = np.empty((self.n_parameters, sketch.m), dtype=np.complex128)
         J[:K] = zeta - mixture.weights[:, None] * value
         J[K : K * (1 + d)] = (1j * zeta[:, None] * W).reshape(K * d, -1)
         if self.shape == "tied":
             zeta, rotated = value[None], rotated[:1]
-        diagonal = mixture.roots[: self.groups, range(d), range(d)]
+        diagonal = mixture.roots[: self.n_covariances, range(d), range(d)]
         slopes = -W * diagonal[..., None] * rotated
         if self.shape == "spherical":
             slopes = slopes.sum(axis=1, keepdims=True)
-        if self.one > d:
-            rows, columns = self.below
+        if self.n_covariance_parameters > d:
+            rows, columns = self.below_diagonal
             slopes = np.concatenate([slopes, -W[rows] * rotated[:, columns]], axis=1)
-        J[self.spread] = (slopes * zeta[:, None]).reshape(-1, sketch.m)
+        J[self.covariance_slice] = (slopes * zeta[:, None]).reshape(-1, sketch.m)
         J[-1] = value if sketch.size_error else 0.0
-        return sketch.weighed(J)
+        return sketch.standardized(J)
 
 
 _FEWEST, _MOST, _PER_COLUMN = 200, 1000, 25  # frequencies: 25 for each component and column, 5 d of many
@@ -265,16 +265,16 @@ class Whitening:
 
     @property
     def root(self) -> NDArray[np.float64]:
-        """C^(1/2)."""
+        """Square root C^(1/2) of the covariance."""
         return self._matrix_power(0.5)
 
     @property
     def inverse_root(self) -> NDArray[np.float64]:
-        """C^(-1/2)."""
+        """Inverse square root C^(-1/2) of the covariance."""
         return self._matrix_power(-0.5)
 
-    def keeping(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
-        """Return the whitening that keeps covariances of this shape in that shape in the columns' units.
+    def preserving_shape(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
+        """Return a whitening under which covariances of the given shape keep it in the columns' units.
 
         Parameters
         ----------
@@ -296,8 +296,8 @@ class Whitening:
         return power
 
 
-def whitening(sums: Sums) -> Whitening:
-    """Return the centre and a positive definite covariance from noisy sums.
+def whitening_of(sums: Sums) -> Whitening:
+    """Return the whitening with the noisy mean and a positive definite covariance from noisy sums.
 
     Parameters
     ----------
@@ -311,17 +311,19 @@ def whitening(sums: Sums) -> Whitening:
         shrunk by the share of them that the noise explains, and eigenvalues are at least what the noise alone
         would make.
     """
-    own = estimates(sums)
-    return Whitening(own.means[0], repaired(own.covariances[0], own.noise[0], repair="shrink", least=_MIN_VARIANCE))
+    own = estimate_moments(sums)
+    return Whitening(
+        own.means[0], repaired_covariance(own.covariances[0], own.noise[0], repair="shrink", least=_MIN_VARIANCE)
+    )
 
 
 def smallest_sd(K: int, d: int) -> float:
-    """Return the standard deviation, in whitened units, of the smallest component to be resolved."""
+    """Return the standard deviation, in whitened units, of the smallest component that a sketch resolves."""
     return float(min(0.7, 0.7 / K ** (1 / d)))
 
 
 def frequency_count(K: int, d: int) -> int:
-    """Return the number of frequencies for K components in d columns."""
+    """Return the number of frequencies of a sketch for K components in d columns."""
     return min(_MOST, max(_FEWEST, max(_PER_COLUMN, 5 * d) * K * d))
 
 

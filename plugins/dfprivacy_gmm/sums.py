@@ -35,9 +35,9 @@ __all__ = [
     "Sums",
     "complete_rows",
     "free_count",
-    "left_out",
     "measure_one_by_one",
     "measure_sums",
+    "missing_note",
 ]
 
 _ROUNDING_FACTOR = 1 - 1e-12  # what is free stays free after rounding
@@ -45,7 +45,7 @@ _ROUNDING_FACTOR = 1 - 1e-12  # what is free stays free after rounding
 
 @dataclass(frozen=True)
 class Sums:
-    """Noisy sums of each group: rows, values and products.
+    """Noisy sums of each group: number of rows, values, and products of values.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class Sums:
     product_sd: Array
 
     @classmethod
-    def named(cls, values: Array, noise: Array, sizes: Array | None) -> Sums:
-        """Return the named parts of a noisy sum of `dfprivacy.features.Outer`.
+    def from_outer(cls, values: Array, noise: Array, sizes: Array | None) -> Sums:
+        """Return the sums from a noisy sum of `dfprivacy.features.Outer`, split into named parts.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MeasuredSums:
-    """The measured sums of the rows, for the moments and the classes.
+    """Measured sums of values and products, for moments and classes.
 
     Attributes
     ----------
@@ -135,11 +135,11 @@ class MeasuredSums:
 
     @property
     def sums(self) -> Sums:
-        """The sums as `Sums`."""
-        return Sums.named(self.values, self.noise, self.sizes)
+        """The measured sums, split into parts as `Sums`."""
+        return Sums.from_outer(self.values, self.noise, self.sizes)
 
-    def stated(self, columns: Sequence[Column]) -> dict[str, Any]:
-        """Return the fields of a result that report the sums."""
+    def result_fields(self, columns: Sequence[Column]) -> dict[str, Any]:
+        """Return the result fields that report the measured sums."""
         return {
             "columns": tuple(column.name for column in columns),
             "bounds": tuple((column.low, column.high) for column in columns),
@@ -190,8 +190,8 @@ def measure_sums(
     if radius is not None:
         if not gaussian:
             raise ArgumentError(
-                "radius= belongs to Gaussian noise, which needs a delta, and one measurement of all sums.",
-                'Leave it out; or give a delta, and queries="jointly".',
+                "radius= needs Gaussian noise (a delta above 0) and a joint measurement of all sums.",
+                'Leave radius= out, or give a delta and queries="jointly".',
             )
     elif gaussian:
         radius = math.sqrt(len(columns))
@@ -210,7 +210,7 @@ def measure_sums(
     else:
         count = sizes is None and (free_count(curator, columns, by, radius) or True)
         summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-        summed = complete_rows(gaps, _with_beyond(summed, columns, radius) if limited else summed)
+        summed = complete_rows(gaps, _count_beyond(summed, columns, radius) if limited else summed)
         if by is not None:
             summed = features.OneHot(by) * summed
         measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
@@ -224,10 +224,10 @@ def measure_sums(
     return MeasuredSums(values, noise, sizes, radius, missing, missing_noise, tuple(beyond))
 
 
-def _with_beyond(
+def _count_beyond(
     summed: features.RowFeatures, columns: Sequence[Column], radius: float | None
 ) -> features.RowFeatures:
-    """Return features that also count rows beyond the bounds, with a thirtieth more noise at most."""
+    """Return features that also count the rows beyond the bounds, for at most a thirtieth more noise."""
     weight = WEIGHT / 2
     if radius is not None:  # a power of two, and at a radius of √d a quarter
         weight = 2.0 ** math.floor(math.log2(radius / math.sqrt(len(columns)))) / 4
@@ -242,7 +242,7 @@ def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> featu
 def free_count(
     curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
 ) -> float | None:
-    """Return the largest weight at which counting complete rows is free; None if no count is.
+    """Return the largest weight at which a count of complete rows costs nothing; None if every count costs.
 
     Where rows change but neither come nor go nor change their group, two complete rows are √4.5 r apart (2r in one
     column) whatever the weight w of the count, and a complete row is √(w² + 2r²) from an incomplete one.
@@ -252,8 +252,8 @@ def free_count(
     return _ROUNDING_FACTOR * radius * math.sqrt(2.0 if len(columns) == 1 else 2.5)
 
 
-def left_out(gone: float | None, noise: float | None) -> str | None:
-    """Return a note on the number of rows left out, where it is clearly above 0.
+def missing_note(gone: float | None, noise: float | None) -> str | None:
+    """Return a note on the number of rows with missing values, if it is clearly above 0.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ Queries = Literal["jointly", "separately"]
 
 
 class Entry(RowFeatures):
-    """A column, or a product of two columns, each scaled from its bounds to y in [-1, 1].
+    """Feature: a column, or a product of two columns, scaled from the bounds to y in [-1, 1].
 
     Two values of y, or of a product, are 2 apart at most; two squares are 1 apart.
 
@@ -294,7 +294,7 @@ class Entry(RowFeatures):
         self.factors = factors
 
     def rows(self, batch: Any) -> Array:
-        """Return the products of a batch."""
+        """Return the product for each row in a batch."""
         vectors: Array = np.ones((batch.size, 1))
         for column in self.factors:
             vectors[:, 0] *= batch.standardized(column)
@@ -318,7 +318,7 @@ class Entry(RowFeatures):
 def measure_one_by_one(
     curator: Curator, columns: Sequence[Column], by: Column | None, gaps: Sequence[Column], *, count: bool
 ) -> tuple[Array, Array]:
-    """Measure the sums of `dfprivacy.features.Outer` one by one, with Laplace noise and 1/q of epsilon for each.
+    """Measure the q sums of `dfprivacy.features.Outer` one by one, with epsilon/q and Laplace noise each.
 
     Parameters
     ----------

@@ -265,7 +265,7 @@ class Curve:
         """Estimate the restricted mean survival time up to the last edge, with its interval."""
 
         def area_under_curve(hazards: Hazards) -> tuple[Array, Array, float]:
-            areas = _areas(hazards[0], self.edges)
+            areas = _interval_areas(hazards[0], self.edges)
             after = np.cumsum(areas[..., ::-1], axis=-1)[..., ::-1] - areas / 2  # what an event takes away
             variance = np.maximum((after**2 * hazards[1]).sum(axis=-1), _LEAST_VARIANCE)
             return areas.sum(axis=-1), variance, np.inf
@@ -292,7 +292,7 @@ def _median_interval(values: Array) -> int | None:
     return int(below[0]) if below.size else None
 
 
-def _areas(hazard: Array, edges: Array) -> Array:
+def _interval_areas(hazard: Array, edges: Array) -> Array:
     """Compute the area under survival curves in each interval, by quadrature of a monotone cubic of -log S."""
     widths = np.diff(edges)
     ends = np.concatenate([np.zeros((*hazard.shape[:-1], 1)), hazard], axis=-1)

@@ -378,7 +378,7 @@ class SeveralGroups:
         return of_all, shares, self._upper_tie_factor(of_all, SLACK)
 
     def _upper_tie_factor(self, rows: float, scales: float) -> float:
-        """Return the tie factor τ of the rows with a value, raised by some scales of its noise."""
+        """Return an upper limit of the tie factor τ: the noisy factor plus a multiple of its noise."""
         tau = self.values[-1] + scales * self.scales[-1] if self.ties else 1.0
         part = 1.0 if self.n is None else (self.n**3 - self.n) / (rows**3 - rows)
         return float(np.clip(tau * part, _TIES_MIN, 1.0))

@@ -307,7 +307,7 @@ def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
 
 
 def _odds(part: Any) -> float:
-    """Convert a share to odds."""
+    """Return the odds that correspond to a share."""
     return float(part / (1 - part)) if part < 1 else math.inf
 
 

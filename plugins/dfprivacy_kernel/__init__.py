@@ -24,7 +24,7 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the test, the message of one party, and the choice of locations."""
+    """Register the two-sample test, the message of one party, and the choice of test locations."""
     register(kernel_two_sample.plans(plan_test))
     register(kernel_message)
     register(kernel_locations)

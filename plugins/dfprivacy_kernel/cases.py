@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: each method, public and private groups, two tables, numbers and categories."""
+    """Return example calls of a method for the audit: public and private groups, two tables, categories."""
     # Bounds of many lengthscales, so that two rows can be as far apart as any.
     bounds = {"x": (-3.0, 1.5)}
     few = {"columns": ["x"], "lengthscale": 0.4, "n_locations": 4, "nan_policy": "fill"}
@@ -86,7 +86,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _mixed_cases(case: Any) -> list[Any]:
-    """Return cases of a public number with a private category, on adversarial tables found by a search.
+    """Return example calls with a public number and a private category, on adversarial tables.
 
     Number and category vary alike there, so that the leading eigenvector of the covariance is of both. What a row
     moves is then far more than the square of the distance that its category lets it go.

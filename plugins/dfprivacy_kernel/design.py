@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Range
 from dfprivacy.features import Given, OneHot
-from dfprivacy_kernel.embedding import Sample, embed, lengthscales_of, points_of
+from dfprivacy_kernel.embedding import Sample, embed, lengthscales_of, location_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +23,23 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.printed import Variant
     from dfprivacy_kernel.results import Method
 
-__all__ = ["Count", "Design", "Groups", "Mismatch", "check_groups", "check_method", "given_columns", "group_column"]
+__all__ = [
+    "Count",
+    "Design",
+    "Groups",
+    "Mismatch",
+    "check_groups",
+    "check_method",
+    "group_column",
+    "required_columns",
+]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of rows that are compared, and public facts about their sizes.
+    """Compared groups of rows, and public facts about their sizes.
 
     Attributes
     ----------
@@ -56,7 +65,7 @@ class Groups:
     paired: bool = False
 
     @classmethod
-    def of(
+    def from_columns(
         cls,
         curator: Curator,
         by: Column,
@@ -67,7 +76,7 @@ class Groups:
         paired: bool = False,
     ) -> Groups:
         """Return two groups with public facts about their sizes, at no cost."""
-        given = given_columns(curator, columns, nan_policy)
+        given = required_columns(curator, columns, nan_policy)
         counts = curator.sizes(by, pair)
         rows = sizes = None if counts is None else (int(counts[0]), int(counts[1]))
         if given and rows is not None:
@@ -77,77 +86,79 @@ class Groups:
                 sizes = int(n), int(m)
         smallest = min(sizes or rows or (2, 2))
         if smallest < 2:  # noqa: PLR2004
-            raise ArgumentError(f"A group has {smallest} rows.", "The test needs at least two rows in every group.")
+            raise ArgumentError(
+                f"The smallest group has {smallest} rows.", "The test needs at least two rows in every group."
+            )
         return cls(by, pair, sizes, given, rows, paired)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The column of the groups, if there is one."""
+        """Columns that name the group of a row: one column, or none if two tables are compared."""
         return () if self.by is None else (self.by,)
 
     @property
-    def counted(self) -> tuple[int, ...]:
-        """Divisors of the sums of each group: its compared rows, or all its rows, as far as public."""
+    def divisors(self) -> tuple[int, ...]:
+        """Divisors of the sums of each group: the number of compared rows if public, else of all rows."""
         return self.sizes or self.rows or (1, 1)
 
     @property
-    def counts(self) -> int:
-        """Number of private counts of complete rows or pairs."""
+    def n_private_counts(self) -> int:
+        """Number of private counts of complete rows or pairs that the test measures."""
         if self.sizes is not None:
             return 0
         return 2 if self.pair and not self.paired else 1
 
     @property
-    def most(self) -> float:
+    def max_rows(self) -> float:
         """Largest possible number of rows, for the bound of the rounding error."""
         return float(sum(self.rows or self.sizes or (_ROWS_MAX,)))
 
     def group_is_fixed(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether one row can only change its content: it cannot come, go or change its group."""
+        """Return whether neighbouring tables differ only in a row's content, not in its presence or group."""
         return relation == "replace_one" and {column.name for column in self.columns} <= public
 
     def rows_are_public(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether it is public which rows are compared."""
+        """Return whether the set of compared rows is public."""
         known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
         return known and self.group_is_fixed(relation, public)
 
-    def complete(self, rows: Batch) -> NDArray[np.bool_]:
+    def complete_mask(self, rows: Batch) -> NDArray[np.bool_]:
         """Return a mask of the rows without a missing value, shape (rows,)."""
         missing = np.zeros(rows.size, dtype=np.bool_)
         for column in self.given:
             missing |= rows.missing(column)
         return ~missing
 
-    def members(self, rows: Batch) -> NDArray[np.bool_]:
+    def group_masks(self, rows: Batch) -> NDArray[np.bool_]:
         """Return a mask of the rows compared in each group, shape (groups, rows)."""
-        complete = self.complete(rows)
+        complete = self.complete_mask(rows)
         if self.by is None:
             return complete[None]
         codes = rows.codes(self.by)
         return np.array([complete & (codes == self.by.code(value)) for value in self.pair])
 
-    def pooled(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the compared rows, and masks of the first and of the second group."""
-        members = self.members(rows)
+    def pooled_sample(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
+        """Return the sample of all compared rows, and masks of the first and of the second group."""
+        members = self.group_masks(rows)
         places = np.flatnonzero(members.any(axis=0))
         return Sample(embedding, rows, places), members[:, places]
 
-    def pairs(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the differences of all pairs, and a mask of the complete pairs."""
+    def pair_differences(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
+        """Return the sample of differences of all pairs, and a mask of the complete pairs."""
         assert self.by is not None  # noqa: S101 - pairs are of two groups
-        codes, complete = rows.codes(self.by), self.complete(rows)
+        codes, complete = rows.codes(self.by), self.complete_mask(rows)
         first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
         return Sample(embedding, rows, first, second), complete[first] & complete[second]
 
     def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
-        """Return the complete pairs, or else the complete rows of each group."""
+        """Return the sample of complete pairs, or the samples of complete rows of each group."""
         if paired:
-            every, complete = self.pairs(rows, embedding)
-            return [every.of(complete)]
-        return [Sample(embedding, rows, np.flatnonzero(each)) for each in self.members(rows)]
+            every, complete = self.pair_differences(rows, embedding)
+            return [every.subset(complete)]
+        return [Sample(embedding, rows, np.flatnonzero(each)) for each in self.group_masks(rows)]
 
 
-def given_columns(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
+def required_columns(curator: Curator, columns: Sequence[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
     """Return the columns in which a row must have a value, by the policy for missing values.
 
     A column with a declared fill value has no missing values.
@@ -167,7 +178,7 @@ Mismatch: TypeAlias = Annotated[float, Range(0, 1, exclusive="high")]
 
 @dataclass(frozen=True)
 class Design:
-    """Columns, kernel and locations of a test.
+    """Design of a test: its columns, kernel and locations.
 
     Attributes
     ----------
@@ -184,7 +195,7 @@ class Design:
     points: Array
 
     @classmethod
-    def read(
+    def from_arguments(
         cls,
         columns: Sequence[Column],
         features: Features,
@@ -193,20 +204,20 @@ class Design:
         locations: object,
         n_locations: int,
     ) -> Design:
-        """Check the arguments, or raise an `ArgumentError`."""
+        """Return the design for some arguments, after checking them."""
         if not columns or len({column.name for column in columns}) < len(columns):
-            raise ArgumentError("columns= must name what is compared, each column once.", "Name at least one.")
-        points = points_of(columns, locations, n_locations)
+            raise ArgumentError("columns= must name the compared columns, each once.", "Name at least one column.")
+        points = location_points(columns, locations, n_locations)
         return cls(tuple(columns), features, lengthscales_of(columns, lengthscale), mismatch, points)
 
     def embedding(self, *, mapped: bool = True) -> Embedding:
-        """Make the embedding."""
+        """Return the embedding of rows for this design."""
         if not mapped and len(self.lengthscales) > 1:
-            raise ArgumentError("The moments test takes one lengthscale.", "Give a number.")
+            raise ArgumentError("The moments test takes one lengthscale.", "Give a single number.")
         return embed(self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped)
 
-    def located(self, points: Array) -> tuple[tuple[Any, ...], ...]:
-        """Return locations as rows of the columns, with categories by name."""
+    def location_rows(self, points: Array) -> tuple[tuple[Any, ...], ...]:
+        """Return test locations as rows of values by column, with categories by name."""
         return tuple(
             tuple(
                 float(value) if column.bounds is not None else (column.categories or ())[int(value)]
@@ -216,25 +227,23 @@ class Design:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the design in JSON values."""
+        """Return the design as JSON values."""
         return {
             "columns": [column.name for column in self.columns],
             "domains": [column.describe() for column in self.columns],
             "features": self.features,
             "lengthscales": list(self.lengthscales),
             "mismatch": self.mismatch,
-            "locations": [list(row) for row in self.located(self.points)],
+            "locations": [list(row) for row in self.location_rows(self.points)],
         }
 
 
 def group_column(by: Column | None, other: Column | None, *, paired: bool) -> Column:
-    """Return the column that names the group of a row."""
+    """Return the column that names the group of a row, after checking by= and other=."""
     if (by is None) == (other is None):
-        raise ArgumentError(
-            "Two samples are compared: two groups of one view, or two views.", "Give either by= or other=."
-        )
+        raise ArgumentError("The test compares two groups of one view, or two views.", "Give either by= or other=.")
     if paired and other is None:
-        raise ArgumentError("Pairs are rows of two tables.", "Give the other table's view: other=.")
+        raise ArgumentError("paired= compares rows of two tables.", "Give the view of the other table: other=.")
     column = by or other
     assert column is not None  # noqa: S101 - one of them is given
     return column
@@ -251,13 +260,15 @@ def check_method(
     paired: bool,
     pvalue: bool,
 ) -> None:
-    """Refuse arguments that do not apply to a method."""
+    """Check that the arguments apply to the method."""
     if variant is not None and method != "moments":
         raise ArgumentError(f"variant={variant!r} is an option of the moments test.", 'Use method="moments".')
     if variant is not None and features == "nystrom":
         raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if variant == "nte" and paired:
-        raise ArgumentError("NTE takes two parties, without pairs.", 'Use variant="tcmc", or leave out paired=.')
+        raise ArgumentError(
+            'variant="nte" compares two tables without pairs.', 'Use variant="tcmc", or leave out paired=.'
+        )
     if gamma is not None and method != "whitened":
         raise ArgumentError("gamma= is the ridge of the whitened statistic.", 'Use method="whitened".')
     if pvalue and method not in {"permutation", "whitened"}:
@@ -267,15 +278,15 @@ def check_method(
     if method in {"permutation", "whitened"} and (permutations + 1) * alpha < 1:
         raise ArgumentError(
             f"{permutations} permutations can never reject at level {alpha}.",
-            f"Use {math.ceil(1 / alpha)} or more.",
+            f"Use n_permutations={math.ceil(1 / alpha)} or more.",
         )
 
 
 def check_groups(groups: Groups, design: Design, method: Method, variant: Variant | None = None) -> None:
-    """Refuse groups that a method cannot compare."""
+    """Check that the method can compare the groups."""
     (by,) = groups.columns
     if by.name in {column.name for column in design.columns}:
-        raise ArgumentError(f"by={by.name!r} is one of the compared columns.", "Name the column of the groups.")
+        raise ArgumentError(f"by={by.name!r} is one of the compared columns.", "Name the column of groups as by=.")
     if groups.rows is None:
         if method == "mmd" and not groups.paired:
             return

@@ -36,21 +36,21 @@ __all__ = [
     "Embedding",
     "Features",
     "Sample",
+    "apply_map",
+    "eigenvalue_bound",
     "embed",
     "lengthscales_of",
-    "lift",
-    "mapped",
-    "points_of",
-    "products_of",
-    "totals",
+    "location_points",
+    "sums_and_products",
+    "weighted_sums",
 ]
 
 ABOVE = 1 + 2.0**-30
 """Factor that covers the rounding error of a norm or a bound."""
 
 
-def lift(moved: float, longest: float, traced: float = math.inf) -> float:
-    """Bound the largest eigenvalue of aa' - bb'.
+def eigenvalue_bound(moved: float, longest: float, traced: float = math.inf) -> float:
+    """Bound the largest eigenvalue of aa' - bb' for features a and b of two rows.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ _EXP_ROUNDING = 1 + 2.0**-20  # what the rounding of an exponential adds to that
 
 @dataclass(frozen=True)
 class Embedding:
-    """Public features of rows, stacked, and a public linear map of their values.
+    """Embedding of rows: public features, and a public linear map of their values.
 
     Attributes
     ----------
@@ -117,28 +117,28 @@ class Embedding:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of a row."""
+        """Columns that the features use."""
         return self.parts[0].columns
 
     @property
-    def named(self) -> str:
-        """The names of the columns."""
+    def names(self) -> str:
+        """Names of the columns that the features use."""
         return ", ".join(column.name for column in self.columns)
 
     @property
     def width(self) -> int:
-        """Number of values M."""
+        """Number M of features before the linear map."""
         return int(self.map.shape[1])
 
     def diameter(self, public: frozenset[str]) -> float:
-        """Return the largest distance of two rows that agree on the public columns, rounding included."""
+        """Return the largest distance of two embedded rows that agree on the public columns, rounding included."""
         if self.all_public(public):
             return 0.0
         farthest = _joint_length(stretch * span.diameter(2, public) for span, stretch in self.spans)
         return (farthest + 2 * self._rounding) * ABOVE
 
-    def lift(self, public: frozenset[str], rows: int = 1) -> float:
-        r"""Bound the largest eigenvalue of aa' - bb': by trace, norm and eigenvalue of A + aa' minus A + bb'.
+    def eigenvalue_bound(self, public: frozenset[str], rows: int = 1) -> float:
+        r"""Bound the largest eigenvalue of aa' - bb' for two embedded rows that agree on the public columns.
 
         Parameters
         ----------
@@ -150,12 +150,12 @@ class Embedding:
         Returns
         -------
         float
-            The bound; see `dfprivacy_kernel.embedding.lift`.
+            The bound; see `dfprivacy_kernel.embedding.eigenvalue_bound`.
         """
         if self.all_public(public):
             return 0.0
         everywhere = self.diameter(frozenset())
-        plain = lift(rows * self.diameter(public), everywhere)
+        plain = eigenvalue_bound(rows * self.diameter(public), everywhere)
         kernels = [
             (stretch * span.radius(2), span.kernel)
             for span, stretch in self.spans
@@ -171,7 +171,7 @@ class Embedding:
         moved, longest = apart(public), apart(frozenset())
         rounding = self._rounding + self.radius * max(kernel.excess for _, kernel in kernels)
         rounded = 8 * rounding * (longest + rounding)
-        return min(plain, (lift(rows * moved, longest, moved**2) + rounded) * ABOVE)
+        return min(plain, (eigenvalue_bound(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
     def all_public(self, public: frozenset[str]) -> bool:
         """Return whether all columns are public."""
@@ -179,17 +179,17 @@ class Embedding:
 
     @cached_property
     def radius(self) -> float:
-        """Largest length of a row, of an embedding without a centre."""
+        """Largest length of an embedded row, for features that are not centred."""
         return (_joint_length(stretch * span.radius(2) for span, stretch in self.spans) + self._rounding) * ABOVE
 
     @cached_property
     def _rounding(self) -> float:
-        """Bound of the distance that rounding the values and the map can add to a row's position."""
+        """Bound of the rounding error of an embedded row, from rounding the features and the map."""
         rounded = float(np.linalg.norm(self.map)) * _EXP_ROUNDING * 2.0 ** -(STEP + 1)
         return (rounded + self.slip) * math.sqrt(self.width) * ABOVE
 
-    def steps(self, rows: Any) -> Array:
-        """Return the values of some rows in whole steps of 2^-26, shape (rows, M)."""
+    def in_steps(self, rows: Any) -> Array:
+        """Return the features of rows as whole multiples of 2^-26, shape (rows, M)."""
         parts = [part.rows(rows) for part in self.parts]
         values = parts[0] if len(parts) == 1 else np.hstack(parts)
         values *= 2.0**STEP
@@ -200,7 +200,7 @@ class Embedding:
 
 
 def _joint_length(parts: Iterable[float]) -> float:
-    """Return the length of a vector, given the lengths of its parts."""
+    """Return the length of a vector from the lengths of its parts."""
     return math.sqrt(sum(part**2 for part in parts))
 
 
@@ -213,7 +213,7 @@ def embed(
     *,
     mapped: bool = True,
 ) -> Embedding:
-    """Make an embedding.
+    """Return the embedding of rows for a kind of features.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def embed(
 
 
 def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:
-    """Return the kernel lengthscales for the argument `lengthscale`; their kernels are averaged."""
+    """Return the lengthscales of the kernels that are averaged, for the argument `lengthscale`."""
     usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
     if lengthscale is None:
         return (usual,)
@@ -281,14 +281,14 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[flo
     number = as_number(lengthscale, "lengthscale")
     if number <= 0:
         raise ArgumentError(
-            f"lengthscale={lengthscale!r} must be positive.",
-            'Give a number of sixths of the bounds\' widths, or "robust".',
+            f"lengthscale={lengthscale!r} must be a positive number.",
+            'Give it in units of a sixth of the width of the bounds, or "robust".',
         )
     return (number,)
 
 
-def points_of(columns: Sequence[Column], locations: object, n: int) -> Array:
-    """Return public rows: the given locations, or n rows that cover the bounds and categories.
+def location_points(columns: Sequence[Column], locations: object, n: int) -> Array:
+    """Return the test locations as public rows: the given rows, or n rows that cover the bounds.
 
     Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
     three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
@@ -331,7 +331,7 @@ ROUNDING = 2.0**-48
 
 @dataclass(frozen=True)
 class Sample:
-    """The embedded rows at some positions of a batch, or their differences from those at other positions."""
+    """Embedded rows at some positions of a batch, or differences of the embedded rows at two lists of positions."""
 
     embedding: Embedding
     batch: Batch
@@ -343,36 +343,38 @@ class Sample:
         """Number of rows."""
         return len(self.first)
 
-    def of(self, chosen: NDArray[Any]) -> Sample:
+    def subset(self, chosen: NDArray[Any]) -> Sample:
         """Return a subset of the rows."""
         second = None if self.second is None else self.second[chosen]
         return replace(self, first=self.first[chosen], second=second)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of rows: a slice, and the values in whole steps, shape (rows, M)."""
+        """Yield blocks of rows: a slice, and features in whole steps of 2^-26, shape (rows, M)."""
         for start in range(0, self.size, _BLOCK_ROWS):
             at = slice(start, min(start + _BLOCK_ROWS, self.size))
-            steps = self.embedding.steps(self.batch.take(self.first[at]))
+            steps = self.embedding.in_steps(self.batch.take(self.first[at]))
             if self.second is not None:
-                steps -= self.embedding.steps(self.batch.take(self.second[at]))
+                steps -= self.embedding.in_steps(self.batch.take(self.second[at]))
             yield at, steps
 
     def total(self) -> Array:
         """Return the exact sum of the embedded values, shape (F,)."""
         ones = np.ones((1, _BLOCK_ROWS))
-        total: Array = mapped(self.embedding, totals(self, lambda at: ones[:, : at.stop - at.start], 1))[0]
+        total: Array = apply_map(self.embedding, weighted_sums(self, lambda at: ones[:, : at.stop - at.start], 1))[
+            0
+        ]
         return total
 
     def moments(self) -> tuple[Array, Array]:
         """Return the exact sums of the embedded values, shape (F,), and of their outer products."""
-        sums, products = products_of((steps for _, steps in self.blocks()), self.embedding.width)
+        sums, products = sums_and_products((steps for _, steps in self.blocks()), self.embedding.width)
         steps = _map_steps(self.embedding)
-        image = _product(_product(steps, products), steps.T)
-        return mapped(self.embedding, sums[None])[0], _rounded(image, 2 * (STEP + MAP_STEP))
+        image = _exact_product(_exact_product(steps, products), steps.T)
+        return apply_map(self.embedding, sums[None])[0], _to_floats(image, 2 * (STEP + MAP_STEP))
 
 
-def totals(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
-    """Return exact sums of rows with small whole coefficients.
+def weighted_sums(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
+    """Return exact sums of embedded rows times small whole coefficients.
 
     Parameters
     ----------
@@ -394,8 +396,8 @@ def totals(sample: Sample, coefficients: Callable[[slice], Array], count: int) -
     return total.astype(object)
 
 
-def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers]:
-    """Return exact sums of the values of rows, and of their outer products.
+def sums_and_products(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers]:
+    """Return exact sums of the features of rows, and of the outer products of the features.
 
     Values are at most 2^27 in size. Each is a multiple of 2^13 and a rest: a product of two halves is at most 2^28,
     and a thousand of them add up exactly in float64.
@@ -427,26 +429,26 @@ def products_of(blocks: Iterable[Array], width: int) -> tuple[Integers, Integers
     return total.astype(object), squares + products[width:, width:]
 
 
-def mapped(embedding: Embedding, sums: Integers) -> Array:
-    """Apply the map of an embedding exactly to sums, shape (sums, M), and round the result to float64."""
-    return _rounded(_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
+def apply_map(embedding: Embedding, sums: Integers) -> Array:
+    """Apply the linear map of an embedding exactly to sums, shape (sums, M), and round to float64."""
+    return _to_floats(_exact_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
 
 
-def _rounded(numbers: Integers, bits: int) -> Array:
+def _to_floats(numbers: Integers, bits: int) -> Array:
     """Convert whole numbers of steps of 2^-bits to float64."""
     rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
     return rounded
 
 
 def _map_steps(embedding: Embedding) -> Integers:
-    """Return the map of an embedding as whole multiples of its grid's step."""
+    """Return the linear map of an embedding as whole multiples of its grid step."""
     steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
     return steps
 
 
-def _product(left: Integers, right: Integers) -> Integers:
+def _exact_product(left: Integers, right: Integers) -> Integers:
     """Multiply matrices of whole numbers of any size exactly, digit by digit in float64."""
-    ones, others = _digits(left), _digits(right)
+    ones, others = _base_digits(left), _base_digits(right)
     total: Integers = np.zeros((left.shape[0], right.shape[1]), dtype=object)
     for place in reversed(range(len(ones) + len(others) - 1)):
         pairs = [(one, others[place - i]) for i, one in enumerate(ones) if 0 <= place - i < len(others)]
@@ -454,7 +456,7 @@ def _product(left: Integers, right: Integers) -> Integers:
     return total
 
 
-def _digits(numbers: Integers) -> list[Array]:
+def _base_digits(numbers: Integers) -> list[Array]:
     """Return the digits of whole numbers, the lowest first; only the highest can be negative."""
     digits = []
     while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT_BITS:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array
 
-__all__ = ["SHARE", "Measured", "Moments", "Null", "cube", "cube_noise", "share_interval"]
+__all__ = ["SHARE", "MMDMeasurement", "Moments", "Null", "cube_law", "cube_noise", "share_interval"]
 
 _POINTS = 2**14  # of the quadrature; more move single p-values by 2e-3 at most
 _MIN_DRAWS = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
@@ -41,7 +41,7 @@ _CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length o
 
 @dataclass(frozen=True)
 class Moments:
-    """Trace, Frobenius norm and largest eigenvalue of covariances: arrays of one shape."""
+    """Trace, Frobenius norm and largest eigenvalue of covariance matrices, as arrays of one shape."""
 
     trace: Array
     frobenius: Array
@@ -51,37 +51,37 @@ class Moments:
         return Moments(self.trace[at], self.frobenius[at], self.largest[at])
 
     def repaired(self) -> Moments:
-        """Return noisy moments in the possible order: eigenvalue ≤ Frobenius norm ≤ trace."""
+        """Return moments raised where needed for the order eigenvalue ≤ Frobenius norm ≤ trace."""
         crossed = self.largest > self.frobenius
         frobenius = np.where(crossed, (self.largest + self.frobenius) / 2, self.frobenius)
         return Moments(np.maximum(self.trace, frobenius), frobenius, np.minimum(self.largest, frobenius))
 
-    def possible(self, cap: Array) -> NDArray[np.bool_]:
-        """Return a mask of the moments that some covariance with a trace up to `cap` has."""
+    def is_possible(self, cap: Array) -> NDArray[np.bool_]:
+        """Return a mask of the moments that a covariance matrix with a trace up to `cap` can have."""
         bounded = (self.frobenius > 0) & (self.trace <= cap)
         return bounded & (self.largest * self.trace >= self.frobenius**2)
 
     def clipped(self, cap: Array) -> Moments:
-        """Return the moments moved into the possible range."""
+        """Return the moments clipped to the range of covariance matrices with a trace up to `cap`."""
         trace = np.clip(self.trace, _TINY, cap)
         frobenius = np.clip(self.frobenius, trace / 1000, trace)  # a thousandth: of a million equal eigenvalues
         return Moments(trace, frobenius, np.clip(self.largest, frobenius**2 / trace, frobenius))
 
-    def widened(self, part: Array) -> Moments:
-        """Add to the norm the largest contribution of bounded features' fourth moments to the variance of T²."""
+    def with_fourth_moments(self, part: Array) -> Moments:
+        """Return the moments with a norm raised for the largest effect of fourth moments on the variance of T²."""
         spare = np.maximum(2 * self.trace - self.trace**2 - 2 * self.frobenius**2, 0)
         frobenius = np.minimum(self.trace, np.sqrt(self.frobenius**2 + part * spare))
         largest = np.minimum(frobenius, self.largest + frobenius - self.frobenius)
         return Moments(self.trace, frobenius, largest)
 
     def quantile(self, level: float | Array) -> Array:
-        """Return the quantile of tr - k·l + l·χ²_k; see `Null`."""
+        """Return a quantile of the shifted and scaled chi-squared variable of `Null`."""
         k = (self.frobenius / self.largest) ** 2
         quantile: Array = self.trace - k * self.largest + 2 * self.largest * gammaincinv(k / 2, level)
         return quantile
 
     def tail(self, value: Array) -> Array:
-        """Return the probability that tr - k·l + l·χ²_k exceeds a value; see `Null`."""
+        """Return the probability that a shifted and scaled chi-squared variable exceeds a value; see `Null`."""
         k = (self.frobenius / self.largest) ** 2
         above = np.maximum(value - self.trace + k * self.largest, 0)
         tail: Array = gammaincc(k / 2, above / (2 * self.largest))
@@ -112,14 +112,14 @@ def cube_noise(dimension: int) -> tuple[Array, Array]:
     return gammaincinv(dimension + 1, spread[0]) * (2 * spread[1:-1] - 1), spread[-1]
 
 
-def cube(dimension: int) -> NoiseLaw:
-    """Return the law of one coordinate of `cube_noise`."""
+def cube_law(dimension: int) -> NoiseLaw:
+    """Return the distribution of one coordinate of `cube_noise`."""
     return NoiseLaw(1.0, kind="cube", dimension=dimension)
 
 
 @dataclass(frozen=True)
 class Null:
-    """Null law of the separation, √(h (tr - k l + l χ²_k)), averaged over draws of the unknown moments.
+    """Null distribution of the separation, √(h (tr - k l + l χ²_k)), averaged over draws of the moments.
 
     Attributes
     ----------
@@ -136,25 +136,25 @@ class Null:
     uniform: Array
 
     @classmethod
-    def of(
+    def from_moments(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> Null:
-        """Return the law for the possible draws, with a trace up to `cap`.
+        """Return the null distribution for the possible draws of moments, with a trace up to `cap`.
 
         Where there are hardly any, all are moved to the nearest possible ones.
         """
         moments = moments.repaired()
-        kept = allowed & moments.possible(cap)
+        kept = allowed & moments.is_possible(cap)
         if kept.sum() < min(_MIN_DRAWS, len(kept)):
             kept = np.ones_like(kept)
             moments = moments.clipped(cap)
         times = max(1, -(-(len(kept) // _PART_KEPT) // int(kept.sum())))
         at = np.tile(np.flatnonzero(kept), times)
         uniform = (uniform[at] + np.repeat(np.arange(times) / times, kept.sum())) % 1.0
-        return cls(moments[at].widened(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
+        return cls(moments[at].with_fourth_moments(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
 
     def quantile(self, level: float | Array) -> Array:
-        """Return quantiles of the statistic without noise."""
+        """Return quantiles of the separation without noise."""
         return np.sqrt(np.maximum(self.factor * self.moments.quantile(level), 0))
 
     def pvalue(self, statistic: float, scale: float) -> float:
@@ -181,8 +181,8 @@ _MAX_DISTANCE = 2.0  # two means of features of length 1
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The noisy measurement of the MMD test.
+class MMDMeasurement:
+    """Noisy measurement of the MMD test: the separation of the groups, their sizes and moments.
 
     Attributes
     ----------
@@ -213,41 +213,41 @@ class Measured:
     paired: bool = False
 
     @property
-    def most(self) -> Array:
+    def max_sizes(self) -> Array:
         """Largest possible number of rows of each group."""
         return np.array(self.sizes or self.rows or (math.inf, math.inf), dtype=np.float64)
 
     @property
     def noisy_sizes(self) -> tuple[float, float]:
         """Number of compared rows of each group: public, or noisy."""
-        n, m = self.most if self.sizes else np.clip(self.spread[:-3], 1.0, self.most)
+        n, m = self.max_sizes if self.sizes else np.clip(self.spread[:-3], 1.0, self.max_sizes)
         return float(n), float(m)
 
     @property
     def count_noise(self) -> float:
         """Standard deviation of the noise in a number of rows."""
-        return 0.0 if self.sizes else float(self.spread_scales[0]) * cube(len(self.spread)).standard_deviation
+        return 0.0 if self.sizes else float(self.spread_scales[0]) * cube_law(len(self.spread)).standard_deviation
 
     @property
     def informative(self) -> bool:
         """Whether the noisy numbers of rows are clearly above 0."""
         return bool(self.sizes) or min(self.noisy_sizes) > _MIN_COUNT_SCALES * float(self.spread_scales[0])
 
-    def of_means(self, sizes: Sequence[float]) -> float:
-        """Return the factor from the separation to T, the distance of the mean embeddings."""
+    def distance_factor(self, sizes: Sequence[float]) -> float:
+        """Return the factor that turns the separation into T, the distance of the mean embeddings."""
         return 1 / sizes[0] if self.paired else sum(sizes) / math.prod(sizes)
 
     @property
     def statistic(self) -> float:
-        """Estimate of T."""
-        return self.separation * self.of_means(self.noisy_sizes)
+        """Estimate of T, the distance of the mean embeddings."""
+        return self.separation * self.distance_factor(self.noisy_sizes)
 
-    def noise_of(self, sizes: Sequence[float]) -> float:
+    def noise_sd(self, sizes: Sequence[float]) -> float:
         """Return the standard deviation of the noise in T for groups of these sizes."""
-        return math.sqrt(2) * self.scale * self.of_means(sizes)
+        return math.sqrt(2) * self.scale * self.distance_factor(sizes)
 
-    def null(self, *, still: bool = False) -> Null:
-        """Return the null law: the groups, or the signs of pairs, are random.
+    def null_law(self, *, still: bool = False) -> Null:
+        """Return the null distribution, under random groups or random signs of pairs.
 
         It is averaged over draws of the unknown numbers; if still, it takes the noisy ones for exact.
         """
@@ -255,14 +255,14 @@ class Measured:
         noise, uniform = (np.zeros((d, 1)), np.full(1, 0.5)) if still else cube_noise(d)
         drawn = self.spread[:, None] + self.spread_scales[:, None] * noise
         if self.paired:
-            pairs = self.most[0] + 0 * uniform
+            pairs = self.max_sizes[0] + 0 * uniform
             cap, every = np.full_like(uniform, _CAP_OF_PAIRS), uniform >= 0
-            return Null.of(Moments(*drawn[-3:] / pairs), pairs, cap, 0 * uniform, uniform, every)
-        sizes = self.most[:, None] + 0 * uniform if self.sizes else drawn[:2]
-        n, m = np.clip(sizes, 1, self.most[:, None])  # as a rule, nothing or little is missing
+            return Null.from_moments(Moments(*drawn[-3:] / pairs), pairs, cap, 0 * uniform, uniform, every)
+        sizes = self.max_sizes[:, None] + 0 * uniform if self.sizes else drawn[:2]
+        n, m = np.clip(sizes, 1, self.max_sizes[:, None])  # as a rule, nothing or little is missing
         rows = n + m
         pq = n * m / rows**2
-        return Null.of(
+        return Null.from_moments(
             Moments(*drawn[-3:] / rows),
             pq * rows**2 / (rows - 1),
             1 - 1 / rows,
@@ -273,17 +273,17 @@ class Measured:
 
     @property
     def pvalue(self) -> float:
-        """P-value of the separation, all noise included."""
-        return self.null().pvalue(self.separation, self.scale)
+        """P-value of the noisy separation, all noise included."""
+        return self.null_law().pvalue(self.separation, self.scale)
 
     @property
-    def squared(self) -> float:
-        """Estimate of MMD²; it can be below 0.
+    def squared_mmd(self) -> float:
+        """Unbiased estimate of MMD², which can be below 0.
 
         Unbiased of pairs, and for groups of equal size (or equal spread).
         """
         n, m = self.noisy_sizes
-        square = (self.separation**2 - 2 * self.scale**2) * self.of_means((n, m)) ** 2
+        square = (self.separation**2 - 2 * self.scale**2) * self.distance_factor((n, m)) ** 2
         if self.paired:
             pairs = max(2.0, n)
             return float((pairs * square - self.spread[-3] / pairs) / (pairs - 1))
@@ -293,21 +293,21 @@ class Measured:
         return square - within
 
     def _factor_bounds(self, tail: float) -> list[float]:
-        """Bound N/nm: noise in private sizes exceeds either end with probability `tail` at most."""
+        """Return bounds of N/nm, each exceeded with probability at most `tail` due to noise in private sizes."""
         doubt = 0.0
         if not self.sizes:
-            doubt = float(self.spread_scales[0]) * cube(len(self.spread)).reach(1 - tail)
+            doubt = float(self.spread_scales[0]) * cube_law(len(self.spread)).reach(1 - tail)
         sizes = np.array(self.noisy_sizes)
-        return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.most))) for side in (1, -1)]
+        return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.max_sizes))) for side in (1, -1)]
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return an approximate interval for the MMD of the populations of two groups."""
         n, m = self.noisy_sizes
         alpha, total = 1 - confidence, n + m
         h = (1 / n + 1 / m) * total / max(1.0, total - 1)
-        moments = self.null(still=True).moments
+        moments = self.null_law(still=True).moments
         frobenius, largest, trace = (*moments.frobenius, *moments.largest, self.spread[-3] / total)
-        doubt = h * float(self.spread_scales[-1]) / total * cube(len(self.spread)).reach(1 - alpha / 2)
+        doubt = h * float(self.spread_scales[-1]) / total * cube_law(len(self.spread)).reach(1 - alpha / 2)
         reach, z = self.scale * math.log(2 / alpha), float(ndtri(1 - alpha / 4))
         ends = []
         for side, factor in zip((-1, 1), self._factor_bounds(alpha / 8), strict=True):
@@ -319,7 +319,7 @@ class Measured:
 
 
 def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float, float]:
-    """Return an interval that contains the first group's share of the rows, from noisy counts."""
+    """Return an interval for the first group's share of the rows, from noisy counts."""
     if groups.sizes:
         n, m = groups.sizes
         return n / (n + m), n / (n + m)
@@ -327,6 +327,6 @@ def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float,
     noisy = spread[:2]
     if groups.rows and not noisy.any():  # a plan knows no more than that few rows are incomplete
         noisy = most
-    doubt = float(scales[0]) * cube(len(spread)).reach(1 - 2 * _NEGLIGIBLE)
+    doubt = float(scales[0]) * cube_law(len(spread)).reach(1 - 2 * _NEGLIGIBLE)
     (n_low, m_low), (n_high, m_high) = (np.clip(noisy + side * doubt, 0.0, most).tolist() for side in (-1, 1))
     return n_low / (n_low + m_high) if n_low else 0.0, n_high / (n_high + m_low) if m_low else 1.0

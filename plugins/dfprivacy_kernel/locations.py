@@ -13,7 +13,7 @@ from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, group_column
 from dfprivacy_kernel.embedding import ROUNDING, embed
-from dfprivacy_kernel.statistics import GroupStatistic, times
+from dfprivacy_kernel.statistics import GroupStatistic, norm_ratio
 
 if TYPE_CHECKING:
     from dfprivacy import Column, Curator
@@ -27,7 +27,7 @@ _MAX_KERNEL_VALUE = 0.5  # kernel value of two locations above which the second 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelLocations(Release):
-    """Locations at which the mean kernel values of two groups differ most, approximately.
+    """Chosen test locations: public rows where the mean kernel values of two groups differ most.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class KernelLocations(Release):
     _shown = ("columns", "lengthscale", "locations", "notes")
 
     def _sentence(self) -> str:
-        """Write how many locations were found, and for which test they are."""
+        """Write a sentence with the number of locations and the test that uses them."""
         places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
         return (
             f"{places} of {self._noun(*self.columns)} at which the groups seem to differ, for a test of other rows."
@@ -63,7 +63,7 @@ class KernelLocations(Release):
 
 
 class Witness(GroupStatistic):
-    """The absolute difference of the mean kernel values of two groups, at some public rows.
+    """Absolute difference of the mean kernel values of two groups at public rows (the witness function).
 
     Means are sums over complete rows, divided by the number of all. Kernel values are in [0, 1], so one row of a
     group of n moves each by 1/n at most, whether it changes or loses a value.
@@ -71,20 +71,20 @@ class Witness(GroupStatistic):
 
     def __init__(self, groups: Groups, embedding: Embedding) -> None:
         super().__init__(groups, replace(embedding, centre=0.0), (len(embedding.map),))
-        self.rows = groups.rows or groups.counted
+        self.rows = groups.rows or groups.divisors
         self.error = 2 * ROUNDING
         self.what = f"the witness function at {self.dimension} public rows"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the differences."""
+        """Compute the absolute differences at all public rows."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         first, second = (sample.total() / size for sample, size in zip(samples, self.rows, strict=True))
         apart: Array = np.abs(first - second)
         return apart
 
     def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound how far one row moves it."""
-        return times(norm, self.dimension) / min(self.rows)
+        """Bound the change of the differences by one row."""
+        return norm_ratio(norm, self.dimension) / min(self.rows)
 
 
 @mechanism(columns={"columns": ["numeric"], "categories": ["category"], "by": "category", "other": "view"})
@@ -103,7 +103,7 @@ def kernel_locations(
     mismatch: Mismatch = 0.5,
     nan_policy: NanPolicy = "omit",
 ) -> KernelLocations:
-    r"""Choose locations for ``kernel_two_sample(method="moments")``: where two groups differ most, about.
+    r"""Choose test locations where two groups differ most, for ``kernel_two_sample(method="moments")``.
 
     Ask it of rows that are held out, ``view.where(fold=0)`` with a public column, and test the others: chosen on
     the rows that are tested, locations would make p-values too small.
@@ -177,8 +177,10 @@ def kernel_locations(
     """
     column = group_column(by, other, paired=False)
     pair = chosen_groups(column, groups)
-    design = Design.read((*columns, *(categories or ())), "me", lengthscale, mismatch, locations, n_candidates)
-    compared = Groups.of(curator, column, (pair[0], pair[1]), design.columns, nan_policy)
+    design = Design.from_arguments(
+        (*columns, *(categories or ())), "me", lengthscale, mismatch, locations, n_candidates
+    )
+    compared = Groups.from_columns(curator, column, (pair[0], pair[1]), design.columns, nan_policy)
     check_groups(compared, design, "moments")
     points, chosen = design.points, []
     for step in range(n_locations):
@@ -190,7 +192,7 @@ def kernel_locations(
         if not len(points) and step < n_locations - 1:
             break
     return KernelLocations(
-        locations=design.located(np.array(chosen)),
+        locations=design.location_rows(np.array(chosen)),
         columns=tuple(column.name for column in design.columns),
         lengthscale=design.lengthscales[0],
         notes=(

@@ -11,7 +11,7 @@ from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, group_column
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.law import SHARE, Measured, share_interval
+from dfprivacy_kernel.law import SHARE, MMDMeasurement, share_interval
 from dfprivacy_kernel.moments import Contrast, Differences, Summary
 from dfprivacy_kernel.printed import Variant, measure_printed
 from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, Method, conclude_test
@@ -22,7 +22,7 @@ from dfprivacy_kernel.statistics import (
     SignFlips,
     Spread,
     Whitened,
-    share_of,
+    sampled_share,
 )
 
 if TYPE_CHECKING:
@@ -164,15 +164,17 @@ def kernel_two_sample(
     check_method(method, alpha, n_permutations, variant, features, gamma, paired=paired, pvalue=pvalue)
     kind = features or ("me" if method == "moments" else "nystrom")
     landmarks = n_locations or _LOCATIONS[method]
-    design = Design.read((*columns, *(categories or ())), kind, lengthscale, mismatch, locations, landmarks)
-    compared = Groups.of(curator, column, (first, second), design.columns, nan_policy, paired=paired)
+    design = Design.from_arguments(
+        (*columns, *(categories or ())), kind, lengthscale, mismatch, locations, landmarks
+    )
+    compared = Groups.from_columns(curator, column, (first, second), design.columns, nan_policy, paired=paired)
     check_groups(compared, design, method, variant)
     comparison = Comparison(method, design, compared, alpha, variant)
     embedding = design.embedding(mapped=method != "moments")
     if method == "moments":
-        return _moments(curator, comparison, embedding)
+        return _measure_contrast(curator, comparison, embedding)
     if method == "mmd":
-        return comparison, _mmd(curator, compared, embedding)
+        return comparison, _measure_mmd(curator, compared, embedding)
     statistic: PermutedMMD | SignFlips
     if paired:
         statistic = SignFlips(compared, embedding, n_permutations)
@@ -191,9 +193,9 @@ def _(measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95) 
     return conclude_test(*measured, confidence)
 
 
-def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
-    """Measure the spread of the rows, then the separation of the groups."""
-    spread = Spread(groups, embedding, share_of(groups, embedding, curator.epsilon))
+def _measure_mmd(curator: Curator, groups: Groups, embedding: Embedding) -> MMDMeasurement:
+    """Measure the moments of the rows' covariance, then the separation of the groups."""
+    spread = Spread(groups, embedding, sampled_share(groups, embedding, curator.epsilon))
     moments = curator.measure(spread, noise="cube", share=Fraction(SHARE))
     separation = (
         PairedSeparation(groups, embedding)
@@ -201,7 +203,7 @@ def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
         else Separation(groups, embedding, share_interval(moments.values, moments.scales, groups))
     )
     apart = curator.measure(separation)
-    return Measured(
+    return MMDMeasurement(
         float(apart.values[0]) * separation.part,
         float(apart.scales[0]) * separation.part,
         moments.values,
@@ -212,21 +214,23 @@ def _mmd(curator: Curator, groups: Groups, embedding: Embedding) -> Measured:
     )
 
 
-def _moments(curator: Curator, comparison: Comparison, embedding: Embedding) -> tuple[Comparison, Evidence]:
-    """Measure the differences of the groups at the locations, with their second moment."""
+def _measure_contrast(
+    curator: Curator, comparison: Comparison, embedding: Embedding
+) -> tuple[Comparison, Evidence]:
+    """Measure the differences of the groups' mean features, with the second moment of the features."""
     design, groups, kind = comparison.design, comparison.groups, comparison.design.features
     evidence: Evidence
     if comparison.variant is not None:
         evidence = measure_printed(curator, comparison.variant, groups, embedding, kind)
     elif groups.paired:
         summary = Summary(groups, embedding, kind)
-        evidence = (summary.read(curator.measure(summary, noise="gaussian")),)
+        evidence = (summary.noisy_moments(curator.measure(summary, noise="gaussian")),)
     else:
         differences = Differences(groups, embedding, kind)
-        evidence = differences.read(curator.measure(differences, noise="gaussian"))
-    loud = curator.delta > 1 / sum(groups.rows or groups.counted)
+        evidence = differences.noisy_contrast(curator.measure(differences, noise="gaussian"))
+    loud = curator.delta > 1 / sum(groups.rows or groups.divisors)
     notes = ("delta is larger than one over the number of rows: take a smaller one.",) if loud else ()
-    locations = design.located(embedding.points) if kind != "scf" else ()
+    locations = design.location_rows(embedding.points) if kind != "scf" else ()
     return replace(comparison, locations=locations, notes=notes), evidence
 
 
@@ -234,8 +238,8 @@ def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     """Return the expected noise of the test, from public numbers; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
-    if isinstance(evidence, Measured) and rows:
-        return {"expected standard error from noise": evidence.noise_of(rows)}
+    if isinstance(evidence, MMDMeasurement) and rows:
+        return {"expected standard error from noise": evidence.noise_sd(rows)}
     if isinstance(evidence, Contrast):
         return {"expected standard error from noise": evidence.noise.difference}
     return {}

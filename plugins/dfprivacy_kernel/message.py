@@ -12,10 +12,10 @@ import numpy as np
 from dfprivacy import ArgumentError, NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, given_columns
+from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, required_columns
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.moments import Party, Scales, Summary, conclude_apart, reach_of
-from dfprivacy_kernel.printed import conclude_printed, measure_printed
+from dfprivacy_kernel.moments import Party, Scales, Summary, max_difference, parties_test
+from dfprivacy_kernel.printed import measure_printed, printed_test
 from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["KernelMessage", "kernel_message"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelMessage(Release):
-    """The message of one party: noisy mean and second moment of public features.
+    """Message of one party: noisy mean and second moment of public features of its rows.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class KernelMessage(Release):
     _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
 
     def _sentence(self) -> str:
-        """Describe the use of the message."""
+        """Write a sentence on the use of the message."""
         columns = self._noun(*self.design["columns"])
         return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
-        """Test against the message of another party, at no cost.
+        """Test this message against the message of another party, at no cost.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class KernelMessage(Release):
         as_probability(alpha, "alpha")
         if not isinstance(other, KernelMessage):
             raise ArgumentError(
-                f"A {type(other).__name__} is no message.", "Make one with view.kernel_message(...)."
+                f"other= must be a message, not a {type(other).__name__}.", "Make it with view.kernel_message(...)."
             )
         keys = {*self.design, *other.design}
         differ = sorted(key for key in keys if self.design.get(key) != other.design.get(key))
@@ -97,11 +97,11 @@ class KernelMessage(Release):
                 "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
         variant = self.design.get("variant")
-        test = conclude_apart if variant is None else conclude_printed
+        test = parties_test if variant is None else printed_test
         gone = [each.missing for each in (self, other) if each.missing is not None]
         errors = [each.missing_standard_error or 0.0 for each in (self, other)]
         return KernelTest(
-            **test((self._party(), other._party())).fields(alpha),
+            **test((self._party(), other._party())).result_fields(alpha),
             variant=variant,
             columns=tuple(self.design["columns"]),
             by="party",
@@ -115,7 +115,7 @@ class KernelMessage(Release):
 
     def _party(self) -> Party:
         noise = Scales(self.noise_standard_error, np.inf, *self.second_noise_standard_error)
-        reach = reach_of(self.design["features"], len(self.mean))
+        reach = max_difference(self.design["features"], len(self.mean))
         return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0, reach)
 
 
@@ -133,7 +133,7 @@ def kernel_message(
     variant: Literal["nte"] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> tuple[Design, Party, int, NanPolicy]:
-    r"""Measure the moments of a table that a kernel two-sample test with another party needs.
+    r"""Measure the feature moments of a table, for a kernel two-sample test with another party.
 
     Two parties that trust nobody with their rows each publish a message, with privacy of their own. Whoever has
     both can compare them: ``message.test(other)``.
@@ -195,30 +195,32 @@ def kernel_message(
     >>> north.test(south).pvalue < 1e-6
     True
     """
-    design = Design.read((*columns, *(categories or ())), features, lengthscale, mismatch, locations, n_locations)
+    design = Design.from_arguments(
+        (*columns, *(categories or ())), features, lengthscale, mismatch, locations, n_locations
+    )
     size = curator.size
     if size is None:
         raise ArgumentError(
-            "A message holds means, and the number of rows is private here.",
+            "A message needs a public number of rows, and the number is private here.",
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
     if variant is not None and features == "nystrom":
         raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
-        raise ArgumentError("One row is not a sample.", "The test needs at least two.")
-    given = given_columns(curator, design.columns, nan_policy)
+        raise ArgumentError("The table has a single row.", "A message needs at least two rows.")
+    given = required_columns(curator, design.columns, nan_policy)
     table, embedding = Groups(None, (), None if given else (size,), given, (size,)), design.embedding(mapped=False)
     if variant == "nte":
         (party,) = measure_printed(curator, variant, table, embedding, features)
     else:
         summary = Summary(table, embedding, features)
-        party = summary.read(curator.measure(summary, noise="gaussian"))
+        party = summary.noisy_moments(curator.measure(summary, noise="gaussian"))
     return design, party, size, nan_policy
 
 
 @kernel_message.concludes
 def _(measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None) -> KernelMessage:
-    """Return the message."""
+    """Return the message from the measured moments."""
     design, party, rows, nan_policy = measured
     left_out = nan_policy == "omit"
     return KernelMessage(

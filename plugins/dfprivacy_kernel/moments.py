@@ -35,11 +35,11 @@ __all__ = [
     "Party",
     "Scales",
     "Summary",
-    "conclude",
-    "conclude_apart",
-    "reach_of",
-    "scales",
-    "symmetric",
+    "contrast_test",
+    "max_difference",
+    "noise_scales",
+    "parties_test",
+    "symmetric_matrix",
 ]
 
 _COUNT_SDS = 5.0  # standard deviations by which a noisy number of rows must exceed 0
@@ -52,19 +52,19 @@ FEW = f"Complete rows are too few for the noise in their number: the answer is u
 """Note on an unreliable answer."""
 
 
-def diameter_of(kind: Features, J: int) -> float:
-    """Return the diameter of the set of J features; for kernel values, of the cube. Rounding is left out."""
+def feature_diameter(kind: Features, J: int) -> float:
+    """Return the diameter of the set of feature vectors with J features, without rounding errors."""
     return {"me": math.sqrt(J), "scf": 2.0, "nystrom": math.sqrt(2)}[kind]
 
 
-def reach_of(kind: Features, J: int) -> float:
-    """Return the largest distance of two rows in one of J features."""
+def max_difference(kind: Features, J: int) -> float:
+    """Return the largest difference of two rows in one of J features."""
     return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of the noise; at first for noise of 1 at an L2 sensitivity of 1.
+    """Standard deviations of the noise in means and second moments, for unit noise at L2 sensitivity 1.
 
     Attributes
     ----------
@@ -79,18 +79,18 @@ class Scales:
     diagonal: float
     beside: float
 
-    def times(self, sigma: float) -> Scales:
+    def scaled_by(self, sigma: float) -> Scales:
         """Return the standard deviations multiplied by sigma."""
         return Scales(*(sigma * part for part in astuple(self)))
 
-    def of_second(self, J: int) -> Array:
+    def second_moment(self, J: int) -> Array:
         """Return the standard deviations of the upper triangle of the second moment, row by row."""
         rows, columns = np.triu_indices(J)
         return np.where(rows == columns, self.diagonal, self.beside)
 
 
-def scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Return the noise of a release of the difference, the pooled mean and the pooled second moment.
+def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
+    """Return the noise scales of a release of the difference, the pooled mean and the pooled second moment.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def scales(kind: Features, J: int, *sizes: int) -> Scales:
         Rows in each group; of one party alone, the difference is its own mean.
     """
     part = _MEANS_PART if kind == "nystrom" else 1.0
-    diameter, smaller, rows = diameter_of(kind, J), min(sizes), sum(sizes)
+    diameter, smaller, rows = feature_diameter(kind, J), min(sizes), sum(sizes)
     difference, pooled = diameter / (smaller * math.sqrt(part)), math.inf
     if len(sizes) > 1:
         difference *= math.hypot(1, smaller / (rows * _NOISE_RATIO))
@@ -118,7 +118,7 @@ def scales(kind: Features, J: int, *sizes: int) -> Scales:
 
 @dataclass(frozen=True)
 class Party:
-    """Noisy mean and second moment of the features of some rows.
+    """Noisy mean and second moment of the features of one party's rows.
 
     Attributes
     ----------
@@ -141,14 +141,14 @@ class Party:
     count_noise: float = 0.0
     reach: float = 1.0
 
-    def of_complete(self, share: float, count_noise: float) -> Party:
-        """Return the moments of complete rows, where sums were divided by the number of all rows."""
+    def from_complete_rows(self, share: float, count_noise: float) -> Party:
+        """Return the moments of complete rows, from sums that were divided by the number of all rows."""
         size = max(1.0, share * self.size)
         all_to_complete = self.size / size
         return Party(
             self.mean * all_to_complete,
             self.second * all_to_complete,
-            self.noise.times(all_to_complete),
+            self.noise.scaled_by(all_to_complete),
             size,
             count_noise,
             self.reach,
@@ -193,17 +193,17 @@ class Contrast:
 
 
 class _FeatureMoments(GroupStatistic):
-    """Means and second moments of features, each divided by its noise: one row moves all together by 1.
+    """Base class of means and second moments of features, scaled to a joint L2 sensitivity of 1.
 
     After them, where a value can be missing, come the numbers of complete rows, or pairs.
     """
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features, sizes: Sequence[int]) -> None:
         J = len(embedding.map)
-        self.J, self.reach, self.diameter = J, reach_of(kind, J), diameter_of(kind, J)
-        self.sizes, self.noise = sizes, scales(kind, J, *sizes)
+        self.J, self.reach, self.diameter = J, max_difference(kind, J), feature_diameter(kind, J)
+        self.sizes, self.noise = sizes, noise_scales(kind, J, *sizes)
         means = [self.noise.difference, self.noise.pooled][: len(sizes)]
-        spreads = [np.repeat(means, J), self.noise.of_second(J), np.full(groups.counts, COUNT_NOISE)]
+        spreads = [np.repeat(means, J), self.noise.second_moment(J), np.full(groups.n_private_counts, COUNT_NOISE)]
         self.weights = 1 / np.concatenate(spreads)
         super().__init__(groups, embedding, self.weights.shape)
 
@@ -214,71 +214,73 @@ class _FeatureMoments(GroupStatistic):
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
-    def _split(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
-        """Return the means, the second moment, the numbers of complete rows, and the factor of the noise."""
+    def _unpack(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
+        """Return means, second moment and numbers of complete rows from measured values, and the noise factor."""
         *means, upper, counts = np.split(
             measured.values,
             np.cumsum([*[self.J] * len(self.sizes), self.J * (self.J + 1) // 2]),
         )
-        return means, symmetric(upper, self.J), counts, float(measured.scales[0]) / self.noise.difference
+        return means, symmetric_matrix(upper, self.J), counts, float(measured.scales[0]) / self.noise.difference
 
 
 class Differences(_FeatureMoments):
-    """Difference of two groups' mean features, pooled mean and second moment, and numbers of complete rows."""
+    """Statistic: difference of two groups' mean features, pooled mean and second moment, complete rows."""
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
-        super().__init__(groups, embedding, kind, groups.counted)
+        super().__init__(groups, embedding, kind, groups.divisors)
         self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the differences and moments."""
+        """Compute the difference of means and the pooled moments."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         (first, products), (second, others) = (sample.moments() for sample in samples)
         n, m = self.sizes
         moment = (products + others)[np.triu_indices(self.J)]
-        counts = np.array([sample.size for sample in samples][: self.groups.counts])
+        counts = np.array([sample.size for sample in samples][: self.groups.n_private_counts])
         means = [first / n - second / m, (first + second) / (n + m), moment / (n + m), counts]
         return np.concatenate(means) * self.weights
 
-    def read(self, measured: NoisyValue) -> Contrast:
-        """Return the noisy differences and moments."""
-        (d, u), second, counts, sigma = self._split(measured)
+    def noisy_contrast(self, measured: NoisyValue) -> Contrast:
+        """Return the noisy difference and pooled moments from the measured values."""
+        (d, u), second, counts, sigma = self._unpack(measured)
         sizes = tuple(map(float, self.sizes))
-        contrast = Contrast(d, u, second, self.noise.times(sigma), sizes, sizes, reach=self.reach)
+        contrast = Contrast(d, u, second, self.noise.scaled_by(sigma), sizes, sizes, reach=self.reach)
         if self.groups.sizes:
             return contrast
         return replace(contrast, sizes=tuple(np.maximum(1.0, counts).tolist()), count_noise=sigma * COUNT_NOISE)
 
 
 class Summary(_FeatureMoments):
-    """Mean and second moment of the features of all rows, or of half the differences of pairs.
+    """Statistic: mean and second moment of the features of all rows, or of half the differences of pairs.
 
     Such a half lies where features do.
     """
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
-        super().__init__(groups, embedding, kind, groups.counted[:1])
+        super().__init__(groups, embedding, kind, groups.divisors[:1])
         self.error = 2 * self.sizes[0] * self.J * ROUNDING
         of = "differences of pairs at " if groups.paired else ""
         self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the moments."""
+        """Compute the mean and the second moment."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=self.groups.paired)
         half = 0.5 if self.groups.paired else 1.0
         mean, second = sample.moments()
         sums = np.concatenate([half * mean, half**2 * second[np.triu_indices(self.J)]]) / self.sizes[0]
-        return np.append(sums, [sample.size][: self.groups.counts]) * self.weights
+        return np.append(sums, [sample.size][: self.groups.n_private_counts]) * self.weights
 
-    def read(self, measured: NoisyValue) -> Party:
-        """Return the noisy moments."""
-        (mean,), second, counts, sigma = self._split(measured)
-        party = Party(mean, second, self.noise.times(sigma), float(self.sizes[0]), reach=self.reach)
-        return party.of_complete(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
+    def noisy_moments(self, measured: NoisyValue) -> Party:
+        """Return the noisy mean and second moment from the measured values."""
+        (mean,), second, counts, sigma = self._unpack(measured)
+        party = Party(mean, second, self.noise.scaled_by(sigma), float(self.sizes[0]), reach=self.reach)
+        return (
+            party.from_complete_rows(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
+        )
 
 
-def symmetric(upper: Array, J: int) -> Array:
-    """Return the symmetric matrix with this upper triangle."""
+def symmetric_matrix(upper: Array, J: int) -> Array:
+    """Return the symmetric J x J matrix with this upper triangle."""
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
@@ -289,7 +291,7 @@ _ROW_MOVES = 2.0  # squared moves by one row that make up for means that are not
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A chi-squared test of differences.
+    """Result of a chi-squared test of mean differences.
 
     Attributes
     ----------
@@ -315,7 +317,7 @@ class Conclusion:
     informative: bool = True
     notes: tuple[str, ...] = ()
 
-    def fields(self, alpha: float) -> dict[str, Any]:
+    def result_fields(self, alpha: float) -> dict[str, Any]:
         """Return the fields of the result."""
         return {
             "method": "moments",
@@ -330,7 +332,7 @@ class Conclusion:
         }
 
 
-def conclude(contrast: Contrast) -> Conclusion:
+def contrast_test(contrast: Contrast) -> Conclusion:
     """Test the difference of two groups' means by their pooled mean and second moment."""
     noise, (n0, m0), (n, m) = contrast.noise, contrast.rows, contrast.sizes
     J, total, h = len(contrast.difference), n + m, 1 / n + 1 / m
@@ -350,7 +352,7 @@ def conclude(contrast: Contrast) -> Conclusion:
     return _wald_test(d, V, math.sqrt(variance), grain, informative=min(n, m) > _COUNT_SDS * contrast.count_noise)
 
 
-def conclude_apart(parties: Sequence[Party]) -> Conclusion:
+def parties_test(parties: Sequence[Party]) -> Conclusion:
     """Test the difference of two parties' means, or the mean difference of pairs, by their second moments.
 
     Of pairs, the halves of the differences were measured, whose mean is 0 under the hypothesis: so noise in the

@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy.features import Given, OneHot
 from dfprivacy_kernel.embedding import ROUNDING
-from dfprivacy_kernel.moments import Conclusion, Party, Scales, reach_of, symmetric
+from dfprivacy_kernel.moments import Conclusion, Party, Scales, max_difference, symmetric_matrix
 from dfprivacy_kernel.statistics import GroupStatistic
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Moment", "Variant", "conclude_printed", "measure_printed", "weighted_chi_squared"]
+__all__ = ["Moment", "Variant", "measure_printed", "printed_test", "weighted_chi_squared"]
 
 Variant: TypeAlias = Literal["tcmc", "nte"]
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
@@ -42,8 +42,8 @@ _PRINTED_NOTE = (
 _COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
-def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
-    """Bound the changes of n w and (n - 1) Λ in L2, if a row, a row of a pair, or a whole pair changes.
+def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
+    """Bound the L2 changes of n w and (n - 1) Λ if a row, a row of a pair, or a whole pair changes.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def reaches(kind: Features, J: int, radius: float, changes: Changes) -> tuple[fl
 
 
 class Moment(GroupStatistic):
-    """Mean w, or upper triangle of the covariance Λ: of pairs of rows, of each group, or of all rows.
+    """Statistic: mean w or covariance Λ (upper triangle) of features, of pairs, of each group or of all rows.
 
     Each is divided by what one row moves it by. A row with a missing value counts as 0, and so does its pair.
     """
@@ -72,9 +72,9 @@ class Moment(GroupStatistic):
         self, degree: Literal[1, 2], groups: Groups, embedding: Embedding, kind: Features, changes: Changes
     ) -> None:
         self.degree, self.pairs, self.J = degree, changes != "row", len(embedding.map)
-        rows = (groups.rows or groups.counted)[: 1 if self.pairs else None]
+        rows = (groups.rows or groups.divisors)[: 1 if self.pairs else None]
         radius = 1.0 if kind == "me" else max(1.0, embedding.radius)
-        reach = reaches(kind, self.J, radius, changes)[degree - 1]
+        reach = moment_sensitivities(kind, self.J, radius, changes)[degree - 1]
         # Divided by the noise that it is to have: reach/n of w, reach/(n - 1) of Λ.
         self.divisors = np.array(rows)[:, None] - (degree - 1)
         width = self.J if degree == 1 else self.J * (self.J + 1) // 2
@@ -85,7 +85,7 @@ class Moment(GroupStatistic):
         self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the moment."""
+        """Compute the mean or the covariance."""
         samples = self.groups.samples(rows, self.embedding, paired=self.pairs)
         moments = [sample.moments()[self.degree - 1] for sample in samples]
         upper = [each if self.degree == 1 else each[np.triu_indices(self.J)] for each in moments]
@@ -100,7 +100,7 @@ class Moment(GroupStatistic):
 def measure_printed(
     curator: Curator, variant: Variant, groups: Groups, embedding: Embedding, kind: Features
 ) -> tuple[Party, ...]:
-    """Measure the mean w, then the covariance Λ: of pairs, or of each party.
+    """Measure the mean w, then the covariance Λ, of pairs of rows or of each party's rows.
 
     Where a value can be missing, NTE measures how many rows are complete before.
     """
@@ -121,20 +121,25 @@ def measure_printed(
         means, moments = (float(of.scales[i, 0]) for of in (w, upper))
         noise = Scales(means, math.inf, moments, moments)
         party = Party(
-            w.values[i], symmetric(upper.values[i], first.J), noise, float(size), reach=reach_of(kind, first.J)
+            w.values[i],
+            symmetric_matrix(upper.values[i], first.J),
+            noise,
+            float(size),
+            reach=max_difference(kind, first.J),
         )
-        parties.append(party if sizes is None else party.of_complete(float(sizes[i]) / size, count_noise))
+        parties.append(party if sizes is None else party.from_complete_rows(float(sizes[i]) / size, count_noise))
     return tuple(parties)
 
 
-def conclude_printed(parties: Sequence[Party]) -> Conclusion:
-    """Test by the printed null law, a weighted sum of chi-squared variables.
+def printed_test(parties: Sequence[Party]) -> Conclusion:
+    """Test with the null distribution of the paper, a weighted sum of chi-squared variables.
 
     One party is of pairs (TCMC), two are NTE's. The weights know the noise of w, but not that of Λ: the p-value is
     too small where the latter is large.
     """
     covariances = [
-        _floored(each.second - each.size / (each.size - 1) * np.outer(each.mean, each.mean)) for each in parties
+        _positive_definite(each.second - each.size / (each.size - 1) * np.outer(each.mean, each.mean))
+        for each in parties
     ]
     if len(parties) == 1:
         (S,), (party,) = covariances, parties
@@ -158,8 +163,8 @@ def conclude_printed(parties: Sequence[Party]) -> Conclusion:
     return Conclusion(d, noise, statistic, pvalue, V, informative, (_PRINTED_NOTE,))
 
 
-def _floored(S: Array) -> Array:
-    """Replace the eigenvalues of a matrix that are not positive by a positive constant."""
+def _positive_definite(S: Array) -> Array:
+    """Return a symmetric matrix whose nonpositive eigenvalues are replaced by a positive constant."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     positive: Array = vectors * np.where(values > 0, values, _EIGENVALUE_FLOOR) @ vectors.T
     return positive

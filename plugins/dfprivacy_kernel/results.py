@@ -13,9 +13,9 @@ from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.plotting import axes, below, forest, ink, wrapped
 from dfprivacy.schema import as_probability
 from dfprivacy.wording import noise_share, number, sure
-from dfprivacy_kernel.law import Measured
-from dfprivacy_kernel.moments import FEW, Contrast, Party, conclude, conclude_apart
-from dfprivacy_kernel.printed import conclude_printed
+from dfprivacy_kernel.law import MMDMeasurement
+from dfprivacy_kernel.moments import FEW, Contrast, Party, contrast_test, parties_test
+from dfprivacy_kernel.printed import printed_test
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ __all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclu
 
 @dataclass(frozen=True)
 class Comparison:
-    """Public facts about a test.
+    """Public facts about a test: its groups, method, features and options.
 
     Attributes
     ----------
@@ -63,14 +63,14 @@ class Decision:
     pvalue: float | None
 
 
-Evidence: TypeAlias = Measured | Decision | Contrast | tuple[Party, ...]
+Evidence: TypeAlias = MMDMeasurement | Decision | Contrast | tuple[Party, ...]
 """A measurement of one of the tests; a single party holds pairs."""
 
 
 def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float) -> KernelTest:
-    """Compute the result of a test from its measurement."""
+    """Compute the result of a kernel test from its measurement."""
     design, groups = comparison.design, comparison.groups
-    if isinstance(evidence, Measured):
+    if isinstance(evidence, MMDMeasurement):
         result = _mmd_fields(groups, comparison.alpha, evidence, confidence)
     elif isinstance(evidence, Decision):
         notes = () if evidence.pvalue is not None else ("Only the decision was requested: there is no p-value.",)
@@ -90,7 +90,7 @@ def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float)
     return KernelTest(**{**about, **result, "notes": (*comparison.notes, *result["notes"])})
 
 
-def _mmd_fields(groups: Groups, alpha: float, measured: Measured, confidence: float) -> dict[str, Any]:
+def _mmd_fields(groups: Groups, alpha: float, measured: MMDMeasurement, confidence: float) -> dict[str, Any]:
     """Return the fields of the MMD test."""
     sizes = measured.noisy_sizes
     pvalue = measured.pvalue if measured.informative else 1.0
@@ -111,8 +111,8 @@ def _mmd_fields(groups: Groups, alpha: float, measured: Measured, confidence: fl
         **_missing_fields(groups, sizes, measured.count_noise),
     }
     if measured.informative:
-        found["statistic"], found["mmd2"] = measured.statistic, measured.squared
-        found["noise_standard_error"] = measured.noise_of(sizes)
+        found["statistic"], found["mmd2"] = measured.statistic, measured.squared_mmd
+        found["noise_standard_error"] = measured.noise_sd(sizes)
     if measured.informative and not measured.paired:
         found["low"], found["high"] = measured.interval(confidence)
         found["covers"] = "limited population"
@@ -120,18 +120,18 @@ def _mmd_fields(groups: Groups, alpha: float, measured: Measured, confidence: fl
 
 
 def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
-    """Return the fields of the moments test. TCMC does not measure how many pairs are complete."""
+    """Return the fields of the moments test; TCMC does not measure the number of complete pairs."""
     groups, variant = comparison.groups, comparison.variant
     if isinstance(evidence, Contrast):
-        conclusion, sizes, count_noise = conclude(evidence), evidence.sizes, evidence.count_noise
+        conclusion, sizes, count_noise = contrast_test(evidence), evidence.sizes, evidence.count_noise
     else:
-        conclusion = (conclude_apart if variant is None else conclude_printed)(evidence)
+        conclusion = (parties_test if variant is None else printed_test)(evidence)
         sizes = tuple(each.size for each in evidence)
         count_noise = math.hypot(*(each.count_noise for each in evidence)) / math.sqrt(len(evidence))
     if groups.rows is not None:
         sizes = tuple(min(size, float(rows)) for size, rows in zip(sizes, groups.rows, strict=False))
     return {
-        **conclusion.fields(comparison.alpha),
+        **conclusion.result_fields(comparison.alpha),
         "variant": variant,
         "sizes": sizes if len(sizes) > 1 else sizes * 2,
         "locations": comparison.locations,
@@ -140,7 +140,7 @@ def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ..
 
 
 def _missing_fields(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
-    """Return the fields about rows or pairs that were left out."""
+    """Return the result fields about rows or pairs with missing values."""
     if not groups.given or groups.rows is None:
         return {}
     told = 1 if groups.paired else len(sizes)
@@ -230,7 +230,7 @@ class KernelTest(Release):
     )
 
     def _sentence(self) -> str:
-        """Write whether the samples differ, and how far they are apart."""
+        """Write a sentence on whether the two samples differ, and on their MMD."""
         differ, be = ("differs", "is") if len(self.columns) == 1 else ("differ", "are")
         found = differ if self.rejected else f"{be} not shown to differ"
         where = f"{self._noun(self.by)} = " if self.by else ""
@@ -243,7 +243,7 @@ class KernelTest(Release):
         return f"{what}{told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the MMD and its test, and the differences at the locations where these were measured."""
+        """State the MMD and its test, and the differences at the test locations if they were measured."""
         mmd = None if self.mmd2 is None else math.sqrt(max(self.mmd2, 0.0))
         noise = self.noise_standard_error  # in the MMD, or in each difference
         numbers = {
@@ -280,12 +280,12 @@ class KernelTest(Release):
             If there is none: it needs two groups.
         """
         if self.low is None:
-            raise ArgumentError("This test has no interval.", 'Use method="mmd" of groups.')
+            raise ArgumentError("This test has no confidence interval.", 'Use method="mmd" with by=.')
         level = as_probability(
             self.confidence if confidence_level is None else confidence_level, "confidence_level"
         )
         separation, scale, spread, scales, *public = self.released[:6]
-        measured = Measured(separation, scale, np.array(spread), np.array(scales), *public)
+        measured = MMDMeasurement(separation, scale, np.array(spread), np.array(scales), *public)
         return ConfidenceInterval(*measured.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
@@ -299,7 +299,7 @@ class KernelTest(Release):
             ]
             parts = [noise_share(se, math.sqrt(max(se**2 - noise**2, 0.0))) for se in self.standard_errors]
             what = f"witness of {about}: {self.groups[0]} minus {self.groups[1]}"
-            return forest(self._places, ends, what, ax, noise=parts, confidence=self.confidence)
+            return forest(self._location_labels, ends, what, ax, noise=parts, confidence=self.confidence)
         pair = f"{self.groups[0]} and {self.groups[1]}"
         if self.method == "mmd" and self.statistic is not None:
             low, high = (self.statistic if end is None else end for end in (self.low, self.high))
@@ -317,8 +317,8 @@ class KernelTest(Release):
         return ax
 
     @property
-    def _places(self) -> list[str]:
-        """Labels of the differences: locations, or numbers of frequencies."""
+    def _location_labels(self) -> list[str]:
+        """Labels of the differences: test locations, or numbers of frequencies."""
         if len(self.locations) != len(self.differences):
             return [str(at) for at in range(len(self.differences))]
         words = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in place] for place in self.locations]

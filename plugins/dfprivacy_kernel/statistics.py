@@ -13,7 +13,7 @@ import scipy
 
 from dfprivacy.features import Batch, number
 from dfprivacy.statistics import OfPermutations, OfRows
-from dfprivacy_kernel.embedding import ABOVE, ROUNDING, mapped, totals
+from dfprivacy_kernel.embedding import ABOVE, ROUNDING, apply_map, weighted_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +36,11 @@ __all__ = [
     "SignFlips",
     "Spread",
     "Whitened",
-    "drawn",
-    "ridge",
-    "share_of",
-    "subset",
-    "times",
+    "norm_ratio",
+    "random_subset",
+    "ridge_for",
+    "sample_mask",
+    "sampled_share",
     "whitened_move",
     "whitened_sensitivity",
 ]
@@ -50,7 +50,7 @@ SHARE_STEP = 20
 
 
 class GroupStatistic(OfRows):
-    """A statistic of the embedded rows of groups, whose sensitivity allows only a row's content to change.
+    """Base class of statistics of embedded groups of rows, whose sensitivity is for changes of a row's content.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class GroupStatistic(OfRows):
     def __init__(self, groups: Groups, embedding: Embedding, shape: tuple[int, ...]) -> None:
         self.groups, self.embedding, self.shape = groups, embedding, shape
         self.columns = (*groups.columns, *embedding.columns)
-        self.error = groups.most * len(embedding.map) * ROUNDING
+        self.error = groups.max_rows * len(embedding.map) * ROUNDING
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound the change by one row or pair; infinite where a row can come, go or change its group."""
@@ -77,16 +77,16 @@ class GroupStatistic(OfRows):
 
     def describe(self) -> str:
         """Name the statistic in words."""
-        return f"{self.what} ({self.embedding.named})"
+        return f"{self.what} ({self.embedding.names})"
 
 
-def times(norm: float, dimension: int) -> float:
-    """Return the largest ratio of a vector's norm to its largest coordinate."""
+def norm_ratio(norm: float, dimension: int) -> float:
+    """Return the largest ratio of a norm of a vector to its largest absolute coordinate."""
     return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
 class Separation(GroupStatistic):
-    r"""The distance of the two groups: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
+    r"""Distance of the embedded groups: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
 
     In units of the largest part of a row's features that moves it, so that the price does not depend on the sizes.
 
@@ -113,18 +113,18 @@ class Separation(GroupStatistic):
 
     def value(self, rows: Batch) -> Array:
         """Compute the distance."""
-        sample, members = self.groups.pooled(rows, self.embedding)
+        sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         low, high = ((n + m) * end for end in self.share)
         whole = (n + m) << SHARE_STEP
         first = min(max(n << SHARE_STEP, low), high)  # the share of the first group, held within the interval
         rest = whole - first
-        sums = totals(sample, lambda at: members[:, at].astype(np.float64), 2)
+        sums = weighted_sums(sample, lambda at: members[:, at].astype(np.float64), 2)
         apart = rest * sums[0] - first * sums[1]
         surplus = rest * n - first * m  # 0 but where the share lies outside of the interval
         if surplus:
-            apart = apart - surplus * middle(self.embedding)
-        return np.array([float(np.linalg.norm(mapped(self.embedding, apart[None]))) / max(whole, 1) / self.part])
+            apart = apart - surplus * middle_row(self.embedding)
+        return np.array([float(np.linalg.norm(apply_map(self.embedding, apart[None]))) / max(whole, 1) / self.part])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
         """Bound the change of the distance by one row."""
@@ -133,17 +133,17 @@ class Separation(GroupStatistic):
         return self.embedding.diameter(agreed) / (1.0 if known else self.part)
 
 
-def middle(embedding: Embedding) -> Any:
-    """Return a public row in whole steps: the middle of the bounds, and the first of the categories."""
+def middle_row(embedding: Embedding) -> Any:
+    """Return a public row in whole steps of 2^-26: the middle of the bounds, and the first category."""
     row = Batch(1, {number(c): np.array([c.mid]) for c in embedding.columns if c.bounds is not None})
     for column in embedding.columns:
         if column.bounds is None:
             row.mark(column, 0)
-    return embedding.steps(row)[0].astype(np.int64).astype(object)
+    return embedding.in_steps(row)[0].astype(np.int64).astype(object)
 
 
 class Spread(GroupStatistic):
-    r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, after n and m where sizes are private.
+    r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, and the group sizes n and m if private.
 
     Of pairs, moments of the sum of zz', z their differences, and before them how many are complete where a value
     can be missing. Each is in units of the most that one row, or pair, moves it by; of public sizes, of 2.
@@ -155,32 +155,34 @@ class Spread(GroupStatistic):
     """
 
     def __init__(self, groups: Groups, embedding: Embedding, share: float = 1.0) -> None:
-        super().__init__(groups, embedding, (groups.counts + 3,))
+        super().__init__(groups, embedding, (groups.n_private_counts + 3,))
         self.share = share
-        self.unit = 2.0 if groups.sizes else embedding.lift(frozenset())
-        self.weights = np.array([1.0] * groups.counts + [share / self.unit] * 3)
+        self.unit = 2.0 if groups.sizes else embedding.eigenvalue_bound(frozenset())
+        self.weights = np.array([1.0] * groups.n_private_counts + [share / self.unit] * 3)
         self.error /= min(self.unit, 1.0)
         of, rows = ("rows of each group", "embedded rows")
         if groups.paired:
             of, rows = ("pairs", "differences of paired rows")
-        self.what = f"the {of}, and the spread of the {rows}" if groups.counts else f"the spread of the {rows}"
+        self.what = (
+            f"the {of}, and the spread of the {rows}" if groups.n_private_counts else f"the spread of the {rows}"
+        )
 
     def value(self, rows: Batch) -> Array:
-        """Compute the moments."""
+        """Compute the trace, norm and eigenvalue."""
         groups = self.groups
         if groups.paired:
             (sample,) = groups.samples(rows, self.embedding, paired=True)
             counts = [sample.size]
         else:
-            sample, members = groups.pooled(rows, self.embedding)
+            sample, members = groups.pooled_sample(rows, self.embedding)
             counts = members.sum(axis=1).tolist()
             if self.share < 1:
-                sample = sample.of(drawn(rows.take(sample.first), self.embedding.columns, self.share))
+                sample = sample.subset(sample_mask(rows.take(sample.first), self.embedding.columns, self.share))
         total, scatter = sample.moments()
         if not groups.paired:
             scatter = scatter - np.outer(total, total) / max(sample.size, 1)
         moments = np.array([np.trace(scatter), np.linalg.norm(scatter), np.linalg.eigvalsh(scatter)[-1]])
-        return np.array([*counts[: groups.counts], *(moments / self.share)]) * self.weights
+        return np.array([*counts[: groups.n_private_counts], *(moments / self.share)]) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound the change of the moments by one row or pair."""
@@ -191,10 +193,13 @@ class Spread(GroupStatistic):
         agreed = fixed
         if self.share < 1:  # a row may be drawn, and not what comes in its place
             agreed &= self.embedding.all_public(public)
-        stretch = self.embedding.lift(public if agreed else frozenset(), 2 if groups.paired else 1) / self.unit
-        if groups.counts and not fixed:
+        stretch = (
+            self.embedding.eigenvalue_bound(public if agreed else frozenset(), 2 if groups.paired else 1)
+            / self.unit
+        )
+        if groups.n_private_counts and not fixed:
             stretch = max(stretch, 1.0)
-        return stretch * times(norm, self.dimension)
+        return stretch * norm_ratio(norm, self.dimension)
 
 
 _SHARE_ROWS, _ROWS_PER_LANDMARK = 1 << 15, 1 << 8
@@ -206,8 +211,8 @@ _HASH_FACTORS = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27),
 _HASH_SHIFT = np.uint64(31)
 
 
-def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
-    """Return the share of the rows that suffices to estimate their spread.
+def sampled_share(groups: Groups, embedding: Embedding, epsilon: float) -> float:
+    """Return the share of the rows that suffices to estimate the moments of their covariance.
 
     Parameters
     ----------
@@ -230,8 +235,8 @@ def share_of(groups: Groups, embedding: Embedding, epsilon: float) -> float:
     return min(1.0, -(-(enough * 2.0**_SHARE_BITS) // sum(groups.rows)) * 2.0**-_SHARE_BITS)
 
 
-def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bool_]:
-    """Draw a share of the rows, by a hash of their values in some columns.
+def sample_mask(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bool_]:
+    """Return a mask that samples a share of the rows, by a hash of their values in some columns.
 
     Parameters
     ----------
@@ -251,17 +256,17 @@ def drawn(rows: Batch, columns: Sequence[Column], share: float) -> NDArray[np.bo
     values = [each.astype(np.float64) + 0.0 for each in read]  # -0 is 0
     hashes = np.zeros(rows.size, dtype=np.uint64)
     for each in values:
-        hashes = _hashed(hashes + each.view(np.uint64))
+        hashes = _hash64(hashes + each.view(np.uint64))
     ordered = np.sort(hashes)
     again = np.flatnonzero(np.isin(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))
     copies = np.zeros(rows.size, dtype=np.uint64)
     copies[again] = _n_earlier_copies([each[again] for each in values])
-    lots = _hashed(hashes + copies) >> np.uint64(64 - _SHARE_BITS)
+    lots = _hash64(hashes + copies) >> np.uint64(64 - _SHARE_BITS)
     return np.asarray(lots < np.uint64(share * 2.0**_SHARE_BITS))
 
 
-def _hashed(numbers: Hashes) -> Hashes:
-    """Hash 64-bit whole numbers, one to one."""
+def _hash64(numbers: Hashes) -> Hashes:
+    """Return hashes of 64-bit whole numbers, one to one."""
     numbers = numbers + _HASH_INCREMENT
     for shift, factor in _HASH_FACTORS:
         numbers = (numbers ^ (numbers >> shift)) * factor
@@ -280,7 +285,7 @@ def _n_earlier_copies(values: Sequence[Array]) -> Hashes:
 
 
 class PermutedMMD(GroupStatistic, OfPermutations):
-    """T, and T after each of B random permutations of the labels: one matrix product for each block of rows.
+    """Statistic: T, and T after each of B random permutations of the group labels.
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
@@ -289,30 +294,34 @@ class PermutedMMD(GroupStatistic, OfPermutations):
 
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding, (permutations + 1,))
-        self._n, self._m = groups.counted
+        self._n, self._m = groups.divisors
         self._unit = (self._n + self._m) / (self._n * self._m)  # what turns G into T
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
         """Compute the statistics."""
-        sample, members = self.groups.pooled(rows, self.embedding)
+        sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         firsts = np.zeros((self.dimension, -(-sample.size // 8)), dtype=np.uint8)  # one bit a row
         firsts[0] = np.packbits(members[0])
         for row in firsts[1:]:
-            drawn = subset(n, n + m, rng) if self.groups.sizes else lowest(n, rng.random(rows.size)[sample.first])
+            drawn = (
+                random_subset(n, n + m, rng)
+                if self.groups.sizes
+                else lowest_keys(n, rng.random(rows.size)[sample.first])
+            )
             row[:] = np.packbits(drawn)
 
         def coefficients(at: slice) -> Array:
             bits = np.unpackbits(firsts[:, at.start // 8 : -(-at.stop // 8)], axis=1)[:, : at.stop - at.start]
             return np.vstack([bits, np.ones(bits.shape[1])])
 
-        sums = totals(sample, coefficients, self.dimension + 1)
-        apart = mapped(self.embedding, (n + m) * sums[:-1] - n * sums[-1])  # m S_X - n S_Y
+        sums = weighted_sums(sample, coefficients, self.dimension + 1)
+        apart = apply_map(self.embedding, (n + m) * sums[:-1] - n * sums[-1])  # m S_X - n S_Y
         return self.lengths(apart / max(n + m, 1) * self._unit, sample)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
-        """Return T for each difference of means, shape (B + 1, F)."""
+        """Return T, the length, for each difference of means, shape (B + 1, F)."""
         length: Array = np.linalg.norm(differences, axis=1)
         return length
 
@@ -325,8 +334,8 @@ class PermutedMMD(GroupStatistic, OfPermutations):
         return self.embedding.diameter(frozenset()) * self._unit
 
 
-def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw n of some rows, with every choice equally likely."""
+def random_subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return a mask of n random rows of `total`, every choice equally likely."""
     drawn = rng.random(total, dtype=np.float32) * total < n
     surplus = int(drawn.sum()) - n
     if surplus:
@@ -335,8 +344,8 @@ def subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     return drawn
 
 
-def lowest(n: int, keys: Array) -> NDArray[np.bool_]:
-    """Return a mask of the n lowest keys; one row more or less changes one other choice at most."""
+def lowest_keys(n: int, keys: Array) -> NDArray[np.bool_]:
+    """Return a mask of the n lowest keys; one more key changes the choice of at most one other."""
     drawn = np.zeros(len(keys), dtype=np.bool_)
     if n:
         drawn[np.argpartition(keys, n - 1)[:n]] = True
@@ -351,7 +360,7 @@ _FEW_DIMENSIONS = 30
 
 
 class Whitened(PermutedMMD):
-    r"""The permutation test of :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
+    r"""Permutation statistic :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
 
     Whitening makes directions in which rows hardly vary count as much as others. S does not depend on the labels,
     so the statistics of all relabellings are exchangeable.
@@ -365,12 +374,12 @@ class Whitened(PermutedMMD):
         super().__init__(groups, embedding, permutations)
         dimension, total = len(embedding.map), self._n + self._m
         part = _FEW_RATIO if dimension <= _FEW_DIMENSIONS else _MANY_RATIO
-        usual = ridge(total, embedding.diameter(frozenset()), min(part * epsilon, _MAX_RATIO))
+        usual = ridge_for(total, embedding.diameter(frozenset()), min(part * epsilon, _MAX_RATIO))
         self.gamma = usual if gamma is None else gamma
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:
-        """Return T for each difference of means."""
+        """Return the whitened T for each difference of means."""
         total = self._n + self._m
         sums, products = sample.moments()
         S = (products - np.outer(sums, sums / max(sample.size, 1))) / total
@@ -386,14 +395,14 @@ class Whitened(PermutedMMD):
             return plain
         n, m = self._n, self._m
         agreed = public if self.groups.sizes else frozenset()
-        moved, lifted = self.embedding.diameter(agreed), self.embedding.lift(agreed)
+        moved, lifted = self.embedding.diameter(agreed), self.embedding.eigenvalue_bound(agreed)
         if self.groups.sizes:
             return whitened_sensitivity(n, m, moved, lifted, self.gamma, CLIP)
         return whitened_move((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
 
 
-def ridge(total: int, diameter: float, part: float) -> float:
-    """Return the ridge γ at which the diameter is the given part of √(N²γ/(N-1))."""
+def ridge_for(total: int, diameter: float, part: float) -> float:
+    """Return the ridge γ at which the diameter equals `part` times √(N²γ/(N-1))."""
     return diameter**2 * (total - 1) / (total**2 * part**2)
 
 
@@ -405,7 +414,7 @@ def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: flo
     n, m : int
         Rows in each group.
     moved, lifted : float
-        How far the row's features move, and its outer product about the mean of the others; see `lift`.
+        How far the row's features move, and its outer product about the mean of the others; see `eigenvalue_bound`.
     gamma : float
         The ridge.
     clip : float
@@ -440,7 +449,7 @@ def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> f
 
 
 class PairedSeparation(GroupStatistic):
-    """Length of the sum of the differences z of pairs; one pair changes it by twice the diameter."""
+    """Statistic: length of the sum of the differences z of pairs."""
 
     what, part = "the mean difference of paired rows", 1.0
 
@@ -463,7 +472,7 @@ class PairedSeparation(GroupStatistic):
 
 
 class SignFlips(PairedSeparation, OfPermutations):
-    """T, and T after each of B random changes of the signs of the differences."""
+    """Statistic: T, and T after each of B random sign flips of the differences of pairs."""
 
     what = "the mean difference, and those of exchanged pairs, of paired rows"
 
@@ -473,16 +482,18 @@ class SignFlips(PairedSeparation, OfPermutations):
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
         """Compute the statistics."""
-        sample, complete = self.groups.pairs(rows, self.embedding)
+        sample, complete = self.groups.pair_differences(rows, self.embedding)
 
         def signs(at: slice) -> Array:
             drawn = rng.integers(2, size=(self.dimension, at.stop - at.start), dtype=np.int8)
             drawn[0] = 1
             return np.where(drawn == 1, 1.0, -1.0) * complete[at]
 
-        length: Array = np.linalg.norm(mapped(self.embedding, totals(sample, signs, self.dimension)), axis=1)
-        return length / self.groups.counted[0]
+        length: Array = np.linalg.norm(
+            apply_map(self.embedding, weighted_sums(sample, signs, self.dimension)), axis=1
+        )
+        return length / self.groups.divisors[0]
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
         """Bound the change of each statistic by one pair."""
-        return super().sensitivity(relation, norm, public) / self.groups.counted[0]
+        return super().sensitivity(relation, norm, public) / self.groups.divisors[0]

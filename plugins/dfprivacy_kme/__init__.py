@@ -29,6 +29,6 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Offer the release, and the choice of a small table."""
+    """Register the release of an embedding, and the choice of a small synthetic table."""
     register(kme_release.plans(plan_release))
     register(kme_exponential)

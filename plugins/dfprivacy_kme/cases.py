@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return the cases: each feature map, both noises, numbers and categories, public columns, groups."""
+    """Return example calls of a method for the audit: each feature map, Gaussian and Laplace noise, groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
     if mechanism.name == "kme_exponential":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Basis", "Space", "coded", "decoded"]
+__all__ = ["Basis", "Space", "decode_rows", "encode_rows"]
 
 _RIDGE = 1e-13  # beside kernel values of 1
 
@@ -26,7 +26,7 @@ Basis: TypeAlias = Literal["subspace", "fourier"]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """A kernel on rows and a finite feature map of it, in plain arrays that can be saved.
+    """Feature space: a kernel on rows and a finite feature map of it, in arrays that can be saved.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ class Space:
         return ProductKernel(self.columns, self.lengthscales, self.mismatches)
 
     @classmethod
-    def of(cls, features: Nystrom | Fourier | None, kernel: ProductKernel) -> Space:
-        """Return the space of a kernel, with its measured feature map if there is one."""
+    def from_kernel(cls, features: Nystrom | Fourier | None, kernel: ProductKernel) -> Space:
+        """Return the feature space of a kernel, with the measured feature map if there is one."""
         numbers = [kernel.columns[i].name for i in kernel.numbers]
         categories = [kernel.columns[i].name for i in kernel.categories]
         anchors = A = np.zeros((0, 0))
@@ -86,8 +86,8 @@ class Space:
         """Return the number of features F."""
         return len(self.anchors) * (1 if self.basis == "subspace" else 2)
 
-    def common(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return a common subspace of two spaces, and the maps from their features to its features.
+    def common_subspace(self, other: Space) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
+        """Return a common subspace of two feature spaces, and linear maps from their features to it.
 
         How many points of a subspace are worth a coordinate depends on the noise; those that both have span what
         both see. The maps have orthonormal rows, so noise that is alike in all directions
@@ -110,16 +110,16 @@ class Space:
         elif alike:
             mine, others = np.nonzero((self.anchors[:, None] == other.anchors[None]).all(axis=2))
             if len(mine):
-                return self._subspace(mine, other, others)
+                return self._shared_subspace(mine, other, others)
         raise ArgumentError(
             "The two releases have different feature maps.",
             "Release both with the same columns and kernel, and some of the same points.",
         )
 
-    def _subspace(
+    def _shared_subspace(
         self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
     ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the span of the points that both subspaces have.
+        """Return the space spanned by the points that this subspace and another have in common.
 
         With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
         times the map of these, are the coordinates in their span.
@@ -130,24 +130,24 @@ class Space:
         ours, theirs = (A @ np.linalg.inv(space.map)[at] for space, at in ((self, mine), (other, others)))
         return replace(self, anchors=points, map=A), ours, theirs
 
-    def plain(self) -> dict[str, Any]:
-        """Return the space as JSON values, which `read` turns back into the space."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the feature space as JSON values, from which `from_json` makes it again."""
         columns = [{"name": column.name, **column.describe()} for column in self.columns]
         return {**vars(self), "columns": columns}
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> Space:
-        """Return the space written by `plain`."""
+    def from_json(cls, plain: Mapping[str, Any]) -> Space:
+        """Return the feature space from the JSON values of `as_json`."""
         if plain["basis"] not in get_args(Basis):
             raise ArgumentError(
-                "This release is of an earlier version, with features that are gone.", "Use that version."
+                "This release was written by an earlier version, with other features.", "Read it with that version."
             )
         columns = tuple(read_column(**column) for column in plain["columns"])
         known = {name: value for name, value in plain.items() if name != "degree"}  # earlier versions had one
         return cls(**{**known, "columns": columns})
 
 
-def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:
+def encode_rows(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:
     """Return public rows as an array of numbers and category codes.
 
     Parameters
@@ -168,12 +168,14 @@ def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArr
     table = public_table(rows_by_column, what)
     if not set(names) <= set(table):
         raise ArgumentError(
-            f"{what} lacks values of some of the columns {names!r}.",
+            f"{what} must have values for all columns {names!r}.",
             "Give a frame, or a dictionary of lists, with each column.",
         )
     given = [table[name] for name in names]
     if len({len(values) for values in given}) != 1 or not given[0]:
-        raise ArgumentError(f"{what} has columns of different lengths, or none.", "Give at least one whole row.")
+        raise ArgumentError(
+            f"{what} must have columns of equal length, and at least one row.", "Give complete rows."
+        )
     rows = np.empty((len(given[0]), len(names)))
     for i, (column, values) in enumerate(zip(columns, given, strict=True)):
         if column.bounds is None:
@@ -185,8 +187,8 @@ def coded(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArr
     return rows
 
 
-def decoded(columns: Sequence[Column], rows: NDArray[np.float64]) -> dict[str, list[Any]]:
-    """Return rows as values by column: the inverse of `coded`."""
+def decode_rows(columns: Sequence[Column], rows: NDArray[np.float64]) -> dict[str, list[Any]]:
+    """Return coded rows as values by column, with categories by name: the inverse of `encode_rows`."""
     return {
         column.name: [float(value) for value in rows[:, i]]
         if column.bounds is not None

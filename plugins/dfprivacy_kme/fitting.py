@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Column
 
-__all__ = ["absolute", "hull", "shrunk", "simplex"]
+__all__ = ["absolute", "hull_projection", "shrunk", "simplex"]
 
 _MAX_STEPS = 400  # supports have some ten points
 _GAP_MIN, _GAP_MAX = 1e-13, 1e-3
@@ -26,7 +26,7 @@ _PRIOR_LEVEL = 0.01
 
 
 def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    r"""Return the weights of the closest mean: :math:`\min_{w \ge 0,\, 1'w = 1} \|\Psi'w - \beta\|^2 / 2`.
+    r"""Return the weights that minimise :math:`\|\Psi'w - \beta\|^2` over the simplex :math:`w \ge 0, 1'w = 1`.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> 
 
 
 def _active_weights(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of a few points with the least s²|Ψ'w - β|² + (s - 1)², s their sum, scaled to sum 1."""
+    """Return the weights w of a few points that minimise s²|Ψ'w - β|² + (s - 1)², s = Σw, scaled to sum 1."""
     system = np.vstack([(psi - beta).T, np.ones(len(psi))])
     w, _ = nnls(system, np.append(np.zeros(len(beta)), 1.0), maxiter=_MAX_STEPS * len(psi))
     return np.asarray(w / w.sum())
@@ -72,7 +72,7 @@ def _active_weights(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDAr
 def absolute(
     psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0
 ) -> NDArray[np.float64]:
-    r"""Return the weights of either sign with :math:`\|w\|_1 \le` `most` whose feature sum is closest.
+    r"""Return the signed weights with :math:`\|w\|_1 \le` `most` whose weighted feature sum is closest to beta.
 
     The same problem as `simplex` on the points' features times `most` and their negatives.
 
@@ -133,7 +133,7 @@ def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) ->
     return posterior
 
 
-def hull(
+def hull_projection(
     feature: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     candidates: NDArray[np.float64],
     beta: NDArray[np.float64],
@@ -143,7 +143,7 @@ def hull(
     signed: bool = False,
     fits: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project an embedding onto the convex hull of the features of all rows; return points and weights.
+    """Project an embedding onto the convex hull of all possible rows' features; return points and weights.
 
     Parameters
     ----------

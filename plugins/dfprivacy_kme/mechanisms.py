@@ -15,10 +15,10 @@ from dfprivacy import ArgumentError, NanPolicy, Range, mechanism
 from dfprivacy.features import Count, Fourier, Given, Nystrom, ProductKernel, Stack, gaussian_frequencies, spread
 from dfprivacy.schema import UNDECLARED
 from dfprivacy.statistics import OfSums, gaussian_scale
-from dfprivacy_kme.embedding import Space, coded
-from dfprivacy_kme.fitting import absolute, hull, shrunk
+from dfprivacy_kme.embedding import Space, encode_rows
+from dfprivacy_kme.fitting import absolute, hull_projection, shrunk
 from dfprivacy_kme.points import WeightedPoints
-from dfprivacy_kme.release import KME, coarse, grid
+from dfprivacy_kme.release import KME, grid_rows, is_coarse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Closeness",
     "classical_scale",
-    "fitted",
+    "classical_share",
+    "fit_release",
     "kme_exponential",
     "kme_release",
-    "part_of_the_price",
     "plan_release",
 ]
 
@@ -49,8 +49,8 @@ def classical_scale(epsilon: float, delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the share of epsilon and delta with which exact calibration adds as much noise as the reference's.
+def classical_share(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Return the share of epsilon and delta for which exact calibration adds the noise of the classical one.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ def part_of_the_price(epsilon: float, delta: float, sensitivity: float) -> float
         If the calibration is not proved there.
     """
     if not delta:
-        raise ArgumentError('calibration="classical" needs Gaussian noise.', "Pay a delta above 0.")
+        raise ArgumentError('calibration="classical" needs Gaussian noise.', "Give a delta above 0.")
     if epsilon > _MAX_CLASSICAL_EPSILON:
         raise ArgumentError(
-            f"The classical calibration is proved for an epsilon up to 1, and {epsilon:g} was asked.",
-            'Use calibration="analytic", which is right for all, and less noise.',
+            f"The classical calibration is proved for an epsilon up to 1, not for epsilon={epsilon:g}.",
+            'Use calibration="analytic", which is proved for every epsilon and adds less noise.',
         )
     noise = _REFERENCE_SENSITIVITY * classical_scale(epsilon, delta)
 
@@ -96,8 +96,8 @@ _LARGE_NOISE = 0.1  # noise in one coordinate, beside features of length 1, that
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A noisy mean feature, with public facts about it.
+class MeasuredEmbedding:
+    """Measurement of a release: the noisy mean feature, with public facts about it.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def kme_release(
     represent: Represent = "hull",
     calibration: Calibration = "analytic",
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> MeasuredEmbedding:
     r"""Publish a table as a kernel mean embedding: weighted points, and the noisy mean feature behind them.
 
     Parameters
@@ -227,19 +227,19 @@ def kme_release(
     rows = curator.size
     if rows is None:
         raise ArgumentError(
-            "A kernel mean embedding is a mean, and the number of rows is private here.",
+            "A kernel mean embedding needs a public number of rows, and the number is private here.",
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
     if rows < 1:
-        raise ArgumentError("The table has no rows.", "There is nothing to publish.")
+        raise ArgumentError("The table has no rows, so there is nothing to publish.", "Use a table with rows.")
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
     if kernel.distance() < _MIN_KERNEL_WIDTH:
         raise ArgumentError(
-            f"To so wide a kernel all rows are alike: no two are further apart than {kernel.distance():.2g}.",
-            "Give a lengthscale that is not so far above the width of the bounds.",
+            f"With this lengthscale all rows are alike: the largest kernel distance is {kernel.distance():.2g}.",
+            "Use a lengthscale nearer to the width of the bounds.",
         )
-    public = None if points is None else kernel.check(coded(named, points, "points"))
+    public = None if points is None else kernel.check(encode_rows(named, points, "points"))
     psi = _feature_map(curator, kernel, features, represent, public, n_points)
     noise: Literal["gaussian", "laplace"] = "gaussian" if curator.delta else "laplace"
     wider = 1.0 if curator.delta else math.sqrt(2)  # the standard deviation of Laplace noise, in its scale
@@ -249,7 +249,7 @@ def kme_release(
         moves = features.sensitivity(curator.neighbors, 2, agreed)
         if calibration == "analytic" or not moves:
             return curator.sum(features, noise=noise)
-        return curator.sum(features, noise=noise, share=part_of_the_price(curator.epsilon, curator.delta, moves))
+        return curator.sum(features, noise=noise, share=classical_share(curator.epsilon, curator.delta, moves))
 
     gaps, size, count_noise = _required_columns(curator, kernel, nan_policy), float(rows), None
     if not gaps:
@@ -257,29 +257,31 @@ def kme_release(
     elif all(column.public for column in gaps):
         size, count_noise = float(curator.sum(Given(*gaps)).values[0]), 0.0
         if size < 1:
-            raise ArgumentError("A value is missing in every row.", "There is nothing to publish.")
+            raise ArgumentError(
+                "Every row has a missing value, so there is nothing to publish.", 'Use nan_policy="fill".'
+            )
         total = noisy(Given(*gaps, of=psi))
     else:
         total, count = noisy(Given(*gaps, of=Stack(psi, Count()))).parts
         size, count_noise = max(1.0, float(count.values[0])), float(count.scales[0]) * wider
     weights = np.broadcast_to(psi.weights, psi.shape)
-    return Measured(
+    return MeasuredEmbedding(
         beta=(total.values * weights).ravel() / size,
         noise=float((total.scales * weights).max()) / size * wider,
         laplace=noise == "laplace",
         size=size,
         count_noise=count_noise,
         rows=rows,
-        space=Space.of(psi, kernel),
+        space=Space.from_kernel(psi, kernel),
         public=public,
         defect=psi.defect if isinstance(psi, Nystrom) else 0.0,
     )
 
 
 @kme_release.concludes
-def _(measured: Measured, *, represent: Represent) -> KME:
-    """Fit points to the noisy mean."""
-    return fitted(measured, represent)
+def _(measured: MeasuredEmbedding, *, represent: Represent) -> KME:
+    """Fit weighted points to the noisy mean feature."""
+    return fit_release(measured, represent)
 
 
 def _required_columns(curator: Curator, kernel: ProductKernel, nan_policy: NanPolicy) -> tuple[Column, ...]:
@@ -312,13 +314,13 @@ def _feature_map(
 ) -> Nystrom | Fourier:
     """Choose the feature map from public numbers."""
     if represent == "weights" and features != "subspace":
-        raise ArgumentError('represent="weights" needs points that span the features.', 'Use features="subspace".')
+        raise ArgumentError('represent="weights" needs features spanned by points.', 'Use features="subspace".')
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
         raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
     if public is not None and (n_points is not None or features == "fourier"):
         raise ArgumentError(
-            "points= span the subspace, so n_points= and other features do not go with them.",
-            'Leave one out, or use features="subspace".',
+            "points= span the subspace, and cannot be combined with n_points= or other features.",
+            'Leave one of the options out, or use features="subspace".',
         )
     # What noise drowns is not worth a coordinate. For this, a rough sigma will do.
     rough = (
@@ -336,8 +338,8 @@ def _feature_map(
     return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
 
 
-def fitted(measured: Measured, represent: Represent) -> KME:
-    """Fit points to the noisy mean, and return the result; post-processing."""
+def fit_release(measured: MeasuredEmbedding, represent: Represent) -> KME:
+    """Return the release: the noisy mean feature, and weighted points fitted to it by post-processing."""
     space, beta, sigma, public = measured.space, measured.beta, measured.noise, measured.public
     gap, fits = 1e-3 * sigma**2, sigma**2 * len(beta)  # what noise alone leaves of the distance, on average
     if represent == "weights":
@@ -345,15 +347,19 @@ def fitted(measured: Measured, represent: Represent) -> KME:
     elif represent == "l1" and space.basis == "subspace":
         locations, w = space.anchors, absolute(space.features(space.anchors), beta, min(gap, 1e-3))
     else:
-        candidates = grid(space) if public is None or represent == "l1" else np.vstack([public, grid(space)])
+        candidates = (
+            grid_rows(space) if public is None or represent == "l1" else np.vstack([public, grid_rows(space)])
+        )
         target = beta
         if represent == "bayes" and public is not None:
             target = shrunk(space.features(public), beta, sigma)
         signed = represent == "l1"
-        locations, w = hull(space.features, candidates, target, gap, space.columns, signed=signed, fits=fits)
+        locations, w = hull_projection(
+            space.features, candidates, target, gap, space.columns, signed=signed, fits=fits
+        )
     left = w @ space.features(locations) - beta
     return KME(
-        space=space.plain(),
+        space=space.as_json(),
         locations=locations,
         weights=w,
         notes=_notes(measured),
@@ -369,19 +375,19 @@ def fitted(measured: Measured, represent: Represent) -> KME:
     )
 
 
-def _notes(measured: Measured) -> tuple[str, ...]:
+def _notes(measured: MeasuredEmbedding) -> tuple[str, ...]:
     notes, space = [], measured.space
     if measured.size < _MIN_COUNT_SDS * (measured.count_noise or 0.0):
         notes.append(
             f"Complete rows are too few for the noise in their number: the release is unreliable. {UNDECLARED}"
         )
-    seen = float((space.features(grid(space)) ** 2).sum(axis=1).mean())
+    seen = float((space.features(grid_rows(space)) ** 2).sum(axis=1).mean())
     if seen < _MIN_CAPTURED:
         notes.append(
             f"The features capture {seen:.0%} of a row's squared length on average over the bounds: "
             "a wider kernel or more points would capture more."
         )
-    if coarse(space):
+    if is_coarse(space):
         notes.append(
             "The bounds are many lengthscales wide: an interval is for functions that are smooth between the "
             "8,192 rows at which they are evaluated. A wider kernel, or narrower bounds, would need fewer."
@@ -414,7 +420,7 @@ _INTERVAL_MISS = 0.05
 
 
 class Closeness(OfSums):
-    r"""Closeness of each synthetic table R to the data: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""Closeness of each candidate table R to the data D: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or
@@ -438,7 +444,7 @@ class Closeness(OfSums):
         return scores
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of the closeness by one row."""
+        """Bound the change of each closeness by one row."""
         stays = relation == "replace_one" and all(column.name in public for column in self.gaps)
         farthest = self.psi.diameter(2, public if stays else frozenset())
         farthest += math.sqrt(self.psi.dimension) * self.psi.error if farthest else 0.0
@@ -462,7 +468,7 @@ def kme_exponential(
     n_rows: Annotated[int, Range(1, 12)] = _CHOSEN_ROWS,
     nan_policy: NanPolicy = "omit",
 ) -> WeightedPoints:
-    r"""Choose a small synthetic table by the exponential mechanism: about the closest to the table's embedding.
+    r"""Choose a small synthetic table with nearly the table's embedding, by the exponential mechanism.
 
     Parameters
     ----------
@@ -523,18 +529,18 @@ def kme_exponential(
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, None), mismatch)
     if points is not None and n_points is not None:
-        raise ArgumentError("points= are given: n_points= has no use.", "Leave one out.")
+        raise ArgumentError("points= and n_points= exclude each other.", "Leave n_points= or points= out.")
     rows = (
         spread(kernel.columns, n_points or _CHOSEN_POINTS)
         if points is None
-        else kernel.check(coded(named, points, "points"))
+        else kernel.check(encode_rows(named, points, "points"))
     )
     rows = np.unique(rows, axis=0)
     tables = math.comb(len(rows) + n_rows - 1, n_rows)
     if tables > _TABLES_MAX:
         raise ArgumentError(
-            f"{len(rows)} points make {tables:,} tables of {n_rows} rows, of which each would be scored.",
-            f"Take fewer points, or rows: {_TABLES_MAX:,} tables at most; or use kme_release.",
+            f"{len(rows)} points give {tables:,} candidate tables of {n_rows} rows, too many to score.",
+            f"Use fewer points or rows, for at most {_TABLES_MAX:,} tables, or use kme_release().",
         )
     gaps, psi = _required_columns(curator, kernel, nan_policy), Nystrom(kernel, rows)
     scores = Closeness(psi, rows, n_rows, gaps)
@@ -547,7 +553,7 @@ def kme_exponential(
         notes = (f"{close}, in 95% of cases.",)
     places, times = np.unique(scores.places[best], return_counts=True)
     return WeightedPoints(
-        space=Space.of(psi, kernel).plain(),
+        space=Space.from_kernel(psi, kernel).as_json(),
         locations=rows[places],
         weights=times / n_rows,
         notes=notes,

@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, Column, Release
 from dfprivacy.features import ProductKernel
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
-from dfprivacy_kme.embedding import Space, coded, decoded
+from dfprivacy_kme.embedding import Space, decode_rows, encode_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ _MAX_LISTED = 12  # points, which are shown
 
 
 class TwoSample(NamedTuple):
-    """A kernel two-sample test.
+    """Result of a kernel two-sample test between two embeddings.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class WeightedPoints(Release):
     _shown: ClassVar[tuple[str, ...]] = ("support", "notes")
 
     @cached_property
-    def _space(self) -> Space:
-        return Space.read(self.space)
+    def _feature_space(self) -> Space:
+        return Space.from_json(self.space)
 
     @property
     def support(self) -> int:
@@ -85,30 +85,30 @@ class WeightedPoints(Release):
 
     @property
     def points(self) -> Any:
-        """Points with their ``weight`` in the last column, as a frame of the library that holds the table."""
-        columns = decoded(self._space.columns, self.locations)
+        """Points with their ``weight`` in the last column, as a frame of the table's dataframe library."""
+        columns = decode_rows(self._feature_space.columns, self.locations)
         name = "weight"
         while name in columns:
             name += "_"
         return self._table({**columns, name: self.weights.tolist()})
 
     def _sentence(self) -> str:
-        """Write what the points stand for."""
-        names = self._noun(*(column.name for column in self._space.columns))
+        """Write a sentence on the rows that the points represent."""
+        names = self._noun(*(column.name for column in self._feature_space.columns))
         points = f"{self.support:,} weighted point{'s' * (self.support != 1)}"
         return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
 
     def _grid(self) -> Grid | None:
-        """Return the points as a printed table, where they are few."""
+        """Return the points as a printed table, if they are few."""
         if self.support > _MAX_LISTED:
             return None
-        columns = decoded(self._space.columns, self.locations)
+        columns = decode_rows(self._feature_space.columns, self.locations)
         rows = zip(*columns.values(), self.weights, strict=True)
         texts = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
         return Grid(("", *columns, "weight"), [("", *row) for row in texts])
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the means of numbers, or where there are none, the weights. `points` has the points."""
+        """State the means of the numeric columns or, if there are none, the weights of the points."""
         try:
             means = self.mean()
         except ArgumentError:  # some weights are negative
@@ -132,33 +132,38 @@ class WeightedPoints(Release):
         ndarray of shape (rows,)
             The weighted sum of the kernel with each point.
         """
-        values: NDArray[np.float64] = self._space.kernel(self._read(rows), self.locations) @ self.weights
+        values: NDArray[np.float64] = (
+            self._feature_space.kernel(self._encoded_rows(rows), self.locations) @ self.weights
+        )
         return values
 
-    def _read(self, rows: object) -> NDArray[np.float64]:
-        return coded(self._space.columns, rows, "rows")
+    def _encoded_rows(self, rows: object) -> NDArray[np.float64]:
+        return encode_rows(self._feature_space.columns, rows, "rows")
 
     @cached_property
-    def _numeric(self) -> list[int]:
-        return [i for i, column in enumerate(self._space.columns) if column.bounds is not None]
+    def _numeric_columns(self) -> list[int]:
+        return [i for i, column in enumerate(self._feature_space.columns) if column.bounds is not None]
 
     def mean(self) -> dict[str, float]:
-        """Return the means of the numeric columns; only those of a release have intervals.
+        """Return the weighted means of the numeric columns, without intervals.
 
         Returns
         -------
         dict of str to float
             By column.
         """
-        return {self._space.columns[i].name: float(self._share @ self.locations[:, i]) for i in self._numeric}
+        return {
+            self._feature_space.columns[i].name: float(self._normalized_weights @ self.locations[:, i])
+            for i in self._numeric_columns
+        }
 
     @property
-    def _share(self) -> NDArray[np.float64]:
-        """Weights scaled to sum 1; an error if one is negative."""
+    def _normalized_weights(self) -> NDArray[np.float64]:
+        """Weights scaled to sum 1; raise an error if a weight is negative."""
         if (self.weights < 0).any() or self.weights.sum() <= 0:
             raise ArgumentError(
                 "Some weights are negative, so these points are not a distribution.",
-                'Ask for represent="hull".',
+                'Release with represent="hull".',
             )
         share: NDArray[np.float64] = self.weights / self.weights.sum()
         return share
@@ -171,13 +176,13 @@ class WeightedPoints(Release):
         ndarray of shape (d, d)
             In the order of the columns.
         """
-        numbers = self.locations[:, self._numeric]
-        centred = numbers - self._share @ numbers
-        covariance: NDArray[np.float64] = (centred * self._share[:, None]).T @ centred
+        numbers = self.locations[:, self._numeric_columns]
+        centred = numbers - self._normalized_weights @ numbers
+        covariance: NDArray[np.float64] = (centred * self._normalized_weights[:, None]).T @ centred
         return covariance
 
     def sample(self, n: int, *, seed: int | None = None) -> Any:
-        """Draw rows from the points, by systematic resampling: for smooth averages, not for shares or quantiles.
+        """Draw rows from the points by systematic resampling, for averages, not for shares or quantiles.
 
         Parameters
         ----------
@@ -192,14 +197,14 @@ class WeightedPoints(Release):
             As `points`, without weights.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ArgumentError(f"n={n!r} is not a whole number from 1.", "Say how many rows to draw.")
+            raise ArgumentError(f"n={n!r} must be a whole number from 1 on.", "Give the number of rows to draw.")
         rng = np.random.default_rng(seed)
-        at = np.searchsorted(np.cumsum(self._share), (np.arange(n) + rng.random()) / n)
+        at = np.searchsorted(np.cumsum(self._normalized_weights), (np.arange(n) + rng.random()) / n)
         drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]
-        return self._table(decoded(self._space.columns, drawn))
+        return self._table(decode_rows(self._feature_space.columns, drawn))
 
     def marginal(self, columns: Sequence[str]) -> WeightedPoints:
-        """Return the points with some of the columns only.
+        """Return the marginal distribution: the points with some of the columns only.
 
         Parameters
         ----------
@@ -211,16 +216,18 @@ class WeightedPoints(Release):
         WeightedPoints
             The same weights at the points without the other columns. It has no noisy embedding of its own.
         """
-        known = [column.name for column in self._space.columns]
+        known = [column.name for column in self._feature_space.columns]
         if isinstance(columns, str) or not columns or not set(columns) <= set(known):
-            raise ArgumentError(f"columns={columns!r} are not among {known!r}.", "Give a list of some of them.")
-        return self._restricted([known.index(name) for name in columns], self.locations, self.weights, ())
+            raise ArgumentError(
+                f"columns={columns!r} are not columns of these points.", f"Give a list of some of {known!r}."
+            )
+        return self._with_columns([known.index(name) for name in columns], self.locations, self.weights, ())
 
-    def _restricted(
+    def _with_columns(
         self, kept: list[int], locations: NDArray[np.float64], weights: NDArray[np.float64], notes: tuple[str, ...]
     ) -> WeightedPoints:
-        """Return points with some of the columns."""
-        space = self._space
+        """Return points with some of the columns, and with these locations and weights."""
+        space = self._feature_space
         columns = tuple(space.columns[i] for i in kept)
         kernel = ProductKernel(columns, space.lengthscales, space.mismatches)
         return self._with_points(kernel, locations[:, kept], weights, notes)
@@ -232,9 +239,9 @@ class WeightedPoints(Release):
         weights: NDArray[np.float64],
         notes: tuple[str, ...],
     ) -> WeightedPoints:
-        """Return points with this kernel, these locations and weights."""
+        """Return points with the given kernel, locations and weights."""
         return WeightedPoints(
-            space=Space.of(None, kernel).plain(),
+            space=Space.from_kernel(None, kernel).as_json(),
             locations=locations,
             weights=weights,
             notes=notes,
@@ -248,7 +255,7 @@ class WeightedPoints(Release):
         *,
         lengthscale: float | Mapping[str, float] | None = None,
     ) -> WeightedPoints:
-        r"""Apply a function to the points: the embedding of f(X).
+        r"""Apply a function to the points, which gives the embedding of f(X).
 
         Parameters
         ----------
@@ -274,13 +281,18 @@ class WeightedPoints(Release):
         .. [1] C.-J. Simon-Gabriel, A. Ścibior, I. Tolstikhin, B. Schölkopf. Consistent kernel mean estimation for
            functions of random variables. NIPS 2016.
         """
-        values = f({name: np.array(each) for name, each in decoded(self._space.columns, self.locations).items()})
+        values = f(
+            {
+                name: np.array(each)
+                for name, each in decode_rows(self._feature_space.columns, self.locations).items()
+            }
+        )
         by_name = values if isinstance(values, Mapping) else {"f": values}
         arrays = {str(name): np.asarray(each, dtype=np.float64) for name, each in by_name.items()}
         if not arrays or any(v.shape != (self.support,) or not np.isfinite(v).all() for v in arrays.values()):
             raise ArgumentError(
-                f"f did not give {self.support} finite numbers, one for each point.",
-                'Give one number for each row, or a dictionary of such: lambda rows: rows["age"] ** 2.',
+                f"f must return {self.support} finite numbers, one for each point.",
+                'Return an array, or a dictionary of arrays: lambda rows: rows["age"] ** 2.',
             )
         ends = {name: (float(v.min()), float(v.max())) for name, v in arrays.items()}
         columns = tuple(
@@ -297,7 +309,7 @@ class WeightedPoints(Release):
         )
 
     def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:  # noqa: ARG002
-        """Refuse a test: without the law of the noise, it would find noise significant.
+        """Raise an error: without the noise of a release, the test would reject because of noise.
 
         Parameters
         ----------
@@ -307,20 +319,20 @@ class WeightedPoints(Release):
             Level of the decision.
         """
         raise ArgumentError(
-            "Weighted points alone do not say how noisy they are.",
-            "Test with the release that they came from.",
+            "Weighted points have no known noise, which a test needs.",
+            "Test the release that the points came from.",
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the points with areas by weight, or the distribution function of a single column."""
+        """Draw the points with areas proportional to weights, or the distribution function of a single column."""
         ax = axes(ax)
-        names = [self._called(column.name) for column in self._space.columns]
+        names = [self._called(column.name) for column in self._feature_space.columns]
         if len(names) == 1:
             order = np.argsort(self.locations[:, 0])
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")
             ax.set(xlabel=names[0], ylabel="share of rows up to here")
             return ax
-        x, y = (self._numeric + [i for i in range(len(names)) if i not in self._numeric])[:2]
+        x, y = (self._numeric_columns + [i for i in range(len(names)) if i not in self._numeric_columns])[:2]
         size = 400 * np.abs(self.weights) / max(np.abs(self.weights).max(), 1e-300)
         colours = np.where(self.weights < 0, "tab:red", "tab:blue")
         ax.scatter(self.locations[:, x], self.locations[:, y], s=size, c=colours, alpha=0.5)
@@ -329,7 +341,7 @@ class WeightedPoints(Release):
 
 
 class Expectation(NamedTuple):
-    """The mean of a function over the rows, and its interval.
+    """Mean of a function over the rows, with a confidence interval.
 
     Attributes
     ----------
@@ -348,7 +360,7 @@ class Expectation(NamedTuple):
 
 
 class Means(dict[str, float]):
-    """Means by column, a dictionary of numbers, with an interval of each mean.
+    """Means by column: a dictionary of numbers, with a confidence interval for each mean.
 
     Attributes
     ----------

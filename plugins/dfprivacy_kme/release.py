@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
 from dfprivacy.schema import as_number, as_probability
-from dfprivacy_kme.embedding import Space, decoded
+from dfprivacy_kme.embedding import Space, decode_rows
 from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_kme.embedding import Space
 
-__all__ = ["KME", "Expectation", "Sample", "coarse", "grid", "null_distances", "pooled"]
+__all__ = ["KME", "Expectation", "Sample", "grid_rows", "is_coarse", "null_distances", "pooled_population"]
 
 _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
@@ -40,7 +40,7 @@ _MIN_WEIGHT_SDS = 5  # of the noise's standard deviation, below which a conditio
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KME(WeightedPoints):
-    """A private kernel mean embedding: a noisy mean feature, and weighted points that stand for it.
+    """Private kernel mean embedding: a noisy mean feature, and weighted points that represent it.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class KME(WeightedPoints):
         ndarray of shape (rows,)
             At most `noise_standard_error`, and √2 times that where the number of rows is noisy.
         """
-        psi = self._space.features(self._read(rows))
+        psi = self._feature_space.features(self._encoded_rows(rows))
         deviation: NDArray[np.float64] = np.hypot(
             self.noise_standard_error * np.linalg.norm(psi, axis=1), self._count_error * (psi @ self.beta)
         )
@@ -120,7 +120,7 @@ class KME(WeightedPoints):
 
     @property
     def _count_error(self) -> float:
-        """Standard deviation of the noise in the number of rows, relative to it."""
+        """Standard deviation of the noise in the number of rows, divided by the number."""
         return (self.missing_standard_error or 0.0) / self.size
 
     def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
@@ -147,12 +147,12 @@ class KME(WeightedPoints):
         the mean over the rows of the table; a population's has a sampling error besides.
         """
         confidence = as_probability(confidence, "confidence")
-        at = grid(self._space)
-        values, at_points = np.split(self._values(f, np.vstack([at, self.locations])), [len(at)])
+        at = grid_rows(self._feature_space)
+        values, at_points = np.split(self._function_values(f, np.vstack([at, self.locations])), [len(at)])
         return self._expectation(values, at_points, confidence)
 
     def mean(self, *, confidence: float = 0.95) -> Means:
-        """Return the means of the numeric columns over the rows, each with an interval that covers the noise.
+        """Return the means of the numeric columns over the rows, with intervals that cover the noise.
 
         Parameters
         ----------
@@ -170,26 +170,26 @@ class KME(WeightedPoints):
             If some weights are negative: such points have no means.
         """
         confidence = as_probability(confidence, "confidence")
-        _ = self._share
-        at = grid(self._space)
+        _ = self._normalized_weights
+        at = grid_rows(self._feature_space)
         return Means(
             {
-                self._space.columns[i].name: self._expectation(at[:, i], self.locations[:, i], confidence)
-                for i in self._numeric
+                self._feature_space.columns[i].name: self._expectation(at[:, i], self.locations[:, i], confidence)
+                for i in self._numeric_columns
             },
             confidence,
         )
 
     @cached_property
     def _grid_features(self) -> tuple[NDArray[np.float64], ...]:
-        """Features of the public rows of `grid`, and their singular value decomposition."""
-        psi = self._space.features(grid(self._space))
+        """Features of the public rows of `grid_rows`, and their singular value decomposition."""
+        psi = self._feature_space.features(grid_rows(self._feature_space))
         return psi, *np.linalg.svd(psi, full_matrices=False)
 
     def _expectation(
         self, values: NDArray[np.float64], at_points: NDArray[np.float64], confidence: float
     ) -> Expectation:
-        """Estimate the mean of a function from its values on the grid and at the points."""
+        """Estimate the mean of a function over the rows, from its values on `grid_rows` and at the points."""
         centre = (float(values.min()) + float(values.max())) / 2
         psi, left, s, right = self._grid_features
         projected = left.T @ (values - centre)
@@ -199,7 +199,7 @@ class KME(WeightedPoints):
         counted = np.abs(psi @ path.T).max(axis=0)
         noise = np.array([self._noise_bound(a, top, confidence) for a, top in zip(path, counted, strict=True)])
         best = int(np.argmin(rest + noise))  # chosen by public numbers: the points are not among them
-        a, seen = path[best], self._space.features(self.locations)
+        a, seen = path[best], self._feature_space.features(self.locations)
         half = max(float(rest[best]), float(np.abs(seen @ a + centre - at_points).max())) + float(noise[best])
         estimate = float(a @ self.beta) + centre
         low, high = min(values.min(), at_points.min()), max(values.max(), at_points.max())
@@ -212,20 +212,22 @@ class KME(WeightedPoints):
             estimable=bool(ends[1] - ends[0] <= (high - low) / 2),
         )
 
-    def _values(
+    def _function_values(
         self, f: Callable[[dict[str, NDArray[Any]]], Any], rows: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        by_column = {name: np.array(values) for name, values in decoded(self._space.columns, rows).items()}
+        by_column = {
+            name: np.array(values) for name, values in decode_rows(self._feature_space.columns, rows).items()
+        }
         values = np.asarray(f(by_column), dtype=np.float64)
         if values.shape != (len(rows),) or not np.isfinite(values).all():
             raise ArgumentError(
-                f"f gave an array of shape {values.shape} for {len(rows)} rows, or values that are not finite.",
-                'Give one finite number for each row: lambda rows: rows["age"] ** 2.',
+                f"f must return {len(rows)} finite numbers; it returned an array of shape {values.shape}.",
+                'Return one number for each row: lambda rows: rows["age"] ** 2.',
             )
         return values
 
     def _noise_bound(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
-        """Return a bound that |a'noise| keeps with this probability; for Laplace noise, Chernoff's."""
+        """Return a bound of |a'noise| that holds with probability `confidence`; Chernoff's for Laplace noise."""
         errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
             return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))
@@ -237,7 +239,7 @@ class KME(WeightedPoints):
         return float(bounds.min())
 
     def mmd(self, other: object) -> float:
-        """Return the squared distance of the embedding from that of other rows, corrected for the noise.
+        """Estimate the squared MMD between the released rows and other rows, corrected for the noise.
 
         Parameters
         ----------
@@ -249,7 +251,7 @@ class KME(WeightedPoints):
         float
             Unbiased over the noise, so it can be negative.
         """
-        mine, others, _ = self._samples(other)
+        mine, others, _ = self._common_samples(other)
         difference = mine.embedding - others.embedding
         return float(difference @ difference) - mine.squared_noise - others.squared_noise
 
@@ -277,31 +279,33 @@ class KME(WeightedPoints):
         two rows with rare values, or none: a p-value below 1% says so.
         """
         alpha = as_probability(alpha, "alpha")
-        mine, others, space = self._samples(other)
+        mine, others, space = self._common_samples(other)
         difference = mine.embedding - others.embedding
         statistic = float(difference @ difference)
         rng = np.random.default_rng(_DRAWS_SEED)
-        psi, share = pooled(mine, others, space)
+        psi, share = pooled_population(mine, others, space)
         extreme = int(np.sum(null_distances(mine, others, psi, share, _DRAWS, rng) >= statistic))
         pvalue = (1 + extreme) / (1 + _DRAWS)
         sizes = mine.size, others.size
         doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
         return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE_NOTE,) if doubtful else ())
 
-    def _samples(self, other: object) -> tuple[Sample, Sample, Space]:
-        """Return both embeddings in a common feature space."""
-        space = self._space
+    def _common_samples(self, other: object) -> tuple[Sample, Sample, Space]:
+        """Return this and another embedding as samples in a common feature space."""
+        space = self._feature_space
         if isinstance(other, KME):
-            space, mine, others = space.common(other._space)  # noqa: SLF001 - of our own kind
-            return self._sample(mine), other._sample(others), space  # noqa: SLF001
+            space, mine, others = space.common_subspace(other._feature_space)  # noqa: SLF001 - of our own kind
+            return self._as_sample(mine), other._as_sample(others), space  # noqa: SLF001
         if isinstance(other, Release):
-            raise ArgumentError("These points have no known noise law.", "Compare with the release they came from.")
-        rows = self._read(other)
+            raise ArgumentError(
+                "Weighted points have no known noise, which a comparison needs.", "Compare with their release."
+            )
+        rows = self._encoded_rows(other)
         points, counts = np.unique(rows, axis=0, return_counts=True)  # equal rows are one point
         public = Sample(space.features(rows).mean(axis=0), float(len(rows)), points, counts / len(rows))
-        return self._sample(np.eye(self.dimension)), public, space
+        return self._as_sample(np.eye(self.dimension)), public, space
 
-    def _sample(self, to_common: NDArray[np.float64]) -> Sample:
+    def _as_sample(self, to_common: NDArray[np.float64]) -> Sample:
         share = np.maximum(self.weights, 0)
         return Sample(
             embedding=to_common @ self.beta,
@@ -314,7 +318,7 @@ class KME(WeightedPoints):
         )
 
     def conditional(self, given: Mapping[str, Any]) -> WeightedPoints:
-        """Return the points with given values: the distribution of the other columns among such rows.
+        """Return the conditional distribution of the other columns, given values of some columns.
 
         Parameters
         ----------
@@ -332,44 +336,47 @@ class KME(WeightedPoints):
         ArgumentError
             If `given` is no such mapping, or no point has these values.
         """
-        columns = self._space.columns
+        columns = self._feature_space.columns
         names = [column.name for column in columns]
         if not isinstance(given, dict) or not set(given) < set(names) or not given:
             raise ArgumentError(
-                f"given={given!r} must name some of {names!r}, not all.", "For example given={'age': (40, 50)}."
+                f"given={given!r} must name some of the columns {names!r}, not all.",
+                "For example given={'age': (40, 50)}.",
             )
-        share = self._share
+        share = self._normalized_weights
         chosen = np.ones(len(share), dtype=np.bool_)
         for name, value in given.items():
             at = names.index(name)
-            low, high = interval_of(columns[at], value)
+            low, high = coded_interval(columns[at], value)
             chosen &= (self.locations[:, at] >= low) & (self.locations[:, at] <= high)
         mass = float(share[chosen].sum())
         if not mass > 0:
-            raise ArgumentError(f"No point has given={given!r}.", "Give a wider interval, or a larger category.")
+            raise ArgumentError(
+                f"No point has the values given={given!r}.", "Use a wider interval, or a larger category."
+            )
         notes: tuple[str, ...] = ()
         if mass < _MIN_WEIGHT_SDS * self.noise_standard_error:
             notes = ("Hardly any weight has the given values: the other columns are mostly noise.",)
         kept = [i for i, name in enumerate(names) if name not in given]
-        return self._restricted(kept, self.locations[chosen], share[chosen] / mass, notes)
+        return self._with_columns(kept, self.locations[chosen], share[chosen] / mass, notes)
 
 
-def interval_of(column: Column, value: object) -> tuple[float, float]:
+def coded_interval(column: Column, value: object) -> tuple[float, float]:
     """Return the interval of codes or numbers for the value given for a column."""
     if column.bounds is None:
         code = float(column.code(value))
         return code, code
     if not isinstance(value, tuple | list) or len(value) != 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"given={{{column.name!r}: {value!r}}}: no row has exactly this number.",
+            f"given={{{column.name!r}: {value!r}}}: points match intervals, not single numbers.",
             f"Give an interval, {{{column.name!r}: (low, high)}}.",
         )
     low, high = (as_number(end, column.name) for end in value)
     return low, high
 
 
-def grid(space: Space) -> NDArray[np.float64]:
-    """Return public rows that cover the bounds and the categories, some four to a lengthscale."""
+def grid_rows(space: Space) -> NDArray[np.float64]:
+    """Return a grid of public rows over the bounds and categories, with about four rows per lengthscale."""
     fewest = _FEWEST if len(space.columns) <= 3 else _MANY_ROWS  # noqa: PLR2004
     rows = spread(space.columns, min(max(rows_needed(space, 4), fewest), _MOST)).copy()
     for at, column in enumerate(space.columns):
@@ -380,14 +387,14 @@ def grid(space: Space) -> NDArray[np.float64]:
 
 
 def rows_needed(space: Space, to_lengthscale: int) -> int:
-    """Return the number of rows of a grid with this many rows to a lengthscale."""
+    """Return the number of rows of a grid with `to_lengthscale` rows per lengthscale."""
     kernel = space.kernel
     halves = np.array([kernel.columns[i].half for i in kernel.numbers])
     return math.prod(math.ceil(2 * to_lengthscale * wide) for wide in (halves / kernel.lengthscales).tolist())
 
 
-def coarse(space: Space) -> bool:
-    """Return whether `grid` has fewer than two rows to a lengthscale."""
+def is_coarse(space: Space) -> bool:
+    """Return whether `grid_rows` has fewer than two rows per lengthscale."""
     return rows_needed(space, 2) > _MOST
 
 
@@ -397,7 +404,7 @@ _POINTS = 2000  # of a population, up to which samples are drawn point by point
 
 @dataclass(frozen=True)
 class Sample:
-    """A mean embedding, and what is known about the rows behind it.
+    """Sample of rows for a test: its mean embedding, with the noise and the number of rows.
 
     Attributes
     ----------
@@ -430,7 +437,7 @@ class Sample:
         return len(self.embedding) * self.noise**2 + self.count_noise**2 * squared
 
 
-def pooled(one: Sample, other: Sample, space: Space) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def pooled_population(one: Sample, other: Sample, space: Space) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return features of points that represent the pooled population of two samples, and their shares.
 
     Each sample counts by the inverse of the variance of its embedding, noise included: as one population would best
@@ -457,7 +464,7 @@ def null_distances(
     draws: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Draw squared distances of the embeddings of two samples of one population, noise included."""
+    """Draw squared distances between embeddings of two samples from one population, noise included."""
     centred = psi - share @ psi
     many = len(share) > _POINTS  # then means of rows are as good as normal
     root = np.linalg.qr(np.sqrt(share)[:, None] * centred, mode="r") if many else centred
@@ -472,13 +479,15 @@ def null_distances(
                 difference += rng.standard_normal((count, len(root))) @ root / math.sqrt(size)
             else:
                 difference += sign * (rng.multinomial(size, share, size=count) / size - share) @ centred
-            difference += _noise(each, share @ psi, count, rng)
+            difference += _draw_noise(each, share @ psi, count, rng)
         distances[start : start + count] = (difference**2).sum(axis=1)
     return distances
 
 
-def _noise(sample: Sample, mean: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw the noise of an embedding: in its coordinates, and in the number of rows."""
+def _draw_noise(
+    sample: Sample, mean: NDArray[np.float64], count: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw the noise of an embedding, in its coordinates and in the number of rows."""
     draw = rng.laplace if sample.laplace else rng.normal
     unit = 1 / math.sqrt(2) if sample.laplace else 1.0
     noise: NDArray[np.float64] = np.zeros((count, len(mean)))

@@ -56,7 +56,7 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         """
         return self
 
-    def _linear(self, X: Any) -> NDArray[np.float64]:
+    def _linear_predictor(self, X: Any) -> NDArray[np.float64]:
         """Return the linear predictor for the rows of a frame or an array."""
         names = self.release.names_of_regressors
         if not (hasattr(X, "columns") or hasattr(X, "keys")):
@@ -93,7 +93,7 @@ class ReleasedRegressor(RegressorMixin, _ReleasedEstimator):  # type: ignore[mis
         ndarray of shape (rows,)
             In the outcome's units.
         """
-        return self._linear(X)
+        return self._linear_predictor(X)
 
 
 class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[misc]
@@ -117,7 +117,7 @@ class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[m
         ndarray of shape (rows, 2)
             That the event does not happen, and that it does.
         """
-        happens = 1 / (1 + np.exp(-np.clip(self._linear(X), -700, 700)))
+        happens = 1 / (1 + np.exp(-np.clip(self._linear_predictor(X), -700, 700)))
         return np.column_stack([1 - happens, happens])
 
     def predict(self, X: Any) -> NDArray[np.bool_]:

@@ -239,7 +239,7 @@ class LeastSquares:
         return b
 
     @property
-    def degrees(self) -> float:
+    def degrees_of_freedom(self) -> float:
         """Degrees of freedom of the residuals."""
         return max(float(self.M[0, 0]) - len(self.b), 1.0)
 
@@ -258,7 +258,7 @@ class LeastSquares:
     @property
     def variance(self) -> float:
         """Variance s² of the residuals, at least the standard error of its own noise."""
-        return max(self.residual_squares) / self.degrees
+        return max(self.residual_squares) / self.degrees_of_freedom
 
     @cached_property
     def noise(self) -> Numbers:

@@ -208,7 +208,7 @@ def ols(
         curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube")
     )
     if not scored.values.any():  # of a plan
-        scored = replace(scored, values=score.expected(first.M))
+        scored = replace(scored, values=score.expected_sums(first.M))
     return _combine_stages(known, score, scored, sizes if robust else None)
 
 
@@ -233,7 +233,7 @@ def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes
     fit = known.estimate()
     if sizes is None or fit is None:
         return OLSMeasurement(known, "two", outlying=outlying)
-    inflated = max(1.0, fit.variance * fit.degrees / (c**2 * max(float(shares[0]), error)))
+    inflated = max(1.0, fit.variance * fit.degrees_of_freedom / (c**2 * max(float(shares[0]), error)))
     return OLSMeasurement(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
 
 
@@ -324,7 +324,7 @@ def _inference(measured: OLSMeasurement, fit: LeastSquares) -> tuple[Inference, 
     zero, law = np.zeros(1), NoiseLaw(error, kind="Gaussian")
     rest = np.maximum(sums_above(law, np.array([squares]), zero, u[-1]), _MIN_VARIANCE)
     if measured.squares is None or measured.sizes is None:
-        variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees
+        variances = np.einsum("ij,rjk,ik->ir", change, inverse, change) * rest / fit.degrees_of_freedom
     else:
         law = NoiseLaw(measured.spread, kind="Gaussian")
         variances = sums_above(law, measured.squares[:, None], zero, u[:-1]) * measured.sizes[:, None] ** 2
@@ -336,7 +336,7 @@ def _inference(measured: OLSMeasurement, fit: LeastSquares) -> tuple[Inference, 
         variance=np.maximum(
             np.vstack([variances, 4 * shares * (1 - shares) ** 2 / np.maximum(M[:, 0, 0], 1.0)]), _MIN_VARIANCE
         ),
-        df=np.full((len(change) + 1, DRAWS), min(fit.degrees, 1e8)),
+        df=np.full((len(change) + 1, DRAWS), min(fit.degrees_of_freedom, 1e8)),
         weights=weights * possible / max(sure, _MIN_VARIANCE),
     ), sure
 

@@ -174,15 +174,15 @@ def logit(
     b, before = discriminant_start(known), float(known.covariance[-2, -2])
     if second:
         score, before, _ = sums_at(b, rest * second)
-        b = b + Information.expected(known, b).step(score)
+        b = b + Information.for_normal_regressors(known, b).step(score)
     score, variance, _ = sums_at(b, rest * third)
     sums, unsure, top = sums_at(b, None, information=True)
     rows = (top * float(known.moments[0]), top**2 * float(known.covariance[0, 0]))
     information = Information.from_sums(design, b, sums, unsure, rows)
-    model = Information.expected(known, b)
+    model = Information.for_normal_regressors(known, b)
     if not sums.any():  # of a plan: no slopes are to be expected, and a step that undoes noise
         b = 0 * b
-        model = Information.expected(known, b)
+        model = Information.for_normal_regressors(known, b)
         information = replace(information, b=b, H=model.H)
         score = np.full(q, math.sqrt(before + variance))
     information = information.pooled_with(model)

@@ -111,7 +111,7 @@ class Score(_UnitFeatures):
         rows[q:] -= 1
         return rows.T
 
-    def expected(self, M: Numbers) -> Numbers:
+    def expected_sums(self, M: Numbers) -> Numbers:
         """Return the expected sums for rows with moments M of (1, x, y), if no residual is clipped."""
         v, n = np.append(self.b, -1.0), M[0, 0]
         squares = v @ M @ v / self.c**2
@@ -235,7 +235,7 @@ class Information:
     noise: Numbers
 
     @classmethod
-    def expected(cls, known: DesignMoments, b: Numbers) -> Information:
+    def for_normal_regressors(cls, known: DesignMoments, b: Numbers) -> Information:
         """Return the information at coefficients b that the moments imply for normal regressors."""
         index = known.design.moment_index()[:-1, :-1]
         M = known.moments[index]

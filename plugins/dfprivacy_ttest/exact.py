@@ -296,7 +296,7 @@ def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple
 
 
 def _laplace_excess(w: Array, tau: Array) -> Array:
-    """Return the distribution function of N(0,1) + Laplace(scale 1/tau), minus the one of N(0,1)."""
+    """Return the difference of the distribution functions of N(0,1) + Laplace(scale 1/tau) and N(0,1)."""
     return (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 

@@ -361,7 +361,7 @@ def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Meth
         The result.
     """
     groups, alternative = sums.values.shape[-2], asked["alternative"]
-    found = _infer(sums, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
+    found = _infer_parameter(sums, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
     null = asked["popmean"] if groups == 1 else 0.0
     told = tested(found, null, alternative, asked["alpha"], asked["confidence"])
     away, error, p = told["estimate"] - null, told["standard_error"], told["pvalue"]
@@ -389,7 +389,7 @@ def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Meth
     )
 
 
-def _infer(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: Method) -> Inference:
+def _infer_parameter(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: Method) -> Inference:
     tested = mean_parameter(sums.values.shape[-2], sigma=sigma, equal_var=equal_var)
     return classical_inference(sums, tested) if method == "naive" else infer(sums, tested)
 
@@ -506,7 +506,7 @@ class TTest(Estimate):
 
     def _interval(self, level: float) -> tuple[Any, Any]:
         sums = NoisyMoments.of_release(self.released, self.bounds)
-        found = _infer(sums, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
+        found = _infer_parameter(sums, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
         return found.interval(level, self.alternative)
 
     def plot(self, ax: Any = None) -> Any:

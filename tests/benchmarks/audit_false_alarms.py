@@ -23,7 +23,7 @@ SAMPLES = 2_000
 def main(runs):
     ran, alarms = 0, 0
     for run in range(runs):
-        discipline._fit.cache_clear()
+        discipline._fit_pvalue.cache_clear()
         for name, (make, case, waived) in HONEST.items():
             for check in check_mechanism(make(), [case], samples=SAMPLES):
                 if check.name in waived or (run > 2 and check.name not in CHANCE):

@@ -29,7 +29,7 @@ from scipy.special import chdtrc, chdtri
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE
 from dfprivacy_chi2.inference import SignedDifference
-from dfprivacy_chi2.laws import by_binomials
+from dfprivacy_chi2.laws import binomial_law
 from dfprivacy_chi2.nulls import MissingRowsNull
 from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, tight_sensitivity, unit_circle_norm
 
@@ -144,7 +144,7 @@ def circle_sensitivity(method: str, n1: int, n0: int, tau: float = TAU) -> float
 def critical(method: str, n1: int, n0: int, epsilon: float, p: float | None) -> float:
     """Return the critical value at a share, or at all."""
     if method == "difference":
-        law = by_binomials(lambda c, d: np.abs(c / n1 - d / n0), n1, n0, p or 0.5, p or 0.5)
+        law = binomial_law(lambda c, d: np.abs(c / n1 - d / n0), n1, n0, p or 0.5, p or 0.5)
         return law.critical_value(ALPHA, 1 / (min(n1, n0) * epsilon))
     if method.startswith("circle"):
         scale = circle_sensitivity(method, n1, n0) / epsilon

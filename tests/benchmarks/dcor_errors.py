@@ -30,11 +30,11 @@ from results import recorded
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_dcor.inference import Numbers
+from dfprivacy_dcor.inference import NoisyStatistics
 from dfprivacy_dcor.message import distance_variance
 from dfprivacy_dcor.points import five_numbers
-from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import SHARES, Deviation, changes, largest
+from dfprivacy_dcor.spaces import metric_space
+from dfprivacy_dcor.statistics import SHARES, Deviation, largest_changes, largest_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,18 +101,18 @@ def errors_of(name: str, title: str, what: str, epsilons: tuple[float, ...]) -> 
 def error_of_r(exact: np.ndarray, x: Any, y: Any, n: int, epsilon: float, draws: int, seed: int) -> list[float]:
     """Errors of R for many draws of the noise of five numbers."""
     rng = np.random.default_rng(seed)
-    change = changes(x, y, n)
+    change = largest_changes(x, y, n)
     scales = change / (epsilon * np.array(SHARES))
     truth = exact[0] / np.sqrt(exact[1] * exact[2])
-    fixed = ((*scales, 0.0), n, largest(x, y))
+    fixed = ((*scales, 0.0), n, largest_values(x, y))
     noisy = exact + rng.laplace(scale=scales, size=(draws, 5))
-    return [abs(Numbers((*values, 1.0), *fixed).correlation - truth) for values in noisy]
+    return [abs(NoisyStatistics((*values, 1.0), *fixed).correlation - truth) for values in noisy]
 
 
 def central(draws: int, sets: int) -> None:
     """Within one table."""
     columns = {name: dp.Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in BOUNDS.items()}
-    x, y = (space((columns[name],), "euclidean") for name in "xy")
+    x, y = (metric_space((columns[name],), "euclidean") for name in "xy")
     for n in (500, 2000, 10_000):
         title = f"R of the rows, `dcor`, n = {n}: {draws} draws of noise for each of {sets} tables"
         with errors_of(f"dcor_errors_{n}", title, f"n = {n:,}", CENTRAL) as line:
@@ -138,7 +138,7 @@ def central_of(tables: dict[str, tuple[np.ndarray, np.ndarray]], line: Callable[
             for side, half in zip("xy", halves, strict=True):
                 names = [f"{side}{at}" for at in range(half.shape[1])]
                 values |= dict(zip(names, half.T, strict=True))
-                spaces.append(space(tuple(dp.Column(c, bounds=(0.0, 1.0), fill=0.5) for c in names), metric))
+                spaces.append(metric_space(tuple(dp.Column(c, bounds=(0.0, 1.0), fill=0.5) for c in names), metric))
             one, other = spaces
             rows = Standing(values)
             exact = five_numbers(one.rows(rows), other.rows(rows))

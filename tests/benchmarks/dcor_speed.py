@@ -99,9 +99,9 @@ def message_seconds(n: int, repeats: int) -> float:
 
     from dfprivacy._privacy.samplers import OpenDPSampler
     from dfprivacy.local import Arc
-    from dfprivacy_dcor.angles import PLACES, best_reach
+    from dfprivacy_dcor.angles import PLACES, best_half_width
 
-    arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
+    arc = Arc.within(Fraction(1), places=PLACES, reach=best_half_width(1.0))
     places = np.random.default_rng(1).integers(PLACES, size=n)
     found = []
     for _ in range(repeats + 1):

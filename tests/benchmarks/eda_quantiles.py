@@ -65,7 +65,7 @@ FAILED = 0.05  # the probability that a slice is too small
 
 def counted(x: Numbers, plan: Layout) -> tuple[Numbers, NDArray[np.intp]]:
     """Rows in each interval, and the interval of each row in rising order."""
-    places = np.sort(np.clip(np.searchsorted(plan.cuts, x, side="right") - 1, 0, plan.sizes[-1] - 1))
+    places = np.sort(np.clip(np.searchsorted(plan.half_open_edges, x, side="right") - 1, 0, plan.sizes[-1] - 1))
     return np.bincount(places, minlength=plan.sizes[-1]).astype(float), places
 
 
@@ -189,7 +189,7 @@ def cell(
         trees = by_tree(x, step, shares, epsilon, rng)
         for q, values, into in zip(shares, trees, errors.values(), strict=True):
             truth = np.quantile(x, q, method="inverted_cdf")
-            at = np.searchsorted(plan.cuts, values, side="right") - 1
+            at = np.searchsorted(plan.half_open_edges, values, side="right") - 1
             found = {
                 "tree": (np.clip(at, 0, plan.sizes[-1] - 1), values),
                 "each alone": each_alone(leaves, q, epsilon, rng),

@@ -114,7 +114,7 @@ def kernel_of(view):
 
 def features_of_the_test(view):
     x = [view.schema.numeric(name) for name in NAMES[:2]]
-    (values,) = Design.read(x, "nystrom", None, 0.5, None, 200).embedding().parts
+    (values,) = Design.from_arguments(x, "nystrom", None, 0.5, None, 200).embedding().parts
     return values
 
 

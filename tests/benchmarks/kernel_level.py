@@ -25,7 +25,7 @@ from scipy.linalg import eigh
 from dfprivacy import Column
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.law import SHARE, Measured
+from dfprivacy_kernel.law import SHARE, MMDMeasurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,13 +126,15 @@ def exact(phi: Array, n: int, m: int) -> tuple[float, Array]:
     return apart, (n + m) * np.array([np.trace(C), np.linalg.norm(C), largest])
 
 
-def measured(found: tuple[float, Array], n: int, m: int, epsilon: float, rng: np.random.Generator) -> Measured:
+def measured(
+    found: tuple[float, Array], n: int, m: int, epsilon: float, rng: np.random.Generator
+) -> MMDMeasurement:
     """What the mechanism would measure."""
     (apart, spread), total, share = found, n + m, float(Fraction(SHARE))
     scales = np.full(3, 2 / (share * epsilon))
     scale = math.sqrt(2) * max(n, m) / total / ((1 - share) * epsilon)
     noise = rng.gamma(4) * rng.uniform(-1, 1, 3) * scales
-    return Measured(apart + rng.laplace(0, scale), scale, spread + noise, scales, (n, m))
+    return MMDMeasurement(apart + rng.laplace(0, scale), scale, spread + noise, scales, (n, m))
 
 
 def main() -> int:
@@ -152,7 +154,7 @@ def main() -> int:
             if arguments.only not in name:
                 continue
             rng = np.random.default_rng([arguments.seed, place])
-            embedding = Design.read(columns, "nystrom", None, 0.5, None, 200).embedding()
+            embedding = Design.from_arguments(columns, "nystrom", None, 0.5, None, 200).embedding()
             pvalues = np.empty((runs, len(EPSILONS)))
             for run in range(runs):
                 found = exact(features(embedding, columns, draw(rng, n + m)), n, m)

@@ -31,8 +31,8 @@ from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, conclude, conclude_apart, scales
-from dfprivacy_kernel.statistics import CLIP, ridge, subset, whitened_sensitivity
+from dfprivacy_kernel.moments import Contrast, Party, contrast_test, noise_scales, parties_test
+from dfprivacy_kernel.statistics import CLIP, random_subset, ridge_for, whitened_sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def design(name: str, d: int, kind: str, points: int) -> tuple[Design, list[Colu
     reach = 11.5 if name.startswith("blobs") else 6.0
     columns = [Column(f"x{i}", bounds=(-reach, reach), fill=0.0) for i in range(d)]
     locations = DESIGNS[name][1](np.random.default_rng(1), points).clip(-reach, reach).tolist()
-    return Design.read(columns, kind, math.sqrt(d) * 3 / reach, 0.5, locations, points), columns
+    return Design.from_arguments(columns, kind, math.sqrt(d) * 3 / reach, 0.5, locations, points), columns
 
 
 class Cell:
@@ -97,7 +97,9 @@ class Cell:
         rows = np.vstack([self.first(rng, n), self.second(rng, n)])
         phi, few = (features(each, self.columns, rows) for each in (self.many, self.few))
         found = exact(phi, n, n)
-        labels = np.stack([np.arange(2 * n) < n, *(subset(n, 2 * n, rng) for _ in range(PERMUTATIONS))]) * 2.0 - 1
+        labels = (
+            np.stack([np.arange(2 * n) < n, *(random_subset(n, 2 * n, rng) for _ in range(PERMUTATIONS))]) * 2.0 - 1
+        )
         T = np.linalg.norm(labels @ phi, axis=1) / n
         said = {("not private", math.inf): _decided(T)}
         for epsilon in EPSILONS:
@@ -111,7 +113,7 @@ class Cell:
 
     def _whitened(self, phi: Array, labels: Array, epsilon: float, rng: np.random.Generator) -> Array:
         n, diameter = self.n, math.sqrt(2)
-        gamma = ridge(2 * n, diameter, min(0.05 * epsilon, 0.1))
+        gamma = ridge_for(2 * n, diameter, min(0.05 * epsilon, 0.1))
         L = np.linalg.cholesky(np.cov(phi.T, bias=True) + gamma * np.eye(phi.shape[1]))
         white = solve_triangular(L, (labels @ phi).T / n, lower=True)
         T = np.minimum(math.sqrt(n / 2) * np.linalg.norm(white, axis=0), CLIP)
@@ -123,7 +125,7 @@ class Cell:
         n, v = self.n, features(self.located, self.columns, rows) - 0.5
         J = v.shape[1]
         sigma = _sigma(epsilon)
-        noise, own = scales("me", J, n, n).times(sigma), scales("me", J, n)
+        noise, own = noise_scales("me", J, n, n).scaled_by(sigma), noise_scales("me", J, n)
 
         def noisy(second: Array, sd: float) -> Array:
             upper = np.triu(sd * rng.standard_normal((J, J)))
@@ -133,14 +135,14 @@ class Cell:
         d = means[0] - means[1] + noise.difference * rng.standard_normal(J)
         u = v.mean(axis=0) + noise.pooled * rng.standard_normal(J)
         S = noisy(v.T @ v / (2 * n), noise.diagonal)
-        own = own.times(sigma)
+        own = own.scaled_by(sigma)
         parties = [
             Party(mean + own.difference * rng.standard_normal(J), noisy(part.T @ part / n, own.diagonal), own, n)
             for mean, part in zip(means, (v[:n], v[n:]), strict=True)
         ]
         return {
-            "moments": conclude(Contrast(d, u, S, noise, (n, n), (n, n))).pvalue,
-            "local moments": conclude_apart(parties).pvalue,
+            "moments": contrast_test(Contrast(d, u, S, noise, (n, n), (n, n))).pvalue,
+            "local moments": parties_test(parties).pvalue,
         }
 
 

@@ -25,7 +25,7 @@ from dfprivacy import Column
 from dfprivacy._table.batch import Batch
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design, Groups
-from dfprivacy_kernel.statistics import Spread, share_of
+from dfprivacy_kernel.statistics import Spread, sampled_share
 
 ROWS, NOISES = 1 << 16, 40
 BY = Column("group", categories=("a", "b"), public=True)
@@ -67,9 +67,9 @@ def main() -> int:
             if arguments.only not in name or "unequal" in name:
                 continue
             rng = np.random.default_rng([2026, place])
-            embedding = Design.read(columns, "nystrom", None, 0.5, None, 200).embedding()
+            embedding = Design.from_arguments(columns, "nystrom", None, 0.5, None, 200).embedding()
             groups = Groups(BY, ("a", "b"), sizes, (), sizes)
-            share = share_of(groups, embedding, 1.0)
+            share = sampled_share(groups, embedding, 1.0)
             levels, rejected = [], []
             for _ in range(arguments.runs):
                 rows = batch(draw(rng, 2 * ROWS), columns)
@@ -77,7 +77,9 @@ def main() -> int:
                 for part in (1.0, share):
                     asked = Spread(groups, embedding, part)
                     spreads.append(asked.value(rows) / asked.weights)
-                laws = [law.Measured(0.0, 0.0, spread, zeros, sizes).null(still=True) for spread in spreads]
+                laws = [
+                    law.MMDMeasurement(0.0, 0.0, spread, zeros, sizes).null_law(still=True) for spread in spreads
+                ]
                 whole, sample = (float(each.quantile(0.95)[0]) for each in laws)
                 levels.append(float(laws[0].moments.tail(np.array(sample**2 / laws[0].factor[0]))[0]))
                 for apart in whole * ROWS / 2 * rng.uniform(0.8, 1.4, NOISES):

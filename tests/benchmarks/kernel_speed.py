@@ -28,7 +28,7 @@ PARTS = 1 << 12
 
 def bare(rows: np.ndarray, columns: list[Column], landmarks: int, permutations: int) -> float:
     """Processor time of the features and of one product of matrices."""
-    (kernel,) = Design.read(columns, "nystrom", None, 0.5, None, landmarks).embedding().parts
+    (kernel,) = Design.from_arguments(columns, "nystrom", None, 0.5, None, landmarks).embedding().parts
     labels = np.random.default_rng(1).integers(2, size=(permutations + 1, PARTS)).astype(np.float64)
     start = time.process_time()
     for at in range(0, len(rows), PARTS):

@@ -18,7 +18,7 @@ from results import recorded
 import dfprivacy as dp
 from dfprivacy.features import ProductKernel
 from dfprivacy.testing import seeded_noise
-from dfprivacy_kme.release import _RIDGES, grid
+from dfprivacy_kme.release import _RIDGES, grid_rows
 
 NAMES = ["x", "y"]
 KERNEL = ProductKernel([dp.Column(name, bounds=(0.0, 200.0)) for name in NAMES], 100.0)
@@ -35,7 +35,7 @@ FUNCTIONS = {
 def linear(release, f):
     """The public vector, constant and half width of an interval, as `expectation` chooses them."""
     psi, left, s, right = release._grid_features
-    values = release._values(f, grid(release._space))
+    values = release._function_values(f, grid_rows(release._feature_space))
     centre = (values.min() + values.max()) / 2
     path = np.array([right.T @ (s / (s**2 + ridge) * (left.T @ (values - centre))) for ridge in _RIDGES])
     half = np.abs(psi @ path.T + centre - values[:, None]).max(axis=0)
@@ -62,7 +62,7 @@ def main():
             )
             with seeded_noise(0):
                 release = view.kme_release(NAMES, lengthscale=100, **asked)
-            alpha = mean_of(release._space.features, table)
+            alpha = mean_of(release._feature_space.features, table)
             draw = rng.normal if release.noise_kind == "gaussian" else rng.laplace
             unit = 1 if release.noise_kind == "gaussian" else 1 / np.sqrt(2)
             noise_of_sums = draw(0, release.noise_standard_error * release.size * unit, size=(count, len(alpha)))

@@ -93,7 +93,7 @@ class Truth:
         low, high = min(0.0, points.min()), max(200.0, points.max())
         wide = tuple(dp.Column(c.name, bounds=(low, high)) for c in self.kernel.columns)
         space_kernel = ProductKernel(wide, self.kernel.lengthscales[0])
-        space = Space.of(Nystrom(space_kernel, points, 1e-10), space_kernel)
+        space = Space.from_kernel(Nystrom(space_kernel, points, 1e-10), space_kernel)
         alpha = mean_of(space.features, self.rows)
         noise = classical(epsilon) * rng.standard_normal(len(alpha))
         return math.sqrt(max(0.0, self.mu @ self.mu - alpha @ alpha) + noise @ noise)

@@ -24,9 +24,9 @@ from designs import DATA, LEVELS, designs, exceeds
 from results import Parts, recorded, resumable
 
 from dfprivacy import Column
-from dfprivacy_dcor.inference import UNINFORMATIVE, Numbers, null_tail
-from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import FiveNumbers, largest
+from dfprivacy_dcor.inference import UNINFORMATIVE, NoisyStatistics, null_tail
+from dfprivacy_dcor.spaces import metric_space
+from dfprivacy_dcor.statistics import FiveNumbers, largest_values
 
 if TYPE_CHECKING:
     from designs import Design
@@ -80,7 +80,7 @@ def exact(values: NDArray[np.float64], table: NDArray[np.int64], n: int, width: 
 def spaces(design: Design):
     """What is public of both columns."""
     bounds = (design.low, design.high)
-    return [space((Column(name, bounds=bounds, fill=0.0),), "euclidean", nan_policy="omit") for name in "xy"]
+    return [metric_space((Column(name, bounds=bounds, fill=0.0),), "euclidean", nan_policy="omit") for name in "xy"]
 
 
 def released(design: Design, runs: int, rng: np.random.Generator) -> tuple[NDArray, NDArray, NDArray]:
@@ -101,11 +101,11 @@ def central(design: Design, runs: int, rng: np.random.Generator) -> tuple[list[i
     """Rejections at each level, coverage, and the share of results that are called uninformative."""
     n = sum(design.sizes)
     truth, noisy, scales = released(design, runs, rng)
-    most = largest(*spaces(design))
+    most = largest_values(*spaces(design))
     rejected = [int((null_tail(noisy, scales, n, most, level) <= 0.9 * level).sum()) for level in LEVELS]
     covered, noted = [], []
     for at in range(min(runs, 300)):
-        numbers = Numbers(tuple(noisy[at]), tuple(scales), n, most)
+        numbers = NoisyStatistics(tuple(noisy[at]), tuple(scales), n, most)
         low, high = numbers.interval(CONFIDENCE)
         covariance, x, y = truth[at, :3]
         noted.append(UNINFORMATIVE in numbers.notes())

@@ -26,9 +26,16 @@ from dfprivacy import Column
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.local import Arc
 from dfprivacy.release import NoisyValue
-from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
-from dfprivacy_dcor.parties import _HARMONICS_FROM, MessageResult, MessageScores, _angle_maps, _blocks_of, dcor_with
-from dfprivacy_dcor.spaces import ROWS_MIN, space
+from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_half_width
+from dfprivacy_dcor.parties import (
+    _HARMONICS_FROM,
+    MessageResult,
+    MessageScores,
+    _angle_maps,
+    _random_blocks,
+    dcor_with,
+)
+from dfprivacy_dcor.spaces import ROWS_MIN, metric_space
 from dfprivacy_dcor.statistics import Deviation
 
 if TYPE_CHECKING:
@@ -49,9 +56,9 @@ class Parties:
         self.design, self.rng, self.n = design, rng, sum(design.sizes)
         bounds = (design.low, design.high)
         self.columns = [Column(name, bounds=bounds, fill=design.low) for name in "xy"]
-        self.spaces = [space((column,), "euclidean", nan_policy="omit") for column in self.columns]
+        self.spaces = [metric_space((column,), "euclidean", nan_policy="omit") for column in self.columns]
         epsilon = FOR_ANGLES * design.epsilon
-        self.arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_reach(epsilon))
+        self.arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_half_width(epsilon))
         self.harmonics = (1, 3) if self.n * design.epsilon**2 >= _HARMONICS_FROM else (1,)
 
     def rows(self, which: int) -> Batch:
@@ -60,7 +67,7 @@ class Parties:
 
     def message(self, rows: Batch) -> DistanceMessage:
         """Write a message."""
-        turns = _blocks_of(self.n, len(self.harmonics), 1, self.rng)
+        turns = _random_blocks(self.n, len(self.harmonics), 1, self.rng)
         units = np.ones((len(self.harmonics), 1))
         maps, whose = _angle_maps((self.columns[0],), units, np.array(self.harmonics), 1.0, turns, self.rng)
         places = np.choose(whose, [each.rows(rows) for each in maps])

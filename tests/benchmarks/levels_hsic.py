@@ -28,7 +28,7 @@ from dfprivacy import Column
 from dfprivacy_dcor.inference import null_tail
 from dfprivacy_dcor.mechanisms import criterion
 from dfprivacy_dcor.spaces import kernel_space
-from dfprivacy_dcor.statistics import FiveNumbers, largest
+from dfprivacy_dcor.statistics import FiveNumbers, largest_values
 
 if TYPE_CHECKING:
     from designs import Design
@@ -86,7 +86,7 @@ def measured(
     ]
     truth = np.concatenate(parts)
     noisy = truth + rng.laplace(size=truth.shape) * scales
-    most = largest(*spaces)
+    most = largest_values(*spaces)
     hits = [int((null_tail(noisy, scales, n, most, level) <= 0.9 * level).sum()) for level in LEVELS]
     held = []
     for exactly, told in zip(truth, noisy, strict=True):

@@ -30,8 +30,8 @@ from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design as Kernel
 from dfprivacy_kernel.design import Groups
-from dfprivacy_kernel.law import SHARE, Measured, share_interval
-from dfprivacy_kernel.moments import COUNT_NOISE, Contrast, Differences, conclude
+from dfprivacy_kernel.law import SHARE, MMDMeasurement, share_interval
+from dfprivacy_kernel.moments import COUNT_NOISE, Contrast, Differences, contrast_test
 from dfprivacy_kernel.statistics import Spread
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Asked:
     def __init__(self, design: Design, d: int, method: str, rng: np.random.Generator) -> None:
         self.design, self.rng, self.moments, self.d = design, rng, method == "moments", d
         columns = [Column(f"x{i}", bounds=(design.low, design.high), fill=design.low) for i in range(d)]
-        self.kernel = Kernel.read(
+        self.kernel = Kernel.from_arguments(
             columns, "me" if self.moments else "nystrom", None, 0.5, None, 5 if self.moments else 200
         )
         self.embedding = self.kernel.embedding(mapped=not self.moments)
@@ -67,7 +67,7 @@ class Asked:
         if self.moments:
             sums = Differences(replace(self.groups, rows=design.sizes), self.embedding, "me")
             sigma = gaussian_scale(2**60, 1, Fraction(design.epsilon), DELTA) / 2**30
-            self.scales, self.reach, self.sigma = sums.noise.times(sigma), sums.reach, sigma
+            self.scales, self.reach, self.sigma = sums.noise.scaled_by(sigma), sums.reach, sigma
         else:
             spread = Spread(self.groups, self.embedding)
             share = float(Fraction(SHARE))
@@ -90,11 +90,11 @@ class Asked:
         x, y = self.features()
         if self.moments:
             contrast = self._contrast(x, y)
-            return conclude(contrast).pvalue if contrast.informative else None
+            return contrast_test(contrast).pvalue if contrast.informative else None
         measured = self._measured(x, y)
         return measured.pvalue if measured.informative else None
 
-    def _measured(self, x: Array, y: Array) -> Measured:
+    def _measured(self, x: Array, y: Array) -> MMDMeasurement:
         rng, n, m = self.rng, len(x), len(y)
         phi = np.vstack([x, y])
         total, mean = max(n + m, 1), phi.sum(axis=0)
@@ -106,7 +106,7 @@ class Asked:
         share = float(np.clip(n / total, low, high))
         scale = self.farthest * (max(high, 1 - low) if self.labelled else 1.0)
         G = float(np.linalg.norm((1 - share) * x.sum(axis=0) - share * y.sum(axis=0)))
-        return Measured(G + rng.laplace(0, scale), scale, spread, self.spread_scales, None, self.groups.rows)
+        return MMDMeasurement(G + rng.laplace(0, scale), scale, spread, self.spread_scales, None, self.groups.rows)
 
     def _contrast(self, x: Array, y: Array) -> Contrast:
         rng, (n, m), noise = self.rng, self.design.sizes, self.scales

@@ -27,7 +27,7 @@ from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy_kme import KME, release
 from dfprivacy_kme.embedding import Space
-from dfprivacy_kme.mechanisms import Measured, fitted
+from dfprivacy_kme.mechanisms import MeasuredEmbedding, fit_release
 
 DELTA = Fraction(1, 10**6)
 GRID = 1e-6  # of a function's range: the library sees its values on a grid of public points
@@ -51,11 +51,11 @@ class Released:
         drawn = self.sigma * self.rng.standard_normal(self.basis.dimension + 1)
         size = max(1.0, len(complete) + drawn[0])
         beta = (self.basis.features(complete[:, None]).sum(axis=0) + drawn[1:]) / size
-        space = Space.of(self.basis, self.kernel)
-        measured = Measured(
+        space = Space.from_kernel(self.basis, self.kernel)
+        measured = MeasuredEmbedding(
             beta, self.sigma / size, laplace=False, size=size, count_noise=self.sigma, rows=rows, space=space
         )
-        return fitted(measured, "hull")
+        return fit_release(measured, "hull")
 
 
 def answers(design: Design, made: Released, rng: np.random.Generator) -> tuple[list[float], list[bool]] | None:

@@ -29,7 +29,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_ttest.parameters import parameter
+from dfprivacy_ttest.parameters import mean_parameter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def tests(rng: np.random.Generator, design: Design, runs: int) -> dict[tuple[str
     found = {}
     for test, (groups, kind, null) in asked.items():
         sums = release(rng, groups, design, kind)
-        known = infer(sums, parameter(len(groups)))
+        known = infer(sums, mean_parameter(len(groups)))
         for side in SIDES:
             p = known.pvalue(null, side)
             found[test, side] = p, worst_pvalue(p, skewness(known, sums), side), sums.doubtful

@@ -24,7 +24,7 @@ from designs import DATA, Design, designs, exceeds
 from results import recorded
 
 from dfprivacy._privacy.conversions import gaussian_unit_scale
-from dfprivacy_gmm.estimates import estimates
+from dfprivacy_gmm.estimates import estimate_moments
 from dfprivacy_gmm.sums import Sums
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def truth(design: Design) -> tuple[float, float]:
 def misses(design: Design, correlation: float, runs: int, rng: np.random.Generator) -> tuple[Array, float, float]:
     """Shares of tables of which an interval misses; that have a correlation; that are noted as small."""
     mean, variance = truth(design)
-    own = estimates(sums(design, correlation, runs, rng))
+    own = estimate_moments(sums(design, correlation, runs, rng))
     covariances, errors = own.covariances, own.covariance_errors()
     diagonal = (slice(None), range(2), range(2))
     intervals = (

@@ -21,7 +21,7 @@ from results import recorded
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_ttest.parameters import parameter
+from dfprivacy_ttest.parameters import mean_parameter
 
 PEOPLE, ROWS, BOUND = 1000, 8, 5.0
 PART = 500  # tables at a time
@@ -37,7 +37,7 @@ def level(rng: np.random.Generator, y: np.ndarray, epsilon: float, max_rows: int
     )
     values = np.stack([total, rest, squares], axis=-1)[:, None]
     sums = NoisyMoments(values, [NoiseLaw(scale), NoiseLaw(scale), NoiseLaw(2 * scale)], form="private")
-    return int((infer(sums, parameter(1)).pvalue(0.0) <= 0.05).sum())
+    return int((infer(sums, mean_parameter(1)).pvalue(0.0) <= 0.05).sum())
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_ttest.parameters import parameter
+from dfprivacy_ttest.parameters import mean_parameter
 
 EPSILONS = (0.1, 0.5, 1.0)
 SIZES = (100, 400, 2000, 10_000)
@@ -63,7 +63,7 @@ def level(
     rows = np.broadcast_to([float(n) for *_, n in groups], exact.shape[:2])
     values = exact + scales * rng.laplace(size=exact.shape)
     sums = NoisyMoments(values, [NoiseLaw(each) for each in scales], rows, "beside")
-    return float((infer(sums, parameter(len(groups))).pvalue(null) < 0.05).mean())
+    return float((infer(sums, mean_parameter(len(groups))).pvalue(null) < 0.05).mean())
 
 
 def shown(levels: list[float]) -> list[str]:

@@ -463,8 +463,8 @@ def test_a_survey():
 # What cannot be asked is refused before it is paid.
 
 BOTH = [
-    ({"by": "ill"}, "the column that is tested"),
-    ({"x": "arm"}, "the column that is tested"),
+    ({"by": "ill"}, "the tested column"),
+    ({"x": "arm"}, "the tested column"),
     ({"by": "empty"}, "A group of 'empty' has 0 rows"),
     ({"groups": ("drug", "herbs")}, "'herbs' is not a category of column 'arm'"),
     *(({"groups": groups}, "groups") for groups in ("ab", 2, (), ("drug",), ("drug", "drug"))),
@@ -479,29 +479,35 @@ REFUSED = [
     *(("chi2", {"confidence": wrong}, f"confidence={wrong} is not between") for wrong in (95, math.nan)),
     ("chi2", {"nan_policy": "drop"}, "nan_policy='drop' is unknown"),
     ("chi2", {"alpha": 5}, "alpha=5 is not between 0 and 1"),
-    ("chi2", {"by": "smoker", "groups": ("yes", "no")}, "need public groups, and 'smoker' is private"),
+    ("chi2", {"by": "smoker", "groups": ("yes", "no")}, "need public groups, and the column 'smoker' is private"),
     *(("chi2", {name: 0.3}, f"unexpected keyword argument '{name}'") for name in ("tau", "rate")),
     ("chi2", {"by": "centre", "method": "signed"}, "two categories in two groups"),
     ("chi2", {"x": "grade", "method": "signed"}, "two categories in two groups"),
     ("chi2", {"x": "grade", "nan_policy": "fill"}, "noisy counts leave out rows"),
     ("chi2", {"by": "smoker", "nan_policy": "fill"}, "noisy counts leave out rows"),
-    ("chi2", {"by": "smoker", "method": "signed"}, "need public groups, and 'smoker' is private"),
+    ("chi2", {"by": "smoker", "method": "signed"}, "need public groups, and the column 'smoker' is private"),
     ("chi2_unitcircle", {"tau": 0}, "tau=0 is not a number from 1e-06"),
     ("chi2_unitcircle", {"tau": 1e-300}, "tau=1e-300 is not a number from"),
     *(("chi2_unitcircle", {"tau": wrong}, "tau") for wrong in (-3.84, math.nan, math.inf, "5%")),
     *(("chi2_unitcircle", {"margin": wrong}, f"margin={wrong!r}") for wrong in ("known", None)),
     ("chi2_unitcircle", {"sensitivity": "loose"}, "sensitivity='loose'"),
-    ("chi2_unitcircle", {"rate": 0.2}, "does not go with margin='private'"),
-    *(("chi2_unitcircle", {"margin": each}, "rate=None does not go with") for each in ("public_rate", "invariant")),
-    ("chi2_unitcircle", {"margin": "invariant", "rate": (0.1, 0.2)}, "does not go with margin='invariant'"),
-    *(("chi2_unitcircle", {"margin": "public_rate", "rate": each}, "no share between 0 and 1") for each in (0, 1)),
-    ("chi2_unitcircle", {"margin": "public_rate", "rate": (0.3, 0.1)}, "no range"),
+    ("chi2_unitcircle", {"rate": 0.2}, "cannot be combined with margin='private'"),
+    *(
+        ("chi2_unitcircle", {"margin": each}, "rate=None cannot be combined with")
+        for each in ("public_rate", "invariant")
+    ),
+    ("chi2_unitcircle", {"margin": "invariant", "rate": (0.1, 0.2)}, "cannot be combined with margin='invariant'"),
+    *(
+        ("chi2_unitcircle", {"margin": "public_rate", "rate": each}, "neither a share between 0 and 1")
+        for each in (0, 1)
+    ),
+    ("chi2_unitcircle", {"margin": "public_rate", "rate": (0.3, 0.1)}, "nor a range"),
     ("chi2_unitcircle", {"margin": "invariant", "rate": 0.2}, "needs public sizes"),
     *(("chi2_unitcircle", {"margin": "invariant", "rate": each}, "rate") for each in (math.nan, "a fifth")),
-    ("chi2_unitcircle", {"x": "grade"}, "'grade' has 3 categories, where two are needed"),
+    ("chi2_unitcircle", {"x": "grade"}, "'grade' has 3 categories, and the test needs two"),
     ("chi2_unitcircle", {"by": "centre"}, "compares two groups"),
-    ("chi2_unitcircle", {"by": "smoker"}, "how many rows each group of 'smoker' has"),
-    ("chi2_many", {"by": "smoker"}, "how many rows each group of 'smoker' has"),
+    ("chi2_unitcircle", {"by": "smoker"}, "public sizes of the groups of 'smoker'"),
+    ("chi2_many", {"by": "smoker"}, "public sizes of the groups of 'smoker'"),
 ]
 
 
@@ -528,7 +534,7 @@ def test_what_cannot_be_tested_costs_nothing(method, arguments, message, strange
 def test_groups_of_private_sizes_are_refused(select, by, strange):
     """Where what must be public is private, the error says so and what to do, and nothing is charged."""
     for method in ("chi2", "chi2_unitcircle"):
-        with pytest.raises(dp.ArgumentError, match=r"how many rows each group|compares two groups") as caught:
+        with pytest.raises(dp.ArgumentError, match=r"public sizes of the groups|compares two groups") as caught:
             getattr(strange.where(select), method)("ill", by, epsilon=1)
         assert f"public=['{by}']" in caught.value.hint or method != "chi2"
 

@@ -12,7 +12,7 @@ from scipy import stats
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.inference import NoisyTable, SignedDifference
-from dfprivacy_chi2.laws import Law, binomial, by_binomials, by_margin, noise_pdf, noise_sf
+from dfprivacy_chi2.laws import Law, binomial_counts, binomial_law, hypergeometric_law, noise_pdf, noise_sf
 from dfprivacy_chi2.nulls import MissingRowsNull, norm_given_margin, norm_law
 from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, tight_sensitivity
 
@@ -40,13 +40,13 @@ MARGIN = [
 def test_critical_values_and_p_values_of_reference():
     """Where the share of X = 1 is known, or M1; of a million rows the law given M1 has some thousand points."""
     for n1, n0, p, epsilon, *known in BINOMIAL:
-        norm, delta = norm_law(n1, n0, TAU, p, p), by_binomials(apart(n1, n0), n1, n0, p, p)
+        norm, delta = norm_law(n1, n0, TAU, p, p), binomial_law(apart(n1, n0), n1, n0, p, p)
         scales = [of(n1, n0, TAU) / epsilon for of in (paper_sensitivity, tight_sensitivity)]
         found = [norm.critical_value(0.05, scale) for scale in scales]
         assert [*found, delta.critical_value(0.05, 1 / (min(n1, n0) * epsilon))] == pytest.approx(known, abs=1e-6)
     for n1, n0, m1, epsilon, *known in MARGIN:
         norm, scale = norm_given_margin(n1, n0, TAU, m1), tight_sensitivity(n1, n0, TAU) / epsilon
-        delta, of_delta = by_margin(apart(n1, n0), n1, n0, m1), 1 / (min(n1, n0) * epsilon)
+        delta, of_delta = hypergeometric_law(apart(n1, n0), n1, n0, m1), 1 / (min(n1, n0) * epsilon)
         found = [norm.critical_value(0.05, scale), norm.sf(1.5, scale)]
         found += [delta.critical_value(0.05, of_delta), delta.sf(0.2, of_delta)]
         assert found == pytest.approx(known, abs=1e-7)
@@ -59,9 +59,9 @@ def test_powers_of_reference():
     """Of the norm, of the difference and of chi² itself."""
     of = [
         (lambda p: norm_law(100, 100, TAU, p, 0.3), tight_sensitivity(100, 100, TAU) / 0.5),
-        (lambda p: by_binomials(apart(100, 100), 100, 100, p, 0.3), 0.02),
+        (lambda p: binomial_law(apart(100, 100), 100, 100, p, 0.3), 0.02),
         (
-            lambda p: by_binomials(lambda c, d: chi2_statistic(c, d, 100, 100), 100, 100, p, 0.3),
+            lambda p: binomial_law(lambda c, d: chi2_statistic(c, d, 100, 100), 100, 100, p, 0.3),
             8 * (1 - 1 / 101),
         ),
     ]
@@ -102,15 +102,15 @@ def test_densities_are_slopes_of_tails(scales):
 def test_counts():
     """Those of one group are binomial, thinned where they are many; given M1 they are hypergeometric."""
     for n, p in [(1, 0.5), (1, 0.0), (7, 1.0), (40, 0.2), (800, 0.01), (2000, 0.5)]:
-        counts, weights = binomial(n, p)
+        counts, weights = binomial_counts(n, p)
         assert weights == pytest.approx(stats.binom.pmf(counts, n, p), rel=1e-9, abs=1e-15)
         assert weights.sum() == pytest.approx(1, rel=1e-12)
-    counts, weights = binomial(10**7, 0.3)
+    counts, weights = binomial_counts(10**7, 0.3)
     assert len(counts) <= 1000
     assert weights @ counts == pytest.approx(3e6, abs=0.01)
     assert weights @ (counts - weights @ counts) ** 2 == pytest.approx(2.1e6, rel=1e-6)
     for n1, n0, m1 in [(1, 1, 1), (5, 9, 0), (5, 9, 14), (40, 7, 20), (3000, 500, 1200)]:
-        law = by_margin(lambda c11, c10: c11 + 0.0 * c10, n1, n0, m1)
+        law = hypergeometric_law(lambda c11, c10: c11 + 0.0 * c10, n1, n0, m1)
         exact = stats.hypergeom.pmf(law.points, n1 + n0, n1, m1)
         assert law.weights == pytest.approx(exact, rel=1e-8, abs=1e-15)
 
@@ -201,7 +201,7 @@ SHARES = (0.02, 0.1, 0.2, 0.35, 0.5)
 def tail(m, k, p, t, *scales):
     """The probability that the difference of shares of m and k rows, times the smaller number, exceeds t."""
     n = min(m, k)
-    return by_binomials(apart(m, k), m, k, p, p).sf(t / n, *(scale / n for scale in scales))
+    return binomial_law(apart(m, k), m, k, p, p).sf(t / n, *(scale / n for scale in scales))
 
 
 @pytest.mark.parametrize("scales", SCALES)
@@ -235,7 +235,7 @@ def test_the_level_of_the_difference():
 
 def test_the_bound_costs_little():
     """A threshold is that of the worst law where noise prevails, and a few percent more where it does not."""
-    law = by_binomials(apart(2500, 2500), 2500, 2500, 0.5, 0.5)
+    law = binomial_law(apart(2500, 2500), 2500, 2500, 0.5, 0.5)
     for scale, price in [(25.0 / 2500, 1.001), (5.0 / 2500, 1.02), (0.2 / 2500, 1.06)]:
         ratio = MissingRowsNull(2500).critical_value(5e-5, scale) / law.critical_value(5e-5, scale)
         assert 1 - 1e-6 <= ratio <= price
@@ -249,7 +249,7 @@ def test_the_bound_is_the_least_mean_over_the_tangents(rows, p):
     exact[1:] *= 2
     null = MissingRowsNull(rows, p)
 
-    assert null._weights == pytest.approx(exact[: len(null._weights)], abs=1e-14)
+    assert null._probabilities == pytest.approx(exact[: len(null._probabilities)], abs=1e-14)
     for scales, t in itertools.product(SCALES, [-1.5, 0.0, 0.4, 2.0, 3.7, 60.0, 200.0]):
         bounds = []
         for y in np.linspace(0.0, 40.0, 81) * max(scales):

@@ -13,7 +13,7 @@ from scipy import stats
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.nulls import MissingRowsNull, nearest_half
+from dfprivacy_chi2.nulls import MissingRowsNull, share_nearest_half
 from dfprivacy_chi2.tables import signed_distance, tight_sensitivity, unit_circle_norm
 
 NAMES = (f"many-{number}" for number in itertools.count())
@@ -168,7 +168,9 @@ def test_rates(view):
     one = [view.chi2_many(GENES, "arm", rate=rate, epsilon=1).thresholds[0] for rate in (0.1, (0.1, 0.2), None)]
 
     scales = scales_of(found)
-    expected = [MissingRowsNull(400, nearest_half(rate)).critical_value(0.05 / 30, *scales) for rate in rates[:4]]
+    expected = [
+        MissingRowsNull(400, share_nearest_half(rate)).critical_value(0.05 / 30, *scales) for rate in rates[:4]
+    ]
     assert found.thresholds[:4] == pytest.approx(expected, rel=1e-9)
     assert found.thresholds[0] < found.thresholds[1] < found.thresholds[2]
     assert one[0] < one[1] < one[2]
@@ -255,24 +257,24 @@ def test_a_picture(how, word, view):
 REFUSED = [
     ({"xs": []}, "no column to test|at least one"),
     ({"xs": ["gene0", "gene1", "gene0"]}, "named twice"),
-    ({"xs": ["gene0", "arm"]}, "the column that is tested"),
-    ({"xs": ["gene0", "grade"]}, "'grade' has 3 categories, where two are needed"),
+    ({"xs": ["gene0", "arm"]}, "the tested column"),
+    ({"xs": ["gene0", "grade"]}, "'grade' has 3 categories, and the test needs two"),
     ({"xs": ["gene0", "nobody"]}, "no column 'nobody'"),
     ({"xs": ["gene0", 7]}, "named by a string"),
     ({"by": "nobody"}, "no column 'nobody'"),
-    ({"by": "gene5", "xs": ["gene0", "gene1"]}, "how many rows each group of 'gene5'"),
-    ({"by": "grade", "xs": ["gene0"]}, "compares two groups|how many rows"),
+    ({"by": "gene5", "xs": ["gene0", "gene1"]}, "public sizes of the groups of 'gene5'"),
+    ({"by": "grade", "xs": ["gene0"]}, "compares two groups|public sizes"),
     ({"by": "empty"}, "A group of 'empty' has 0 rows"),
     ({"method": "svn"}, "method='svn' is unknown"),
     ({"max_rejections": 0}, "max_rejections=0 is not a whole number from 1 on"),
     ({"max_rejections": 31}, "max_rejections=31 exceeds the number of columns, 30"),
     *(({"max_rejections": wrong}, f"max_rejections={wrong}") for wrong in (-1, 2.0, True, None)),
     *(({"alpha": wrong}, "is not between") for wrong in (0, 1, math.nan, "5%")),
-    ({"alpha": 1e-99}, "too small to compute with"),
-    ({"rate": 0}, "no share"),
-    ({"rate": (0.4, 0.2)}, "no range"),
+    ({"alpha": 1e-99}, "too small"),
+    ({"rate": 0}, "neither a share"),
+    ({"rate": (0.4, 0.2)}, "nor a range"),
     ({"rate": [0.2, 0.3]}, "2 entries for 30 columns"),
-    ({"rate": [0.2] * 29 + [1.0]}, "no share"),
+    ({"rate": [0.2] * 29 + [1.0]}, "neither a share"),
     ({"rate": [0.2] * 29 + ["a lot"]}, "rate"),
     *(({"groups": groups}, "compares two groups") for groups in (("drug",), ("drug", "drug"))),
     ({"groups": ("drug", "herbs")}, "'herbs' is not a category"),

@@ -9,7 +9,7 @@ from scipy.ndimage import distance_transform_cdt
 
 import dfprivacy as dp
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.laws import by_margin
+from dfprivacy_chi2.laws import hypergeometric_law
 from dfprivacy_chi2.tables import (
     chi2_sensitivity,
     chi2_statistic,
@@ -216,7 +216,7 @@ def test_a_threshold_from_the_exact_margin_breaks_the_promise(n, epsilon, norm, 
     ]
 
     for statistic, scale, least in statistics:
-        of = [by_margin(statistic, n, n, m1).critical_value(0.05, scale) for m1 in range(2 * n + 1)]
+        of = [hypergeometric_law(statistic, n, n, m1).critical_value(0.05, scale) for m1 in range(2 * n + 1)]
         lost = loss(statistic(*every(n, n)), np.array(of)[sum(every(n, n))], scale)
         assert lost >= least * epsilon
 

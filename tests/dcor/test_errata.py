@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dfprivacy.local import Arc
-from dfprivacy_dcor.angles import PLACES, best_reach
+from dfprivacy_dcor.angles import PLACES, best_half_width
 from dfprivacy_dcor.paper import kenthapadi
 from dfprivacy_dcor.points import Line, covariance, covariance_u
 
@@ -191,7 +191,7 @@ def test_theorem_3_holds_in_exact_numbers():
 )
 def test_the_best_arc_is_known(epsilon, theta, q, mu):
     """Width, weight and resultant of the arc that tells most."""
-    arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_reach(epsilon))
+    arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_half_width(epsilon))
 
     assert theta == pytest.approx(math.pi * arc.length / arc.places, abs=1e-4)
     assert q == pytest.approx(arc.length * arc.inside / arc.weight, abs=1e-4)

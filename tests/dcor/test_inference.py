@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dfprivacy_dcor.inference import Numbers, noisy_tail, null_tail
+from dfprivacy_dcor.inference import NoisyStatistics, noisy_tail, null_tail
 from dfprivacy_dcor.mechanisms import criterion
 
 
@@ -76,7 +76,7 @@ def test_the_pvalue_is_the_level_at_which_it_is_rejected():
     """At levels above it independence is rejected, at those below it is not."""
     for covariance in (0.01, 0.03, 0.06, 0.2):
         values, scales = (covariance, 0.2, 0.2, -0.67, -0.67, 1.0), (2e-3, 6e-3, 6e-3, 1e-2, 1e-2, 5e-3)
-        numbers = Numbers(values, scales, 1000, (0.5,) * 4)
+        numbers = NoisyStatistics(values, scales, 1000, (0.5,) * 4)
         pvalue = numbers.pvalue()
 
         for level in (pvalue * 0.999, pvalue * 1.001):
@@ -123,7 +123,7 @@ def test_levels_hold(kind):
 def numbers(values, scale=1e-3, rows=1000):
     """Noisy s_xy, s_x, s_y, m_x and m_y of complete rows, with noise of one scale."""
     below = [value - 1 for value in values[3:]]
-    return Numbers((*values[:3], *below, 1.0), (*(scale,) * 5, 0.0), rows, (0.5,) * 4)
+    return NoisyStatistics((*values[:3], *below, 1.0), (*(scale,) * 5, 0.0), rows, (0.5,) * 4)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from dfprivacy.local import Arc
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import DistanceMessage, Estimate, ProjectionMessage, SharedCorrelation, load_message
-from dfprivacy_dcor.angles import PLACES, Angles, best_reach
-from dfprivacy_dcor.message import checked
+from dfprivacy_dcor.angles import PLACES, Angles, best_half_width
+from dfprivacy_dcor.message import checked_message
 from dfprivacy_dcor.paper import Projections, kenthapadi
 from dfprivacy_dcor.points import Line, covariance_u, on_grid
 from dfprivacy_dcor.spaces import unit_vectors
@@ -118,7 +118,7 @@ def test_the_estimate_from_a_message_is_unbiased(harmonic):
     rng, n = np.random.default_rng(5), 200
     x = rng.random(n)
     y, gone = x + 0.1 * rng.random(n), rng.random(n) < 0.4
-    arc = Arc.within(Fraction(1), places=PLACES, reach=best_reach(1.0))
+    arc = Arc.within(Fraction(1), places=PLACES, reach=best_half_width(1.0))
     true = np.rint(harmonic * x / 2 * PLACES).astype(np.int64) % PLACES
     known = {"reach": arc.reach, "inside": arc.inside, "outside": arc.outside, "harmonics": (harmonic,)}
     message = noiseless(x, **known)
@@ -257,11 +257,11 @@ def of_another_class(text):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda text: text[: len(text) // 2], "cut short"),
+        (lambda text: text[: len(text) // 2], "incomplete"),
         (lambda text: text.replace("deviation", "deviatiom"), "changed"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "version"),
-        (lambda text: "[]", "no message"),
-        (of_another_class, "no message"),  # which is not looked up
+        (lambda text: "[]", "not contain a message|must be a message"),
+        (of_another_class, "not contain a message|must be a message"),  # which is not looked up
     ],
 )
 def test_a_spoiled_message_is_refused(tmp_path, spoil, said):
@@ -292,10 +292,10 @@ PROJECTIONS = ProjectionMessage(
 def test_a_message_that_does_not_fit_together_is_refused(changed):
     """Whoever wrote the file: shapes, ranges and numbers are looked at before anything is computed."""
     for message in (PROJECTIONS, ANGLES):
-        assert message is checked(message)
+        assert message is checked_message(message)
         if all(hasattr(message, name) for name in changed):
-            with pytest.raises(dp.ArgumentError, match="fit together"):
-                checked(replace(message, **changed))
+            with pytest.raises(dp.ArgumentError, match="not consistent"):
+                checked_message(replace(message, **changed))
 
 
 @pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-300, 1.7e308])
@@ -303,7 +303,7 @@ def test_a_message_beyond_the_range_of_numbers_is_refused(scale):
     """Where products underflow or overflow, no bound can be computed: refused, before anything is charged."""
     bob = party({"y": np.linspace(-1, 1, 40)})
 
-    with pytest.raises(dp.ArgumentError, match="All rows of the message are equal"), np.errstate(all="ignore"):
+    with pytest.raises(dp.ArgumentError, match="rows of the message are all equal"), np.errstate(all="ignore"):
         bob.dcor_with(replace(PROJECTIONS, projections=PROJECTIONS.projections**3 * scale), "y", epsilon=1)
     assert bob.budget.spent == 0
     assert bob.dcor_with(PROJECTIONS, "y", epsilon=1).rows == 40
@@ -578,9 +578,9 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (of_view(), "without its question, asked="),
-        (of_view(asked={"columns": "x"}), "without its question, asked="),
-        (of_view(asked={**ASKED, "protocol": "paper"}), "names a protocol"),
+        (of_view(), "asked= with the arguments"),
+        (of_view(asked={"columns": "x"}), "asked= with the arguments"),
+        (of_view(asked={**ASKED, "protocol": "paper"}), "entry for the protocol"),
         (of_view(asked={**ASKED, "keys": ONES}), "Only one"),
         (of_view(asked={**ASKED, "keys": ONES}, keys=[*range(1, 21)]), "do not match one to one"),
         (of_view(asked={**ASKED, "columns": "nothing"}), "nothing"),
@@ -589,13 +589,13 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (of_view(asked=ASKED, protocol="magic"), "unknown"),
         (of_view(asked=DEAR), "epsilon"),
         (lambda a, b, m: b.dcor_with_own(a, "y", asked=DEAR), "epsilon"),
-        (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "charges nothing"),
+        (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "does not pay for"),
         (lambda a, b, m: b.explain("dcor_with", m, "y"), "No epsilon"),
         (lambda a, b, m: party({"y": Z[1:]}).dcor_with(a, "y", asked=ASKED, epsilon=1), "20 rows.*has 19"),
         (lambda a, b, m: party({"y": Z[1:]}).dcor_with(m, "y", epsilon=1), "20 rows.*has 19"),
         (lambda a, b, m: b.dcor_with(m, "y", keys=ONES, epsilon=1), "Only one"),
         (lambda a, b, m: b.dcor_with(m, "y", protocol="paper", epsilon=1), "not 'paper'"),
-        (lambda a, b, m: b.dcor_with("hello", "y", epsilon=1), "no message"),
+        (lambda a, b, m: b.dcor_with("hello", "y", epsilon=1), "not contain a message|must be a message"),
         (lambda a, b, m: b.dcor_with_own(pd.DataFrame({"x": Z}), "y"), "public values only"),
         (own(permutations=0), "permutations=0 is not a whole number from 1 on"),
         (own(permutations=True), "permutations=True is not a whole number"),

@@ -26,7 +26,7 @@ from dfprivacy_dcor.points import (
     on_grid,
     squared_covariance,
 )
-from dfprivacy_dcor.spaces import error, kernel_space, space, sphere_constant
+from dfprivacy_dcor.spaces import kernel_space, metric_space, rounding_error, sphere_constant
 
 FOLDER = Path(os.environ.get("DFPRIVACY_TEST_DATA", ""))
 STEPS, GOLDEN = np.arange(10) / 10, 0.6180339887498949 * np.arange(1000) % 1
@@ -213,7 +213,7 @@ def test_the_error_of_pairs_of_points_is_bounded(kind, p):
     batch = Batch(16, {number(column): values for column, values in named})
     kernel = kind == "a kernel"
     spaces = [
-        kernel_space(each, "gaussian", 1.0, nan_policy="fill") if kernel else space(each, "euclidean")
+        kernel_space(each, "gaussian", 1.0, nan_policy="fill") if kernel else metric_space(each, "euclidean")
         for each in columns
     ]
 
@@ -226,4 +226,4 @@ def test_the_error_of_pairs_of_points_is_bounded(kind, p):
     units = [np.stack([batch.standardized(column) / 2 + 0.5 for column in each], axis=1) for each in columns]
     with mpmath.workdps(40):
         exact = exact_numbers([[[apart(one, other) for other in side] for one in side] for side in units])
-    assert all(abs(float(found[at] - exact[at])) <= error(*spaces)[at] for at in range(5))
+    assert all(abs(float(found[at] - exact[at])) <= rounding_error(*spaces)[at] for at in range(5))

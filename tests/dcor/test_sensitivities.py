@@ -14,8 +14,8 @@ from dfprivacy import Column
 from dfprivacy_dcor.angles import PLACES, DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.parties import MessageScores
-from dfprivacy_dcor.spaces import KernelSpace, kernel_space, space, unit
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, changes
+from dfprivacy_dcor.spaces import KernelSpace, kernel_factor, kernel_space, metric_space
+from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest_changes
 
 NOTHING: frozenset[str] = frozenset()
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
@@ -31,7 +31,7 @@ PUBLIC_X, PUBLIC_G = replace(X, public=True), replace(G, public=True)
 
 def of(*columns, metric="euclidean", seed=0, omit=False):
     """A space of these columns."""
-    return space(columns, metric, 2, seed, nan_policy="omit" if omit else "fill")
+    return metric_space(columns, metric, 2, seed, nan_policy="omit" if omit else "fill")
 
 
 def kernel(*columns, kind="gaussian", scale=1.0, omit=False):
@@ -326,6 +326,6 @@ def test_what_is_public_of_a_kernel():
     plane, distance = kernel(W, Y, kind="laplace", scale=6.0), kernel(W, Y, kind="distance", scale=None)
 
     assert isinstance(plane, KernelSpace)
-    assert (1 - math.exp(-2), 1.0) == pytest.approx((plane.diameter, unit(plane)))
-    assert (math.sqrt(2),) * 2 == (distance.diameter, unit(distance))
-    assert changes(of(G), of(FEW), 4) == pytest.approx(2 * 3 / 16 * np.array([math.sqrt(1.5), 1, 1, 1, 1]))
+    assert (1 - math.exp(-2), 1.0) == pytest.approx((plane.diameter, kernel_factor(plane)))
+    assert (math.sqrt(2),) * 2 == (distance.diameter, kernel_factor(distance))
+    assert largest_changes(of(G), of(FEW), 4) == pytest.approx(2 * 3 / 16 * np.array([math.sqrt(1.5), 1, 1, 1, 1]))

@@ -303,7 +303,7 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
 @pytest.mark.parametrize(
     ("method", "arguments", "said"),
     [
-        ("dcor", {"x": "x", "y": "x"}, "both sides"),
+        ("dcor", {"x": "x", "y": "x"}, "both in x and in y"),
         ("dcor", {"metric": "magic"}, "unknown"),
         ("dcor", {"alpha": 0}, "between 0 and 1"),
         ("dcor", {"confidence": 2}, "between 0 and 1"),
@@ -312,7 +312,7 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
         ("dcor", {"x": ["x", "g"]}, "categories"),
         ("dcor", {"x": []}, "at least one"),
         ("dcor", {"x": ["x", "x"]}, "each once"),
-        ("dcor", {"metric": "discrete"}, "compared as categories"),
+        ("dcor", {"metric": "discrete"}, "takes one column with categories"),
         ("dcor", {"directions": 0}, "directions"),
         ("dcor_screen", {"target": "y", "top": 9}, "exceeds the number of columns"),
         ("dcor_screen", {"target": "y", "top": 1, "features": ["x", "x"]}, "each once"),
@@ -321,7 +321,7 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
         ("hsic", {"lengthscale": 0}, "lengthscale"),
         ("hsic", {"lengthscale": math.nan}, "lengthscale"),
         ("hsic", {"kernel": "distance", "lengthscale": 1.0}, "no lengthscale"),
-        ("hsic", {"y": "x"}, "both sides"),
+        ("hsic", {"y": "x"}, "both in x and in y"),
         ("hsic", {"nan_policy": "raise"}, "private"),
         ("hsic", {"y": ["y", "g"]}, "categories"),
     ],
@@ -340,9 +340,9 @@ def test_what_cannot_be_asked_is_refused(method, arguments, said):
     ("rows", "terms", "said"),
     [
         (20, {"neighbors": "add_remove"}, "public number of rows"),
-        (3, {}, "4 rows and more"),
-        (20_001, {}, "take too long"),
-        (20, {"public": ["x", "y", "w"]}, "All these columns are public"),
+        (3, {}, "4 rows or more"),
+        (20_001, {}, "too many to compute all pairs"),
+        (20, {"public": ["x", "y", "w"]}, "All named columns are public"),
     ],
 )
 def test_rows_that_cannot_be_asked_are_refused(rows, terms, said):

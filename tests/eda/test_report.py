@@ -16,7 +16,7 @@ import pytest
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
 from dfprivacy_eda.describe import split_budget
-from dfprivacy_eda.report import BAR, SURE, binned_histogram, document
+from dfprivacy_eda.report import BAR, SURE, binned_histogram, html_page
 from dfprivacy_eda.tree import CountTree, choose_layout
 
 HOSTILE = '</title><script src="https://evil.example/x.js">alert(1)</script>'
@@ -70,7 +70,7 @@ def hostile():
         categories={names["g"]: ["<u>a</u>", "b&amp;"]},
     )  # fmt: skip
     found = view.report(epsilon=3)
-    return found, document(found, None)
+    return found, html_page(found, None)
 
 
 # What it measures
@@ -121,7 +121,7 @@ def test_a_report_of_each_group(protect, tmp_path):
 
     assert all(said in text for said in ("<h1>Women</h1>", "sex = f", "4-differential privacy for"))
     again = Release.from_dict(json.loads(json.dumps(found["f"].to_dict())))
-    assert document(found["f"], None) == document(again, None)
+    assert html_page(found["f"], None) == html_page(again, None)
 
 
 @pytest.mark.parametrize("rows", [0, 40, 20_000])
@@ -145,7 +145,7 @@ def simulated(rows, runs):
     rng = np.random.default_rng(8)
     column = Column("x", bounds=(0.0, 100.0))
     plan = choose_layout(column, None, 1e6)
-    leaves, _ = np.histogram(rng.gamma(2, 8, rows).clip(0, 100), plan.cuts)
+    leaves, _ = np.histogram(rng.gamma(2, 8, rows).clip(0, 100), plan.half_open_edges)
     levels = [leaves.reshape(size, -1).sum(axis=1) for size in plan.sizes]
     exact, scales = np.concatenate([*levels, [rows]]), []
     for size, weight in zip(plan.sizes, plan.weights, strict=True):
@@ -264,7 +264,7 @@ def test_the_page_says_what_was_asked_and_paid(hostile):
     assert all(str(record) in said for record in found.privacy.noise)
     assert "Every number here has noise." in said
     fake = dataclasses.replace(found, privacy=dataclasses.replace(found.privacy, private=False))
-    assert "NOT PRIVATE" in Page(document(fake, None)).all("p")[0]["text"]
+    assert "NOT PRIVATE" in Page(html_page(fake, None)).all("p")[0]["text"]
 
 
 def test_correlations_are_those_of_the_release(hostile):
@@ -273,7 +273,7 @@ def test_correlations_are_those_of_the_release(hostile):
     unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
 
     assert found.correlations._grid().rows[0][2] in Page(text).all("main")[0]["text"]
-    assert "not known" in document(dataclasses.replace(found, correlations=unknown), None)
+    assert "not known" in html_page(dataclasses.replace(found, correlations=unknown), None)
 
 
 @pytest.mark.parametrize("count", [1, 25])
@@ -282,7 +282,7 @@ def test_many_categories_are_drawn_as_far_as_there_is_room(protect, count):
     names = [f"category number {at}" for at in range(count)]
     view = protect(pd.DataFrame({"g": names * 20}), bounds={}, categories={"g": names})
 
-    text = document(view.report(epsilon=9), None)
+    text = html_page(view.report(epsilon=9), None)
 
     assert ("… 1 more" in text) == (count == 25)
     assert min(count, 24) == text.count('<span style="width')

@@ -428,7 +428,7 @@ def test_a_fit_has_a_picture_of_two_columns():
         assert len(ax.lines) == 6
         assert list(ax.get_xlim()) == pytest.approx(BOUNDS)
     for wrong in (5, "x0", ("x0",), ("x0", "x0"), ("x0", "z"), ("x0", "x1", "x0")):
-        with pytest.raises(dp.ArgumentError, match="are not two columns of the fit"):
+        with pytest.raises(dp.ArgumentError, match="must be two fitted columns"):
             found.plot(columns=wrong)
 
 
@@ -555,9 +555,9 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
         ({"radius": 1.5}, "is out of range"),
         ({"radius": math.inf}, "radius=inf is not above 0"),
         ({"radius": "far"}, "radius='far' is not above 0"),
-        ({"radius": 1, "delta": 0}, "belongs to Gaussian noise"),
-        ({"queries": "separately", "radius": 1.0}, "one measurement of all sums"),
-        ({"queries": "separately", "label": None, "n_components": 2}, "queries= is an option of a fit with labels"),
+        ({"radius": 1, "delta": 0}, "needs Gaussian noise"),
+        ({"queries": "separately", "radius": 1.0}, "joint measurement of all sums"),
+        ({"queries": "separately", "label": None, "n_components": 2}, "queries= is an option of a fit with label="),
         ({"queries": "one by one"}, "queries='one by one' is unknown"),
         ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
     ],

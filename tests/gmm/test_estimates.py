@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfprivacy_gmm.estimates import estimates, nearest, repaired
+from dfprivacy_gmm.estimates import estimate_moments, nearest_covariance, repaired_covariance
 from dfprivacy_gmm.sums import Sums
 
 NOISE = np.full((2, 2), 0.1)
@@ -32,7 +32,7 @@ def test_sums_are_taken_apart(sizes):
     sd = np.array([9.0, 8, 8, 1, 2, 1])
     start = 0 if sizes is None else 1
 
-    found = Sums.named(values[:, start:], sd[start:], sizes)
+    found = Sums.from_outer(values[:, start:], sd[start:], sizes)
 
     assert found.sizes.tolist() == ([4.0, 7.0] if sizes is None else [5.0, 9.0])
     assert (found.size_sd, found.total_sd) == (9.0 if sizes is None else 0.0, 8.0)
@@ -48,7 +48,7 @@ def test_exact_sums_give_numpys_moments():
     y = rng.uniform(-0.5, 0.5, (90, 2)) + codes[:, None] * 0.2
     own = np.array([y[codes == code].mean(axis=0) for code in range(3)])
 
-    found = estimates(sums_of(y, codes))
+    found = estimate_moments(sums_of(y, codes))
 
     assert found.means == pytest.approx(own)
     assert found.covariances == pytest.approx(np.array([np.cov(y[codes == code].T) for code in range(3)]))
@@ -62,7 +62,7 @@ def test_the_papers_repair_is_a_floor_of_the_negative_eigenvalues():
     scale = units[:, None] * units
     matrix = (vectors * [-0.3, -0.01, 0.02, 1.5]) @ vectors.T
 
-    found = repaired(matrix / scale, np.zeros((4, 4)), repair="paper", grid_minimum=0.05, units=units)
+    found = repaired_covariance(matrix / scale, np.zeros((4, 4)), repair="paper", grid_minimum=0.05, units=units)
 
     assert found * scale == pytest.approx((vectors * [0.05, 0.05, 0.02, 1.5]) @ vectors.T)
 
@@ -82,7 +82,7 @@ SHARE = 1 - 2 * 0.1**2 / (2 * 0.3**2)
 )
 def test_repairs_by_hand(repair, noise, matrix, expected):
     """What has more variance than noise in every direction stays; shrinking keeps 1 - s² d (d-1)/||off||² of it."""
-    found = repaired(np.array(matrix), noise, repair=repair, grid_minimum=0.01)
+    found = repaired_covariance(np.array(matrix), noise, repair=repair, grid_minimum=0.01)
 
     assert found == pytest.approx(np.array(matrix if expected is None else expected))
 
@@ -105,7 +105,7 @@ def test_nothing_positive_definite_is_nearer_in_standard_deviations_of_the_noise
     s[np.diag_indices(d)] *= math.sqrt(2)
     floor = 0.01
 
-    X = nearest(C, s, floor)
+    X = nearest_covariance(C, s, floor)
 
     slope = (X - C) / s**2 * np.where(np.eye(d), 2, 1)  # half the derivative in a symmetric direction
     assert np.linalg.eigvalsh(X).min() >= floor - 1e-9
@@ -130,7 +130,7 @@ def test_any_symmetric_matrix_can_be_repaired(repair, data):
     raw = data.draw(hnp.arrays(float, (d, d), elements=st.floats(-1, 1))) * size
     noise = np.full((d, d), data.draw(st.sampled_from([0.0, 1e-3, 1e9])))
 
-    found = repaired(raw + raw.T, noise, repair=repair, grid_minimum=0.01)
+    found = repaired_covariance(raw + raw.T, noise, repair=repair, grid_minimum=0.01)
 
     assert np.isfinite(found).all()
     assert (found == found.T).all()
@@ -144,7 +144,7 @@ def test_standard_errors_are_those_of_the_noise():
     codes = rng.integers(0, 2, 4000)
     y = np.clip(rng.normal(0.2 + 0.2 * codes[:, None], 0.2, (4000, 2)), -1, 1)
     exact = sums_of(y, codes, sd=(10.0, 8.0, 6.0))
-    truth = estimates(exact)
+    truth = estimate_moments(exact)
 
     def noisy(of, shape):
         """These sums with noise."""
@@ -157,10 +157,10 @@ def test_standard_errors_are_those_of_the_noise():
         )
 
     for at in (0, 1):
-        found = estimates(noisy(at, (runs,)))
+        found = estimate_moments(noisy(at, (runs,)))
         assert found.means.std(axis=0) == pytest.approx(truth.mean_errors(sampling=False)[at], rel=0.06)
         assert found.covariances.std(axis=0) == pytest.approx(truth.covariance_errors("none")[at], rel=0.06)
-    pooled = [estimates(noisy(slice(2), (2,))).pooled().covariances for _ in range(1500)]
+    pooled = [estimate_moments(noisy(slice(2), (2,))).pooled().covariances for _ in range(1500)]
     assert np.std(pooled, axis=0) == pytest.approx(truth.pooled().covariance_errors("none"), rel=0.12)
 
 
@@ -169,7 +169,9 @@ def test_standard_errors_are_those_of_sampling():
     """Without noise, they are the textbook's of normal samples, over 5,000 samples to 7%."""
     factor = 0.1 * np.array([[1.0, 0.0], [0.6, 0.8]])
     y = np.random.default_rng(5).standard_normal((5000, 200, 2)) @ factor.T
-    found = estimates(Sums(np.full(5000, 200.0), y.sum(axis=1), y.swapaxes(1, 2) @ y, 0.0, 0.0, np.zeros((2, 2))))
+    found = estimate_moments(
+        Sums(np.full(5000, 200.0), y.sum(axis=1), y.swapaxes(1, 2) @ y, 0.0, 0.0, np.zeros((2, 2)))
+    )
 
     for numbers, errors in (
         (found.means, found.mean_errors()),
@@ -192,7 +194,7 @@ def test_errors_of_covariances_hold_for_rare_values(share):
     one, other, both = (2 * each.sum(axis=1) for each in (x, y, x == y))
     totals, product = np.stack([one, other], axis=1) - float(n), both - float(n)
     products = np.array([[np.full(runs, n), product], [product, np.full(runs, n)]]).transpose(2, 0, 1)
-    own = estimates(Sums(np.full(runs, float(n)), totals, products, 0.0, 0.0, np.zeros((2, 2))))
+    own = estimate_moments(Sums(np.full(runs, float(n)), totals, products, 0.0, 0.0, np.zeros((2, 2))))
     variance = 4 * share * (1 - share)
 
     def missed(numbers, truth, errors, at):
@@ -211,11 +213,14 @@ def test_doubts_are_named():
     y = np.random.default_rng(6).uniform(-1, 1, (100, 2))
     codes = np.array([0] * 98 + [1] * 2)
 
-    noisy = estimates(sums_of(y, codes, sd=(5.0, 5.0, 5.0))).doubts(None)
-    drowned = estimates(sums_of(y, np.arange(100) % 2, sd=(0.0, 9.0, 90.0))).pooled().doubts(None)
+    noisy = estimate_moments(sums_of(y, codes, sd=(5.0, 5.0, 5.0))).unreliable_groups(None)
+    drowned = estimate_moments(sums_of(y, np.arange(100) % 2, sd=(0.0, 9.0, 90.0))).pooled().unreliable_groups(None)
 
-    assert estimates(sums_of(y)).doubts(None) == []
-    assert estimates(sums_of(y, codes)).doubts(None)[0] == (1, "it has about 2 rows, too few for 2 columns")
+    assert estimate_moments(sums_of(y)).unreliable_groups(None) == []
+    assert estimate_moments(sums_of(y, codes)).unreliable_groups(None)[0] == (
+        1,
+        "it has about 2 rows, too few for 2 columns",
+    )
     assert (1, "too few rows for their noise: its estimates are unreliable") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
 
@@ -227,9 +232,9 @@ def test_doubts_are_named():
 def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
     """Where rows end at the radius, and that is not noise, a doubt says so; a radius that scales none is fine."""
     angles = np.random.default_rng(8).uniform(0, 2 * np.pi, 500)
-    d = estimates(sums_of(scale * np.array([np.cos(angles), np.sin(angles)]).T, sd=(0.0, 0.0, noise))).doubts(
-        radius
-    )
+    d = estimate_moments(
+        sums_of(scale * np.array([np.cos(angles), np.sin(angles)]).T, sd=(0.0, 0.0, noise))
+    ).unreliable_groups(radius)
 
     said = "many rows exceed the radius and were scaled down, towards the middle of the bounds"
     assert ((None, f"{said}: use radius=2**0.5") in d) is named

@@ -20,8 +20,8 @@ from sklearn.mixture import GaussianMixture as Reference
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import FourierSketch, GaussianMixture
-from dfprivacy_gmm.fit import Search, choose, prior_precision, rows_needed
-from dfprivacy_gmm.sketch import Family, Mixture, Sketch, draw_frequencies, whitening
+from dfprivacy_gmm.fit import Search, choose_mixture, prior_precision, rows_needed
+from dfprivacy_gmm.sketch import Family, Mixture, Sketch, draw_frequencies, whitening_of
 from dfprivacy_gmm.sums import Sums
 
 NAMES = (f"mixtures {number}" for number in itertools.count())
@@ -65,12 +65,12 @@ def test_objective():
 def test_a_search_ends_where_nothing_is_better(shape):
     """Derivatives are those of finite differences; at the end the objective, prior included, has no slope."""
     family, sketch = Family(3, 2, shape), Sketch(W, A, 0.1, size_error=0.1)
-    p = np.random.default_rng(1).normal(0, 0.5, family.width)
+    p = np.random.default_rng(1).normal(0, 0.5, family.n_parameters)
     expected = approx_fprime(p, lambda x: family.residuals(x, sketch), 1e-7).T
     np.testing.assert_allclose(family.jacobian(p, sketch), expected, atol=1e-5)
 
     search = Search(replace(REFERENCE, size_error=0.1), 2, np.random.default_rng(1))
-    end = search.enrich(search.starts()[0], shape)
+    end = search.generalize(search.starting_fits()[0], shape)
 
     def objective(p):
         fit = np.square(end.family.residuals(p, search.sketch)).sum()
@@ -89,7 +89,7 @@ def test_a_saddle_is_left():
     means, roots = np.array([[-0.78, 0], [0.78, 0]]), np.repeat(np.diag([0.62, 1])[None], 2, 0)
     value = np.array([0.5, 0.5]) @ Mixture(np.array([0.5, 0.5]), means, roots).components(waves)[0]
 
-    fit = choose(Sketch(waves, value, 1e-3), [2], "full")[0]
+    fit = choose_mixture(Sketch(waves, value, 1e-3), [2], "full")[0]
 
     np.testing.assert_allclose(np.sort(fit.mixture.means[:, 0]), [-0.78, 0.78], atol=0.01)
 
@@ -106,7 +106,10 @@ def test_sampling_covariance():
     z = of_mixture(10_000 * 50).reshape(2, 10_000, 50)
     waves = np.exp(1j * np.einsum("md,dij->ijm", W, z)).mean(axis=1)
 
-    found = np.hstack([(waves - A).real, (waves - A).imag]) @ Sketch(W, A, 0.0, size=50).sampled(TRUTH).whitener.T
+    found = (
+        np.hstack([(waves - A).real, (waves - A).imag])
+        @ Sketch(W, A, 0.0, size=50).with_sampling_covariance(TRUTH).whitener.T
+    )
 
     np.testing.assert_allclose(np.cov(found.T), np.eye(6), atol=0.07)
     np.testing.assert_allclose(found.mean(axis=0), 0, atol=0.05)
@@ -119,7 +122,7 @@ def test_the_right_number_is_chosen_from_many_rows():
     noise = np.random.default_rng(2).normal(0, 1e-4, 200).view(np.complex128)
     values = np.array([np.exp(1j * (w @ z)).mean() for w in waves]) + noise
 
-    fit, criteria = choose(Sketch(waves, values, 1e-4, size=1e5), [1, 2, 3], "full")
+    fit, criteria = choose_mixture(Sketch(waves, values, 1e-4, size=1e5), [1, 2, 3], "full")
 
     assert fit.mixture.means.shape == (2, 2)
     assert 60 < fit.residual < 130  # half a chi squared of 200
@@ -134,7 +137,7 @@ def test_whitening_of_any_moments(data):
     M = size * np.array(data.draw(st.lists(st.floats(-1, 1), min_size=d * d, max_size=d * d))).reshape(d, d)
     noise = data.draw(st.sampled_from([0.0, 1e-3, 1e6]))
 
-    found = whitening(Sums(np.array([5.0]), M[:1], (M + M.T)[None], noise, noise, np.full((d, d), noise)))
+    found = whitening_of(Sums(np.array([5.0]), M[:1], (M + M.T)[None], noise, noise, np.full((d, d), noise)))
 
     assert np.linalg.eigvalsh(found.covariance).min() > 0
     assert np.isfinite(found.inverse_root).all()
@@ -448,7 +451,7 @@ FEW = "is not a whole number from 1 to 50"
 @pytest.mark.parametrize(
     ("asked", "match"),
     [
-        ({"n_components": None}, "Give either"),
+        ({"n_components": None}, "needs either"),
         ({"label": "x1"}, "has no categories|Give either"),
         *(({"n_components": each}, FEW) for each in (0, -1, 1.5, "many", True, 51)),
         *(({"max_components": each}, FEW) for each in (0, 1.5, "many", None, True, 51)),

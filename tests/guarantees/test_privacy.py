@@ -32,7 +32,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
-from dfprivacy_ttest.parameters import parameter
+from dfprivacy_ttest.parameters import mean_parameter
 
 NAMES = (f"privacy-{number}" for number in itertools.count())
 
@@ -348,7 +348,7 @@ class Audit:
         rows = None if size is None else np.full((self.runs, 1), float(size))
         form = "private" if size is None else "beside"
         sums = NoisyMoments(values, [NoiseLaw(each) for each in scale / weights], rows, form)
-        found = infer(sums, parameter(values.shape[1]), 64)
+        found = infer(sums, mean_parameter(values.shape[1]), 64)
         return {"statistic": found.estimate / found.standard_error, "pvalue": found.pvalue(0.0)}
 
     def epsilon_lower(self):

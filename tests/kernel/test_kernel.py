@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_kernel.embedding import embed, points_of
+from dfprivacy_kernel.embedding import embed, location_points
 
 NAMES = (f"kernel {number}" for number in itertools.count())
 METHODS = ("mmd", "permutation", "moments", "whitened")
@@ -362,7 +362,7 @@ def test_messages_must_fit_together():
     ):
         with pytest.raises(dp.ArgumentError, match=said):
             message.test(protect(**terms).kernel_message(columns, **PRICE, **asked))
-    with pytest.raises(dp.ArgumentError, match="no message"):
+    with pytest.raises(dp.ArgumentError, match="must be a message"):
         message.test("message")
 
 
@@ -433,7 +433,7 @@ def test_gaps_are_no_difference_as_printed(variant):
 def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
     """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
     columns = [dp.Column(name, bounds=(-3.0, 3.0)) for name in "xy"]
-    embedding = embed("nystrom", columns, (1.5,), points_of(columns, None, 12))
+    embedding = embed("nystrom", columns, (1.5,), location_points(columns, None, 12))
     K, to_values = embedding.parts[0].features(embedding.points), np.linalg.inv(embedding.map)
 
     assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)
@@ -456,7 +456,7 @@ REFUSED = [
     ({"n_permutations": 2.5}, "n_permutations=2.5"),
     ({"locations": [[9.0]]}, "outside the bounds"),
     ({"locations": [[0.0, 1.0]]}, "has 2 values"),
-    ({"lengthscale": -1}, "must be positive"),
+    ({"lengthscale": -1}, "must be a positive number"),
     ({"lengthscale": [1, 2]}, "lengthscale"),
     ({"lengthscale": 1e-9}, "too small"),
     ({**MOMENTS, "lengthscale": "robust"}, "one lengthscale"),
@@ -472,11 +472,11 @@ REFUSED = [
     ({"columns": ["z"]}, "no bounds"),
     ({"nan_policy": "raise"}, "nan_policy='raise' would tell"),
     ({"columns": ["gone"], "nan_policy": "raise"}, "A value is missing"),
-    ({"by": "rare"}, "A group has 1 rows"),
+    ({"by": "rare"}, "smallest group has 1 rows"),
     ({"variant": "tcmc"}, "variant"),
     ({**MOMENTS, "variant": "nte", "features": "nystrom"}, "variant"),
     ({**MOMENTS, "variant": "tcs"}, "variant"),
-    ({**MOMENTS, "variant": "tcmc", "by": "rare"}, "A group|no pairs"),
+    ({**MOMENTS, "variant": "tcmc", "by": "rare"}, "smallest group|no pairs"),
     ({**MOMENTS, "variant": "tcmc", "by": "most"}, "cannot be paired"),
     ({**MOMENTS, "gamma": 0.1}, "gamma"),
     ({"method": "whitened", "gamma": 0}, "gamma"),

@@ -17,9 +17,9 @@ from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.law import Measured, Moments, Null, cube, cube_noise, laplace_tail
-from dfprivacy_kernel.moments import Contrast, Party, Scales, conclude, conclude_apart, scales
-from dfprivacy_kernel.printed import conclude_printed, weighted_chi_squared
+from dfprivacy_kernel.law import MMDMeasurement, Moments, Null, cube_law, cube_noise, laplace_tail
+from dfprivacy_kernel.moments import Contrast, Party, Scales, contrast_test, noise_scales, parties_test
+from dfprivacy_kernel.printed import printed_test, weighted_chi_squared
 
 # The law of the MMD
 
@@ -42,7 +42,7 @@ def test_pvalues(numbers, known, noisy):
     """With the moments known, and with noise in them, the p-value has its reference value."""
     T, trace, frobenius, largest, n, m, epsilon = numbers
     total, scale = n + m, math.sqrt(2) / min(n, m) / (0.85 * epsilon)
-    measured = Measured(
+    measured = MMDMeasurement(
         separation=T * n * m / total,
         scale=scale * n * m / total,
         spread=total * np.array([trace, frobenius, largest]),
@@ -81,7 +81,7 @@ def test_noise_of_the_cube():
     """The points that stand for it have its standard deviation, and one coordinate its reference upper points."""
     for dimension, expected in ((3, 2.581989), (4, 3.162278), (9, 6.055301)):
         assert cube_noise(dimension)[0].std(axis=1) == pytest.approx(expected, rel=6e-3)
-    assert [cube(3).reach(1 - 2 * tail) for tail in (0.025, 0.005)] == pytest.approx([5.1863, 7.2953], abs=1e-4)
+    assert [cube_law(3).reach(1 - 2 * tail) for tail in (0.025, 0.005)] == pytest.approx([5.1863, 7.2953], abs=1e-4)
 
 
 numbers = st.floats(-1e6, 1e6)
@@ -93,19 +93,21 @@ def test_any_noisy_numbers(separation, spread, sizes):
     """Whatever the noisy numbers are, the p-value is a probability and the estimate a number."""
     noisy = np.array(spread if sizes is None else spread[2:])
 
-    found = Measured(separation, 3.0, noisy, np.full(len(noisy), 20.0), sizes)
+    found = MMDMeasurement(separation, 3.0, noisy, np.full(len(noisy), 20.0), sizes)
 
     assert 0 <= found.pvalue <= 1
-    assert math.isfinite(found.squared)
+    assert math.isfinite(found.squared_mmd)
 
 
 def test_few_possible_draws_make_a_fine_law():
     """Quantiles are those of many numbers, however few draws are possible; of none, the nearest stand in."""
-    few = Measured(0.0, 1.0, 400 * np.array([0.2, 0.27, 0.33]), np.full(3, 8.0), (200, 200)).null()
-    none = Measured(0.0, 1.0, np.full(3, -2000.0), np.full(3, 0.04), (20, 20)).null()
+    few = MMDMeasurement(0.0, 1.0, 400 * np.array([0.2, 0.27, 0.33]), np.full(3, 8.0), (200, 200)).null_law()
+    none = MMDMeasurement(0.0, 1.0, np.full(3, -2000.0), np.full(3, 0.04), (20, 20)).null_law()
     # Noisy sizes are above the public ones half of the time where nothing is missing, and no rare draw.
     scales = np.array([0.42, 0.42, 0.84, 0.84, 0.84])
-    above = Measured(0.0, 1.0, np.array([54.5, 1813.1, 908.2, 915.5, 917.0]), scales, None, (52, 1812)).null()
+    above = MMDMeasurement(
+        0.0, 1.0, np.array([54.5, 1813.1, 908.2, 915.5, 917.0]), scales, None, (52, 1812)
+    ).null_law()
     exact = math.sqrt(52 * 1812 / 1863) * np.sqrt(of(0.49, 0.49, 0.49).quantile(LEVELS))
 
     assert min(len(few.uniform), len(above.uniform)) >= 2**12
@@ -119,7 +121,7 @@ def test_few_possible_draws_make_a_fine_law():
 def test_no_interval_is_longer_than_distances_are():
     """Where the numbers of complete rows are mostly noise, an interval holds no more than is possible."""
     spread = np.array([300.0, 250.0, 400.0, 200.0, 150.0])
-    measured = Measured(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
+    measured = MMDMeasurement(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
 
     low, high = measured.interval(0.95)
 
@@ -142,7 +144,7 @@ def _coarse(monkeypatch):
 def rejected(columns, n, epsilon, runs, draw, *, lengthscale=None, reach=3.0, locations=100, paired=False):
     """Give the share of p-values up to 5 %, with noise from NumPy, of two samples of n rows each."""
     known = tuple(Column(f"x{i}", bounds=(-reach, reach), fill=0.0) for i in range(columns))
-    embedding = Design.read(known, "nystrom", lengthscale, 0.5, None, locations).embedding()
+    embedding = Design.from_arguments(known, "nystrom", lengthscale, 0.5, None, locations).embedding()
     rng, (part,), pvalues = np.random.default_rng(1), embedding.parts, []
     for _ in range(runs):
         x, y = (part.features(np.clip(rows, -reach, reach)) for rows in draw(rng, n))
@@ -154,7 +156,7 @@ def rejected(columns, n, epsilon, runs, draw, *, lengthscale=None, reach=3.0, lo
         spread += rng.gamma(4) * rng.uniform(-1, 1, 3) * least
         b = math.sqrt(2) / (0.85 * epsilon) * (2 if paired else 1 / 2)
         apart = times * np.linalg.norm(embedding.map @ (x - y).sum(axis=0)) / (1 if paired else n)
-        measured = Measured(apart + rng.laplace(0, b), b, spread, np.full(3, least), (n, n), paired=paired)
+        measured = MMDMeasurement(apart + rng.laplace(0, b), b, spread, np.full(3, least), (n, n), paired=paired)
         pvalues.append(measured.pvalue)
     return np.mean(np.array(pvalues) <= 0.05)
 
@@ -201,17 +203,17 @@ SIGMA = {(1.0, 1e-5): 3.730632, (0.5, 1e-5): 7.031827, (2.5, 1e-5): 1.634002}
 )
 def test_noise_of_means(n, m, J, epsilon, expected):
     """Separate means, the pooled second moment, difference and pooled mean have their reference noise."""
-    sigma, together = SIGMA[epsilon, 1e-5], scales("me", 5, 1000, 1000)
-    means = [scales("me", J, size).difference * sigma for size in (n, m)]
+    sigma, together = SIGMA[epsilon, 1e-5], noise_scales("me", 5, 1000, 1000)
+    means = [noise_scales("me", J, size).difference * sigma for size in (n, m)]
 
-    assert (*means, scales("me", J, n, m).diagonal * sigma) == pytest.approx(expected, rel=1e-6)
+    assert (*means, noise_scales("me", J, n, m).diagonal * sigma) == pytest.approx(expected, rel=1e-6)
     assert together.difference * SIGMA[1, 1e-5] == pytest.approx(0.0085986811, rel=1e-6)
     assert together.pooled * SIGMA[1, 1e-5] == pytest.approx(0.0171973621, rel=1e-6)
 
 
 def contrast(rng, v, n, sigma):
     """A curator's release of features in the cube of rows of which n are of the first group, and its noise."""
-    (rows, J), noise = v.shape, scales("me", v.shape[1], n, len(v) - n).times(sigma)
+    (rows, J), noise = v.shape, noise_scales("me", v.shape[1], n, len(v) - n).scaled_by(sigma)
     error = np.triu(noise.diagonal * rng.standard_normal((J, J)))
     return Contrast(
         v[:n].mean(axis=0) - v[n:].mean(axis=0) + noise.difference * rng.standard_normal(J),
@@ -235,10 +237,10 @@ def test_level_of_moments(epsilon):
     """With the margin the test rejects a true hypothesis at most in 6.5% of cases, and finds a shift."""
     rng, sigma = np.random.default_rng(7), SIGMA[epsilon, 1e-5]
 
-    pvalues = [conclude(contrast(rng, correlated(rng, 400, 900), 400, sigma)).pvalue for _ in range(700)]
+    pvalues = [contrast_test(contrast(rng, correlated(rng, 400, 900), 400, sigma)).pvalue for _ in range(700)]
 
     assert np.mean(np.array(pvalues) < 0.05) <= 0.065 + 4 * math.sqrt(0.05 * 0.95 / 700)
-    assert conclude(contrast(rng, correlated(rng, 20_000, 20_000, 0.05), 20_000, sigma)).pvalue < 1e-6
+    assert contrast_test(contrast(rng, correlated(rng, 20_000, 20_000, 0.05), 20_000, sigma)).pvalue < 1e-6
 
 
 @pytest.mark.statistical
@@ -249,11 +251,11 @@ def test_a_small_group_keeps_the_level(columns, n, m, epsilon):
     """Where few of the rows of a small group are near a location, its mean is not normal, and p-values hold."""
     rng = np.random.default_rng(3)
     known = [Column(f"x{i}", bounds=(0.0, 1.0), fill=0.5) for i in range(columns)]
-    (part,) = Design.read(known, "me", None, 0.5, None, 5).embedding(mapped=False).parts
+    (part,) = Design.from_arguments(known, "me", None, 0.5, None, 5).embedding(mapped=False).parts
     every = part.features(rng.random((100_000, columns))) - 0.5
     sigma = gaussian_scale(float(epsilon), 1e-6)
     drawn = (every[rng.integers(len(every), size=n + m)] for _ in range(400))
-    pvalues = np.array([conclude(contrast(rng, v, n, sigma)).pvalue for v in drawn])
+    pvalues = np.array([contrast_test(contrast(rng, v, n, sigma)).pvalue for v in drawn])
 
     for level in (0.05, 0.01, 0.001):
         assert (pvalues <= level).mean() <= level + 5 * math.sqrt(level * (1 - level) / 400)
@@ -261,11 +263,11 @@ def test_a_small_group_keeps_the_level(columns, n, m, epsilon):
 
 def test_any_noisy_covariance():
     """Whatever the noisy covariance is, the p-value is a probability."""
-    noise, S = scales("me", 3, 50, 60), -100 * np.eye(3)
+    noise, S = noise_scales("me", 3, 50, 60), -100 * np.eye(3)
 
     found = [
-        conclude(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
-        conclude_apart([Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]).pvalue,
+        contrast_test(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
+        parties_test([Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]).pvalue,
     ]
 
     assert all(0 <= p <= 1 for p in found)
@@ -294,7 +296,7 @@ def printed(rng, S, n, noise, count, second_noise=0.0):
             error = np.triu(second_noise * rng.standard_normal((J, J)))
             second = S + np.outer(mean, mean) + error + np.triu(error, 1).T
             parties.append(Party(mean, second, Scales(noise, math.inf, second_noise, second_noise), float(n)))
-        found.append(conclude_printed(parties).pvalue)
+        found.append(printed_test(parties).pvalue)
     return np.array(found)
 
 
@@ -318,4 +320,4 @@ def test_without_noise_it_is_the_t_test_of_pairs():
     z = np.random.default_rng(5).uniform(-0.5, 1, 400)
     party = Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0)
 
-    assert conclude_printed([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)
+    assert printed_test([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)

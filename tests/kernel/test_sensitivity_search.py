@@ -22,10 +22,10 @@ from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy.statistics import OfPermutations
 from dfprivacy_kernel.design import Groups
-from dfprivacy_kernel.embedding import embed, lift, points_of
+from dfprivacy_kernel.embedding import eigenvalue_bound, embed, location_points
 from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summary
-from dfprivacy_kernel.printed import Moment, reaches
+from dfprivacy_kernel.printed import Moment, moment_sensitivities
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
     PermutedMMD,
@@ -61,7 +61,7 @@ class Mixture:
 
     @functools.cache  # noqa: B019 - there are few
     def embedding(self, points=None, *, mapped=True):
-        points = points_of(self.columns, None, points or self.points)
+        points = location_points(self.columns, None, points or self.points)
         return embed(self.kind, self.columns, self.lengthscales, points, self.mismatch, mapped=mapped)
 
 
@@ -331,11 +331,11 @@ def test_bounds_are_rounded_up(longest):
     parts = [1e-14, 1e-12, 1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 2.0**-40, 1.0, 2.0]
     for moved, times in itertools.product((part * longest for part in parts), (0.5, 1.0, math.inf)):
         exact = exact_lift(moved, longest, times * moved**2)
-        assert exact <= lift(moved, longest, times * moved**2) <= exact * ABOVE
+        assert exact <= eigenvalue_bound(moved, longest, times * moved**2) <= exact * ABOVE
     for moved, (n, m) in itertools.product(
         (part * longest for part in parts), [(2, 2), (2, 10**5), (10**6, 10**6)]
     ):
-        given = n, m, moved, lift(moved, longest), longest**2 / (n + m) / 0.01, 8.0
+        given = n, m, moved, eigenvalue_bound(moved, longest), longest**2 / (n + m) / 0.01, 8.0
         assert exact_whitened(*given) <= whitened_sensitivity(*given) <= exact_whitened(*given) * ABOVE
 
 
@@ -349,8 +349,8 @@ def test_lift_bounds_eigenvalues_and_is_attained():
     outer = a[:, :, None] * a[:, None, :] - b[:, :, None] * b[:, None, :]
     moved, trace = np.linalg.norm(a - b, axis=1), np.maximum(np.trace(outer, axis1=1, axis2=2), 0.0)
     largest = np.linalg.eigvalsh(outer)[:, -1]
-    plain = np.array([lift(*each, 1.0) for each in moved[:, None]])
-    traced = np.array([lift(each, 1.0, known) for each, known in zip(moved, trace, strict=True)])
+    plain = np.array([eigenvalue_bound(*each, 1.0) for each in moved[:, None]])
+    traced = np.array([eigenvalue_bound(each, 1.0, known) for each, known in zip(moved, trace, strict=True)])
 
     assert (largest <= np.minimum(plain, traced) * (1 + 1e-12) + 1e-12).all()
     assert (largest / traced).max() > 0.99
@@ -363,7 +363,7 @@ def test_what_is_claimed_of_rows_is_rounded_up(kind, lengthscale, high):
     """Diameter and lift are above those of the exact kernel of rounded rows, whatever the scale of the bounds."""
     columns = (Column("x", bounds=(-high, high), fill=0.0), Column("z", categories=("p", "q"), other=True))
     for mismatch in (1e-12, 0.5, 1 - 1e-6, 1 - 1e-12):
-        embedding = embed(kind, columns, [lengthscale], points_of(columns, None, 4), mismatch)
+        embedding = embed(kind, columns, [lengthscale], location_points(columns, None, 4), mismatch)
         ((part, scale),) = embedding.spans
         ends = part.kernel.left(np.array([[-high, high], [0, 1]]))
         nearness = {
@@ -385,7 +385,7 @@ def test_what_is_claimed_of_rows_is_rounded_up(kind, lengthscale, high):
             assert embedding.diameter(frozenset({public})) >= min(moved, cube)
             assert (
                 eigenvalue
-                <= embedding.lift(frozenset({public}))
+                <= embedding.eigenvalue_bound(frozenset({public}))
                 <= embedding.diameter(frozenset()) ** 2 * ABOVE * 10
             )
 
@@ -412,7 +412,7 @@ def test_no_row_moves_moments_of_kernel_values_by_more(J):
     }
 
     for changes, (mean, second) in found.items():
-        claimed = reaches("me", J, 1.0, changes)
+        claimed = moment_sensitivities("me", J, 1.0, changes)
         assert mean == pytest.approx(claimed[0])  # attained
         assert second <= claimed[1] + 1e-12
     # What the paper prints, √J and J, is too small where both rows of a pair change.

@@ -14,7 +14,16 @@ from dfprivacy import features
 from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy_kernel.design import Groups
-from dfprivacy_kernel.embedding import STEP, Embedding, Sample, embed, mapped, points_of, products_of, totals
+from dfprivacy_kernel.embedding import (
+    STEP,
+    Embedding,
+    Sample,
+    apply_map,
+    embed,
+    location_points,
+    sums_and_products,
+    weighted_sums,
+)
 from dfprivacy_kernel.moments import Differences
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
@@ -23,9 +32,9 @@ from dfprivacy_kernel.statistics import (
     Spread,
     Whitened,
     _n_earlier_copies,
-    drawn,
-    share_of,
-    subset,
+    random_subset,
+    sample_mask,
+    sampled_share,
     whitened_sensitivity,
 )
 
@@ -36,7 +45,7 @@ FIVE = np.arange(5.0)[:, None]
 TWO_THREE = np.repeat([0, 1], [2, 3])
 PLANE = tuple(Column(name, bounds=(-3.0, 3.0), fill=0.0) for name in "xy")
 MIXED = (PLANE[0], Column("z", categories=("p", "q", "r")))
-LANDMARKS = embed("nystrom", PLANE, [1.4], points_of(PLANE, None, 40))
+LANDMARKS = embed("nystrom", PLANE, [1.4], location_points(PLANE, None, 40))
 
 
 def batch(rows, columns=PLANE, groups=None):
@@ -54,7 +63,7 @@ def batch(rows, columns=PLANE, groups=None):
 
 
 def embedded(embedding, rows):
-    return np.ldexp(embedding.steps(rows), -STEP) @ embedding.map.T
+    return np.ldexp(embedding.in_steps(rows), -STEP) @ embedding.map.T
 
 
 # Reference values
@@ -122,7 +131,7 @@ def test_whitened_statistics():
 
 def test_moments_are_what_they_say():
     """The weighted value holds the difference of the means, the pooled mean, and the pooled second moment."""
-    embedding = embed("me", PLANE, [1.0], points_of(PLANE, None, 4), mapped=False)
+    embedding = embed("me", PLANE, [1.0], location_points(PLANE, None, 4), mapped=False)
     rows = batch(np.random.default_rng(11).uniform(-3, 3, (50, 2)), groups=np.repeat([0, 1], [20, 30]))
     v, asked = embedded(embedding, rows), Differences(Groups(BY, PAIR, (20, 30)), embedding, "me")
 
@@ -145,7 +154,7 @@ def test_pairs_are_in_the_order_of_the_rows():
 @pytest.mark.parametrize("kind", ["nystrom", "me", "scf"])
 def test_rows_are_at_most_root_two_apart(kind):
     """Every embedding is scaled to a diameter of √2, and rows keep it."""
-    embedding = embed(kind, PLANE, [1.0, 2.0], points_of(PLANE, None, 20))
+    embedding = embed(kind, PLANE, [1.0, 2.0], location_points(PLANE, None, 20))
     found = embedded(embedding, batch(np.random.default_rng(6).uniform(-3, 3, (300, 2))))
     distances = np.linalg.norm(found[:, None] - found[None], axis=2)
 
@@ -155,7 +164,7 @@ def test_rows_are_at_most_root_two_apart(kind):
 def test_random_subsets_are_uniform():
     """Every subset of the size is drawn equally often."""
     rng = np.random.default_rng(9)
-    counts = Counter(tuple(np.flatnonzero(subset(2, 5, rng))) for _ in range(5000))
+    counts = Counter(tuple(np.flatnonzero(random_subset(2, 5, rng))) for _ in range(5000))
 
     assert set(counts) == {*itertools.combinations(range(5), 2)}
     assert stats.chisquare([*counts.values()]).pvalue > 1e-6
@@ -168,13 +177,13 @@ def test_sums_are_exact_and_ignore_the_order():
     """Sums and mapped scatter are the same to the last bit in any order, and those of float64 but for rounding."""
     rng = np.random.default_rng(4)
     points = rng.normal(size=(9000, 2))
-    embedding = embed("nystrom", PLANE, [1.0], points_of(PLANE, None, 30))
+    embedding = embed("nystrom", PLANE, [1.0], location_points(PLANE, None, 30))
 
     def of(rows):
         sample = Sample(embedding, rows, np.arange(9000))
-        sums = totals(sample, lambda part: np.ones((1, part.stop - part.start)), 1)
+        sums = weighted_sums(sample, lambda part: np.ones((1, part.stop - part.start)), 1)
         total, products = sample.moments()
-        assert np.array_equal(total, mapped(embedding, sums)[0])
+        assert np.array_equal(total, apply_map(embedding, sums)[0])
         return total, products
 
     whole, shuffled = of(batch(points)), of(batch(rng.permutation(points)))
@@ -196,11 +205,11 @@ def test_sums_of_products_are_exact(n):
         np.full((n, 7), -most),
         most - 1 - 2 * rng.integers(0, 2, (n, 7)),
     ):
-        found, plain = products_of(np.array_split(values.astype(float), 3), 7), values.astype(object)
+        found, plain = sums_and_products(np.array_split(values.astype(float), 3), 7), values.astype(object)
 
         assert found[0].tolist() == plain.sum(axis=0).tolist()
         assert found[1].tolist() == plain.T.dot(plain).tolist()
-    assert not products_of([np.zeros((0, 7))], 7)[1].any()
+    assert not sums_and_products([np.zeros((0, 7))], 7)[1].any()
 
 
 # The sample that tells the spread of many rows
@@ -213,7 +222,7 @@ def test_a_row_more_draws_itself_or_nothing(columns):
     changes = Counter()
 
     def sample(rows):
-        found = drawn(batch(rows, columns), columns, 0.5)
+        found = sample_mask(batch(rows, columns), columns, 0.5)
         return Counter(map(tuple, (rows[found] + 0.0).tolist()))
 
     for _ in range(150):
@@ -241,7 +250,7 @@ def test_a_share_of_the_rows_is_drawn(distinct):
     """Of rows that are all alike, of few kinds, or all different, about the share is drawn, and near each value."""
     rng, n, share = np.random.default_rng(3), 100_000, 0.25
     rows = rng.normal(size=(n, 2)).clip(-3, 3) if distinct is None else rng.integers(0, distinct, (n, 2)) / 40
-    found = drawn(batch(rows), PLANE, share)
+    found = sample_mask(batch(rows), PLANE, share)
     low = rows[:, 0] < np.median(rows[:, 0])
 
     for part in (np.ones(n, dtype=np.bool_), low, ~low):
@@ -261,7 +270,7 @@ def test_a_share_of_the_rows_is_drawn(distinct):
 )
 def test_as_many_rows_are_drawn_as_tell_enough(rows, epsilon, expected):
     """Up to 2^15 rows all count, of more as many, times 1/epsilon; and all where their number is private."""
-    assert expected == share_of(Groups(BY, PAIR, rows, (), rows), LANDMARKS, epsilon)
+    assert expected == sampled_share(Groups(BY, PAIR, rows, (), rows), LANDMARKS, epsilon)
 
 
 def test_the_sample_tells_the_spread_of_all_rows():
@@ -280,7 +289,10 @@ def test_the_sample_tells_the_spread_of_all_rows():
 def test_public_rows_are_free_and_private_ones_have_no_less_sensitivity_in_a_sample():
     """Where all columns are public the same rows are drawn; else public ones make nothing smaller."""
     columns = (Column("x", bounds=(-3.0, 3.0), fill=0.0, public=True), MIXED[1])
-    embedding, groups = embed("nystrom", columns, [1.4], points_of(columns, None, 40)), Groups(BY, PAIR, (6, 6))
+    embedding, groups = (
+        embed("nystrom", columns, [1.4], location_points(columns, None, 40)),
+        Groups(BY, PAIR, (6, 6)),
+    )
 
     def moved(public, share=1.0):
         return Spread(groups, embedding, share).sensitivity("replace_one", math.inf, frozenset(public))

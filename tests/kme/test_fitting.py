@@ -16,7 +16,7 @@ import dfprivacy as dp
 from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequencies, spread
 from dfprivacy.testing import seeded_noise
 from dfprivacy_kme.embedding import Space
-from dfprivacy_kme.fitting import absolute, hull, shrunk, simplex
+from dfprivacy_kme.fitting import absolute, hull_projection, shrunk, simplex
 from dfprivacy_kme.mechanisms import Closeness
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -28,7 +28,7 @@ KERNEL = ProductKernel(COLUMNS, 100.0)  # gamma = 5e-5
 ROWS = np.array([[90, 110], [100, 95], [120, 105], [80, 80]], dtype=float)
 POINTS = np.array([[100, 100], [50, 100], [100, 150], [100, 100]], dtype=float)
 SUBSPACE = Nystrom(KERNEL, POINTS, 1e-10)
-SPACE = Space.of(SUBSPACE, KERNEL)
+SPACE = Space.from_kernel(SUBSPACE, KERNEL)
 PSI = SPACE.features(POINTS)
 ALPHA = SPACE.features(ROWS).mean(axis=0)
 NOISY = ALPHA + np.array([0.03, -0.02, 0.05])
@@ -121,7 +121,7 @@ def test_the_reduced_set_is_the_closest_with_absolute_weights_up_to_one(columns)
     rng = np.random.default_rng(4)
     beta = features(rng.beta(2, 5, (500, columns))).mean(axis=0) + 0.05 * rng.standard_normal(120)
 
-    points, w = hull(features, spread(asked, 1024), beta, 1e-9, asked, signed=True)
+    points, w = hull_projection(features, spread(asked, 1024), beta, 1e-9, asked, signed=True)
     rest = w @ features(points) - beta
     anywhere = features(rng.uniform(0, 1, (20_000, columns))) @ rest
 
@@ -132,13 +132,13 @@ def test_the_reduced_set_is_the_closest_with_absolute_weights_up_to_one(columns)
 @pytest.mark.statistical
 def test_the_hull_takes_most_of_the_noise_away():
     """Of noise in F coordinates, far less than half is left."""
-    space = Space.of(Nystrom(KERNEL, spread(COLUMNS, 64), 1e-6), KERNEL)
+    space = Space.from_kernel(Nystrom(KERNEL, spread(COLUMNS, 64), 1e-6), KERNEL)
     rng, sigma, candidates = np.random.default_rng(11), 0.004, spread(COLUMNS, 256)
     alpha = space.features(np.clip(rng.normal(100, 15, size=(2000, 2)), 0, 200)).mean(axis=0)
     left = []
     for _ in range(20):
         beta = alpha + sigma * rng.normal(size=len(alpha))
-        points, w = hull(space.features, candidates, beta, 1e-3 * sigma**2, COLUMNS)
+        points, w = hull_projection(space.features, candidates, beta, 1e-3 * sigma**2, COLUMNS)
         left.append(float(np.sum((w @ space.features(points) - alpha) ** 2)))
 
     assert np.mean(left) < sigma**2 * len(alpha) / 2
@@ -147,12 +147,12 @@ def test_the_hull_takes_most_of_the_noise_away():
 def test_two_subspaces_have_their_common_points():
     """The maps to the span of the common points give its coordinates of any row, and have orthonormal rows."""
     fine, coarse = (
-        Space.of(Nystrom(KERNEL, spread(COLUMNS, count), tolerance), KERNEL)
+        Space.from_kernel(Nystrom(KERNEL, spread(COLUMNS, count), tolerance), KERNEL)
         for count, tolerance in ((64, 1e-9), (48, 1e-3))
     )
     rows = np.random.default_rng(1).uniform(0, 200, (50, 2))
 
-    space, first, second = fine.common(coarse)
+    space, first, second = fine.common_subspace(coarse)
 
     assert 4 < len(space) <= len(coarse) < len(fine)
     for each, to_common in ((fine, first), (coarse, second)):

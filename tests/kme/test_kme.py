@@ -20,7 +20,7 @@ from dfprivacy.features import ProductKernel
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing import seeded_noise
 from dfprivacy_kme.embedding import Space
-from dfprivacy_kme.mechanisms import classical_scale, part_of_the_price
+from dfprivacy_kme.mechanisms import classical_scale, classical_share
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -201,7 +201,7 @@ def test_calibrations():
     assert delta_of(classical_scale(10, 1e-6), 10) == pytest.approx(1.9e-6, rel=0.05)
     assert delta_of(classical_scale(8, 0.1), 8) == pytest.approx(0.236, rel=0.01)
     for sensitivity in (0.3, 1.4, 2.0):  # so much noise, at the part of the price, is just private
-        part = part_of_the_price(0.7, 1e-5, sensitivity)
+        part = classical_share(0.7, 1e-5, sensitivity)
         noise = sensitivity * gaussian_scale(0.7 * part, 1e-5 * part)
         assert noise == pytest.approx(2 * classical_scale(0.7, 1e-5))
 
@@ -241,7 +241,7 @@ def test_noise_intervals_and_level(monkeypatch):
         for count, price in ((100, {}), (40, {"epsilon": 60, "delta": 0}))
     )
     partly = releases(40, ["gaps"], n_points=8, epsilon=2, delta=1e-6)
-    alpha = Space.read(many[0].space).features(np.column_stack([FEW["x"], FEW["y"]])).mean(axis=0)
+    alpha = Space.from_json(many[0].space).features(np.column_stack([FEW["x"], FEW["y"]])).mean(axis=0)
     raw = [float(np.sum((each.beta - alpha) ** 2)) / each.noise_standard_error**2 for each in many]
     rejected = [each.two_sample({"x": X[seed::100], "y": Y[seed::100]}).rejected for seed, each in enumerate(many)]
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import faults_search
 
 from dfprivacy_audit import Case, check_mechanism
-from dfprivacy_audit.cases import MOST, few, shapes, variants, variants_among
+from dfprivacy_audit.cases import MOST, few_rows, further_tables, variants, variants_among
 
 
 def test_a_fault_elsewhere_hides_in_the_case_of_its_author():
@@ -31,13 +31,13 @@ def test_tables_have_groups_of_every_size():
     case = Case(bounds={"x": (0.0, 1.0)}, categories={"g": ["a", "b"]}, public=["g"])
 
     made = {
-        name: {tuple(sorted(key["g"] for key in [row, *rows[1:]])) for row in few(case, rows)}
-        for name, rows in shapes(case).items()
+        name: {tuple(sorted(key["g"] for key in [row, *rows[1:]])) for row in few_rows(case, rows)}
+        for name, rows in further_tables(case).items()
     }
 
     assert ("a", *"b" * 12) in made["one of the first group"]
     assert tuple("b" * 13) in made["one of the first group"]
-    assert 240 == len(shapes(case)["many rows"])
+    assert 240 == len(further_tables(case)["many rows"])
 
 
 def test_rows_of_the_author_are_in_every_variant():

@@ -17,7 +17,7 @@ from dfprivacy._privacy import draws as sparse
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.calibrate import sparse_threshold
 from dfprivacy.local import Arc
-from dfprivacy_audit.sampler import _N_CELLS, _pvalue, _smallest
+from dfprivacy_audit.sampler import _N_CELLS, _pvalue, _smallest_pvalue
 
 KEYS = 8.0, 1000  # scale of the noise, keys of the domain
 
@@ -32,7 +32,9 @@ def messages_fit(sampler, arc, draws=20_000):
     place = np.searchsorted(edges, offset, side="right") - 1
     weights = np.where(edges[:-1] < arc.length, float(arc.inside), float(arc.outside))
     each = np.diff(edges) * weights / arc.weight
-    return _smallest(_pvalue(np.bincount(place.ravel(), minlength=len(each)).astype(float), each), place, each)
+    return _smallest_pvalue(
+        _pvalue(np.bincount(place.ravel(), minlength=len(each)).astype(float), each), place, each
+    )
 
 
 def keys_fit(sampler, scale, size, draws=4_000):

@@ -274,7 +274,7 @@ def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
     known = DesignMoments.from_sums(WHOLE, None, NoisySums(np.zeros(24), np.ones(24), 24), rows=900)
     fit = known.estimate()
 
-    expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected(fit.M)
+    expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected_sums(fit.M)
 
     assert np.diag(fit.M)[:3].tolist() == [900, 100, 100]
     assert expected[:7] == pytest.approx([0, 0, 0, 0, 0, 0, 2 * 100 / 4 - 900])
@@ -322,7 +322,7 @@ def test_the_information_of_normal_regressors_follows_from_their_moments():
     share = sigmoid(b @ x)
     exact = (x * share * (1 - share)) @ x.T
 
-    model = Information.expected(exactly(design, z @ z.T), b)
+    model = Information.for_normal_regressors(exactly(design, z @ z.T), b)
     noisy = Information(b, exact + 500.0, np.full((3, 3), 500.0**2))
 
     assert pytest.approx(exact, abs=100) == model.H

@@ -27,7 +27,7 @@ from scipy.special import chdtri
 
 from dfprivacy_chi2 import nulls, power, type_ii_bound
 from dfprivacy_chi2.arguments import TAU
-from dfprivacy_chi2.laws import by_binomials, by_margin
+from dfprivacy_chi2.laws import binomial_law, hypergeometric_law
 from dfprivacy_chi2.nulls import MissingRowsNull
 from dfprivacy_chi2.tables import (
     chi2_sensitivity,
@@ -56,8 +56,8 @@ def errors() -> None:
         for epsilon in EPSILONS:
             for n in SIZES:
                 shares = n, n, base + difference, base
-                chi2 = by_binomials(lambda a, b, n=n: chi2_statistic(a, b, n, n), *shares)
-                norm = by_binomials(lambda a, b, n=n: unit_circle_norm(a, b, n, n, TAU), *shares)
+                chi2 = binomial_law(lambda a, b, n=n: chi2_statistic(a, b, n, n), *shares)
+                norm = binomial_law(lambda a, b, n=n: unit_circle_norm(a, b, n, n, TAU), *shares)
                 asked = {"base": base, "difference": difference}
                 found = (
                     1 - chi2.sf(TAU, chi2_sensitivity(n, n) / epsilon),
@@ -212,7 +212,7 @@ def unsafe_loss(n1: int, n0: int, epsilon: float, sensitivity) -> tuple[float, s
     c11, c10 = np.indices((n1 + 1, n0 + 1))
     scale = sensitivity(n1, n0, TAU) / epsilon
     at = np.array([
-        by_margin(lambda a, b: unit_circle_norm(a, b, n1, n0, TAU), n1, n0, m).critical_value(0.05, scale)
+        hypergeometric_law(lambda a, b: unit_circle_norm(a, b, n1, n0, TAU), n1, n0, m).critical_value(0.05, scale)
         for m in range(n1 + n0 + 1)
     ])  # fmt: skip
     away = (unit_circle_norm(c11, c10, n1, n0, TAU) - at[c11 + c10]) / scale

@@ -35,8 +35,8 @@ from dfprivacy import Column
 from dfprivacy._privacy.calibrate import gaussian_scale
 from dfprivacy_kernel import printed
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.moments import Contrast, Party, Scales, conclude, scales
-from dfprivacy_kernel.printed import conclude_printed, reaches
+from dfprivacy_kernel.moments import Contrast, Party, Scales, contrast_test, noise_scales
+from dfprivacy_kernel.printed import moment_sensitivities, printed_test
 
 DELTA, EPSILONS = 1e-5, (0.5, 1.0, 2.5)
 PICTURE = Path(__file__).parents[3] / "docs/pictures/papers/raj2019_ridge.svg"
@@ -63,9 +63,9 @@ def variants(rng, x, y, kind, epsilon):
     """TCMC of pairs and NTE of two parties, as printed, with the right calibration."""
     J, half = x.shape[1], sigma(epsilon / 2, DELTA / 2)
     n = min(len(x), len(y))
-    mean, second = reaches(kind, J, 1.0, "row of a pair")
+    mean, second = moment_sensitivities(kind, J, 1.0, "row of a pair")
     tcmc = [party(rng, x[:n] - y[:n], mean / n * half, second / (n - 1) * half)]
-    mean, second = reaches(kind, J, 1.0, "row")
+    mean, second = moment_sensitivities(kind, J, 1.0, "row")
     nte = [party(rng, v, mean / len(v) * half, second / (len(v) - 1) * half) for v in (x, y)]
     return {"TCMC": tcmc, "NTE": nte}
 
@@ -74,12 +74,12 @@ def ours(rng, x, y, epsilon):
     """The moments test of the library, of kernel values."""
     n, m, J = len(x), len(y), x.shape[1]
     v = np.vstack([x, y]) - 0.5
-    noise = scales("me", J, n, m).times(sigma(epsilon))
+    noise = noise_scales("me", J, n, m).scaled_by(sigma(epsilon))
     error = np.triu(noise.diagonal * rng.standard_normal((J, J)))
     d = x.mean(axis=0) - y.mean(axis=0) + noise.difference * rng.standard_normal(J)
     u = v.mean(axis=0) + noise.pooled * rng.standard_normal(J)
     S = v.T @ v / (n + m) + error + np.triu(error, 1).T
-    return conclude(Contrast(d, u, S, noise, (n, m), (n, m))).pvalue
+    return contrast_test(Contrast(d, u, S, noise, (n, m), (n, m))).pvalue
 
 
 def power(runs):
@@ -99,7 +99,7 @@ def power(runs):
                         x, y = (features(embedding, columns, draw(rng, n)) for draw in (first, second))
                         for epsilon in EPSILONS:
                             for which, evidence in variants(rng, x, y, kind, epsilon).items():
-                                found = conclude_printed(evidence)
+                                found = printed_test(evidence)
                                 naive = chi2.sf(found.statistic, x.shape[1])
                                 hits.setdefault((which, epsilon), []).append(found.pvalue <= 0.05)
                                 hits.setdefault((f"{which}, naive χ²", epsilon), []).append(naive <= 0.05)
@@ -121,14 +121,14 @@ def levels(runs):
             if min(asked.sizes) < 2 or asked.neighbors == "add_remove":
                 continue
             column = Column("x", bounds=(asked.low, asked.high), fill=asked.low)
-            embedding = Design.read([column], "me", None, 0.5, None, 5).embedding(mapped=False)
+            embedding = Design.from_arguments([column], "me", None, 0.5, None, 5).embedding(mapped=False)
             rng = np.random.default_rng([15, place])
             for _ in range(runs):
                 values = np.clip(DATA[asked.data](rng, sum(asked.sizes)), asked.low, asked.high)[:, None]
                 v = embedding.parts[0].features(values)
                 x, y = np.split(v, [asked.sizes[0]])
                 for which, evidence in variants(rng, x, y, "me", asked.epsilon).items():
-                    p = conclude_printed(evidence).pvalue
+                    p = printed_test(evidence).pvalue
                     counted[which, asked.data] += [0, 1, *(p <= level for level in LEVELS)]
             for which in ("TCMC", "NTE"):
                 counted[which, asked.data][0] += 1
@@ -186,9 +186,9 @@ def whitened(rng, phi, n, epsilon, gamma):
     """The decision of method="whitened" with this ridge."""
     from scipy.linalg import solve_triangular
 
-    from dfprivacy_kernel.statistics import CLIP, subset, whitened_sensitivity
+    from dfprivacy_kernel.statistics import CLIP, random_subset, whitened_sensitivity
 
-    labels = np.stack([np.arange(2 * n) < n, *(subset(n, 2 * n, rng) for _ in range(99))]) * 2.0 - 1
+    labels = np.stack([np.arange(2 * n) < n, *(random_subset(n, 2 * n, rng) for _ in range(99))]) * 2.0 - 1
     L = np.linalg.cholesky(np.cov(phi.T, bias=True) + gamma * np.eye(phi.shape[1]))
     white = solve_triangular(L, (labels @ phi).T / n, lower=True)
     T = np.minimum(math.sqrt(n / 2) * np.linalg.norm(white, axis=0), CLIP)
@@ -347,7 +347,7 @@ def wishart(runs):
                                 replace(each, second=v.T @ v / (n - 1) + draw(rng, epsilon)) if draw else each
                                 for each, v in zip(evidence, exact[variant], strict=True)
                             ]
-                            found = conclude_printed(parties)
+                            found = printed_test(parties)
                             hits[f"{variant}, {noise}", epsilon] += found.pvalue <= 0.05
             row(name, *(" ".join(f"{hits[head, epsilon] / runs:.2f}" for epsilon in EPSILONS) for head in heads))
 

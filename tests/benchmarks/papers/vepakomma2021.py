@@ -32,13 +32,13 @@ from results import read, recorded
 from dfprivacy import Column
 from dfprivacy._table.batch import Batch, number
 from dfprivacy.local import Arc
-from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_reach
-from dfprivacy_dcor.inference import Numbers
+from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_half_width
+from dfprivacy_dcor.inference import NoisyStatistics
 from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi
-from dfprivacy_dcor.parties import _angle_maps, _blocks_of
+from dfprivacy_dcor.parties import _angle_maps, _random_blocks
 from dfprivacy_dcor.points import Points, five_numbers
-from dfprivacy_dcor.spaces import space, unit_vectors
-from dfprivacy_dcor.statistics import FiveNumbers, largest
+from dfprivacy_dcor.spaces import metric_space, unit_vectors
+from dfprivacy_dcor.statistics import FiveNumbers, largest_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,9 +158,9 @@ def angles(x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng: 
     """Ω(X, Y) from noisy angles, as `dcor_message` writes them."""
     n, p = x.shape
     columns = columns_of(x)
-    arc = Arc.within(Fraction(SHARE * epsilon), places=PLACES, reach=best_reach(SHARE * epsilon))
+    arc = Arc.within(Fraction(SHARE * epsilon), places=PLACES, reach=best_half_width(SHARE * epsilon))
     units = unit_vectors(BLOCKS, p, int(rng.integers(1 << 30)))
-    turns = _blocks_of(n, 1, BLOCKS, rng)
+    turns = _random_blocks(n, 1, BLOCKS, rng)
     length = 0.5 / math.sqrt(p / 6)  # projections of many columns crowd in the middle of their bounds
     maps, whose = _angle_maps(columns, units, np.ones(BLOCKS, dtype=np.intp), length, turns, None)
     batch = Batch(n, {number(column): x[:, at] for at, column in enumerate(columns)})
@@ -187,16 +187,16 @@ def angles(x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng: 
 def central(x: NDArray[np.float64], y: NDArray[np.float64], five: NDArray[np.float64]) -> Callable[..., float]:
     """R² within one table, as `dcor` gives it."""
     columns = columns_of(x), tuple(Column(f"y{at}", bounds=(0.0, 1.0), fill=0.5) for at in range(y.shape[1]))
-    one, other = (space(each, "euclidean") for each in columns)
+    one, other = (metric_space(each, "euclidean") for each in columns)
     n = len(x)
     weights = FiveNumbers(one, other, n).weights
     values = five - [0, 0, 0, one.diameter, other.diameter]
-    most = largest(one, other)
+    most = largest_values(one, other)
 
     def estimate(epsilon: float, rng: np.random.Generator) -> float:
         scales = 1 / (weights * epsilon)
         noisy = values + rng.laplace(size=5) * scales
-        return Numbers((*noisy, 1.0), (*scales, 0.0), n, most).corrected
+        return NoisyStatistics((*noisy, 1.0), (*scales, 0.0), n, most).corrected
 
     return estimate
 

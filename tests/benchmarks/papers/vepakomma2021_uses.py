@@ -28,15 +28,15 @@ from results import recorded
 
 import dfprivacy as dp
 from dfprivacy import Column
-from dfprivacy_dcor.inference import Numbers, null_tail
+from dfprivacy_dcor.inference import NoisyStatistics, null_tail
 from dfprivacy_dcor.points import Line, Lines, five_numbers, grid_bits, on_grid
-from dfprivacy_dcor.spaces import space
-from dfprivacy_dcor.statistics import FiveNumbers, largest
+from dfprivacy_dcor.spaces import metric_space
+from dfprivacy_dcor.statistics import FiveNumbers, largest_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-X, Y = (space((Column(name, bounds=(0.0, 1.0), fill=0.5),), "euclidean") for name in "xy")
+X, Y = (metric_space((Column(name, bounds=(0.0, 1.0), fill=0.5),), "euclidean") for name in "xy")
 
 
 # k samples
@@ -53,14 +53,14 @@ def samples(runs: int) -> None:
         "spreads 1, 1.5, 2": lambda group, z: z * (1 + 0.5 * group),
         "one hump, or two": lambda group, z: np.where(group == 0, z, np.sign(z) * 0.9 + 0.43 * (np.abs(z) - 0.8)),
     }
-    labels = space((Column("g", categories=("a", "b", "c")),), "discrete", nan_policy="omit")
+    labels = metric_space((Column("g", categories=("a", "b", "c")),), "discrete", nan_policy="omit")
     centres = (np.arange(values) + 0.5) / values
     distances = np.abs(np.subtract.outer(centres, centres)), 1.0 - np.eye(3)
     with recorded("vepakomma2021_samples", "rows", "groups differ by", *(f"ε = {e:g}" for e in epsilons)) as row:
         for sizes in ((200, 200, 200), (100, 400, 1500), (2000, 2000, 2000)):
             n = sum(sizes)
             weights = FiveNumbers(X, labels, n).weights[:5]
-            most = largest(X, labels)
+            most = largest_values(X, labels)
             for kind, made in kinds.items():
                 rng = np.random.default_rng(3)
                 group = np.repeat(np.arange(3), sizes)
@@ -81,20 +81,22 @@ def samples(runs: int) -> None:
 # The direction of a cause
 
 
-def released(x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng: np.random.Generator) -> Numbers:
+def released(
+    x: NDArray[np.float64], y: NDArray[np.float64], epsilon: float, rng: np.random.Generator
+) -> NoisyStatistics:
     """What `dcor` releases of numbers between 0 and 1."""
     n, bits = len(x), grid_bits(len(x))
     lines = (Lines((Line(on_grid(np.clip(z, 0, 1), bits), bits),), (1.0,)) for z in (x, y))
     scales = 1 / (FiveNumbers(X, Y, n).weights * epsilon)
     noisy = five_numbers(*lines) - [0, 0, 0, 1, 1] + rng.laplace(size=5) * scales
-    return Numbers((*noisy, 1.0), (*scales, 0.0), n, largest(X, Y))
+    return NoisyStatistics((*noisy, 1.0), (*scales, 0.0), n, largest_values(X, Y))
 
 
 @dataclass(frozen=True)
 class Left:
     """What is left by a fit: what `dcor` says of it and the cause, and the error of the fit, in the same unit."""
 
-    numbers: Numbers
+    numbers: NoisyStatistics
     fit: float
 
     @property
