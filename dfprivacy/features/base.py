@@ -294,9 +294,12 @@ def _clip_and_round(
         rows[~finite.all(axis=1)] = 0  # a row without a vector counts nowhere
     # In units of the radius, near 1, no square is too large or too small for float64.
     exponent = math.frexp(radius[2])[1]
-    np.clip(rows, -min(radius.values()), min(radius.values()), out=rows)
+    most = min(radius.values())
+    np.clip(rows, -most, most, out=rows)
     np.ldexp(rows, -exponent, out=rows)
-    for norm in (1, 2) if rows.shape[1] > 1 else ():  # a number is its norm in each
+    for norm in (1, 2):
+        if Fraction(most) ** norm * rows.shape[1] <= Fraction(radius[norm]) ** norm:
+            continue  # every vector of such coordinates is within it
         longest = math.ldexp(radius[norm], -exponent)
         length = _norms_of_rows(rows, norm)
         over = length > longest

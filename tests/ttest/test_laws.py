@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dfprivacy import ArgumentError
-from dfprivacy.inference.engine import infer
+from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import notes, skewness, unreliable, worst_pvalue
 from dfprivacy.laws import NoiseLaw
@@ -122,6 +122,14 @@ def test_without_noise_it_is_scipys_t_test(sizes, naive):
             assert ours.degrees_of_freedom == pytest.approx(scipys.df, rel=1e-5)
             assert ours.pvalue(null, side) == pytest.approx(scipys.pvalue, rel=1e-4, abs=1e-12)
             assert interval(ours, 0.9, side) == pytest.approx(tuple(scipys.confidence_interval(0.9)), rel=1e-4)
+
+
+@pytest.mark.parametrize("df", [1, 7.5, 299, 300, 1e4, np.inf, np.nan])
+def test_confidence_is_students_distribution(df):
+    at = np.linspace(-9, 9, 1001)
+    alone = Inference(np.array(0.0), np.array([0.0]), np.array([4.0]), np.array([df]), np.array([1.0]))
+    right = stats.norm.cdf(at / 2) if np.isnan(df) else stats.t.cdf(at / 2, df)  # without a number it is known
+    np.testing.assert_allclose(alone.cdf(at), right, rtol=0, atol=2e-7)
 
 
 def test_naive_is_undefined_without_a_positive_variance():

@@ -58,10 +58,10 @@ def column(frame: pd.DataFrame, name: str) -> Column:
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Cut some columns into parts of at most `size` rows."""
-    whole = _columns_by_position(frame, wanted)
+    whole = {name: _uncut(series, size) for name, series in _columns_by_position(frame, wanted).items()}
     for start in range(0, len(frame), size):
         part = slice(start, min(start + size, len(frame)))
-        yield part.stop - start, {name: _raw_column(series.iloc[part]) for name, series in whole.items()}
+        yield part.stop - start, {name: _part(column, part) for name, column in whole.items()}
 
 
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
@@ -81,6 +81,17 @@ def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str
     """Return columns by position: a name need not be a string in pandas."""
     places = {name: at for at, name in reversed(list(enumerate(names(frame))))} if wanted else {}
     return {name: frame.iloc[:, places[name]] for name in wanted}
+
+
+def _uncut(column: pd.Series[Any], size: int) -> Any:
+    """Return numbers, and codes of few categories, which are not copied, before they are cut; else the column."""
+    dtype: Any = column.dtype
+    few = isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) <= size
+    return _raw_column(column) if few or (isinstance(dtype, np.dtype) and dtype.kind in "biuf") else column
+
+
+def _part(column: Any, rows: slice) -> Column:
+    return _raw_column(column.iloc[rows]) if isinstance(column, pd.Series) else column[rows]
 
 
 def _raw_column(column: pd.Series[Any]) -> Column:
