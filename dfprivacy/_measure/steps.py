@@ -172,18 +172,19 @@ class GroupRunner:
             return here.parent.switch(asked)
         return self._answer_requests([asked])[0]
 
-    def compute_once(self, about: Hashable, compute: Callable[[], T]) -> T:
-        """Compute a public value once for all groups of the call, when the first group needs it."""
+    def compute_once(self, query: Query, about: Hashable, compute: Callable[[], T]) -> T:
+        """Compute a public value of a query once for all groups of the call, when the first group needs it."""
         if self._whole is None:
             return compute()
-        if about not in self._shared_values:
-            self._shared_values[about] = compute()
-        return cast("T", self._shared_values[about])
+        of = query.key, about
+        if of not in self._shared_values:
+            self._shared_values[of] = compute()
+        return cast("T", self._shared_values[of])
 
     def read_claims(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Return a query of features or a statistic with a copy of them, which alone sees rows."""
         query = Query.read(measurand, reveal)
-        return self.compute_once(("read", query.key, reveal), query.copy)
+        return self.compute_once(query, ("read", reveal), query.copy)
 
     def _answer_requests(self, asked: Sequence[RowRequest]) -> list[Any]:
         """Look up, pay, read and draw the requests of all groups, in the order on which privacy rests."""

@@ -258,7 +258,8 @@ class Sums(CallState):
             self._budget.basic_composition
         )  # elsewhere noise on units may be charged more; losses.Laplace
         price = self._runner.compute_once(
-            ("price", query.key, reveal, noise, whole_units, *cost),
+            query,
+            ("price", reveal, noise, whole_units, *cost),
             lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
         return self._measure_at_price(price)

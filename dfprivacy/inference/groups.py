@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Omnibus", "difference", "holm", "mean", "omnibus", "pairwise"]
 
-_HALVINGS = 40  # of an interval for η²
+_HALVINGS = 30  # of an interval for η²
 _TINY = 1e-300
 
 

@@ -35,12 +35,14 @@ __all__ = ["keeps_level_and_coverage"]
 COVERS = tuple(f"{limited}{rows}" for limited in ("", "limited ") for rows in ("population", "table", "sample"))
 """What an interval may be of: population, table or secret sample, or the same of values limited to the bounds."""
 
-_TABLES, _MIN_TABLES = 400, 40
+_LOOKS = 50, 100, 150, 200, 300, 400  # tables after which error rates are compared with their nominal values
+_MIN_TABLES = 40
 _SECONDS = 15  # of CPU, after which no more tables are asked
 _ROWS, _POPULATION = 400, 40_000
 _LEVEL, _CONFIDENCE = 0.05, 0.95  # where an answer does not say
 _MAX_BEYOND = 0.02  # of the rows; with more, a hypothesis about their mean no longer holds
-_ERROR = 1e-6  # probability that a sound method fails
+_ERROR = 1e-6  # probability that a sound method fails, at any look
+_EXCESS, _MISSED = 3, 1e-3  # a method errs less than so many times as often as it says, but for this probability
 _NULL = {"effect": 0.0, "ratio": 1.0}  # what makers of rows call an effect, and what it is without one
 
 
@@ -107,12 +109,14 @@ class _Simulation:
         """Run the method on many tables, and compare the error rates with their nominal values."""
         moderate, noiseless = self._stage(1), self._stage(10**4)
         population = None
-        covered, small = defaultdict(list), []
+        covered: defaultdict[tuple[str, float], list[bool]] = defaultdict(list)
+        small: list[tuple[bool, float]] = []
+        tables = 0
         start = time.process_time()
-        for run in range(_TABLES):
-            if time.process_time() - start > _SECONDS:
+        for run in range(_LOOKS[-1]):
+            if time.process_time() - start > _SECONDS or (run in _LOOKS and _is_sound(small, covered)):
                 break
-            table = self.table(run, _ROWS)
+            table, tables = self.table(run, _ROWS), run + 1
             if (release := _seeded_answer(moderate, table, run)) is None:
                 continue
             if self.null and (decision := _decision(self.audit, release)):
@@ -129,7 +133,7 @@ class _Simulation:
                 truth = ((population or {}) if _is_population(each) else own).get(name)
                 if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
                     covered[name, each.confidence].append(_contains_truth(each, truth))
-        return _verdict(small, covered, run + 1)
+        return _verdict(small, covered, tables)
 
 
 def _is_population(interval: _Interval) -> bool:
@@ -137,23 +141,37 @@ def _is_population(interval: _Interval) -> bool:
     return (interval.covers or "").endswith("population")
 
 
+def _errors(
+    small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]
+) -> Iterator[tuple[int, int, float, str]]:
+    """Yield of the p-value and of each interval the errors, the tables, the nominal rate, and the words for it."""
+    if small:
+        times, level = sum(yes for yes, _ in small), small[0][1]
+        said = f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"
+        yield times, len(small), level, said
+    for (name, confidence), holds in covered.items():
+        of = f"{sum(holds)} of {len(holds)} made-up tables, and says {confidence:g}"
+        yield len(holds) - sum(holds), len(holds), 1 - confidence, f"{name} holds the truth in {of}"
+
+
+def _is_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]) -> bool:
+    """Return whether no error rate can be far above its nominal value; raise `Failed` if one is above it."""
+    rates = list(_errors(small, covered))
+    for errors, tables, rate, said in rates:
+        if stats.binom.sf(errors - 1, tables, rate) < _ERROR / len(_LOOKS) / (1 + len(covered)):
+            raise Failed(said)
+    return bool(rates) and all(
+        tables >= _MIN_TABLES and stats.binom.cdf(errors, tables, min(_EXCESS * rate, 1)) < _MISSED
+        for errors, tables, rate, _ in rates
+    )
+
+
 def _verdict(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
     """Compare the error rates with their nominal values, by one-sided binomial tests."""
-    error = _ERROR / (1 + len(covered))
     counts = [len(small), *map(len, covered.values())]
     if max(counts) < _MIN_TABLES:
         raise Skipped(f"{max(counts)} answers that say something, of {tables} made-up tables, are too few")
-    if small:
-        times, level = sum(yes for yes, _ in small), small[0][1]
-        if stats.binom.sf(times - 1, len(small), level) < error:
-            raise Failed(
-                f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"
-            )
-    for (name, confidence), holds in covered.items():
-        if stats.binom.cdf(sum(holds), len(holds), confidence) < error:
-            raise Failed(
-                f"{name} holds the truth in {sum(holds)} of {len(holds)} made-up tables, and says {confidence:g}"
-            )
+    _is_sound(small, covered)
     words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
     least = min(covered.values(), key=np.mean, default=None)
     words += [f"intervals hold the truth, the least in {np.mean(least):.3f}"] if least else []

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from dfprivacy_audit.sampler import goodness_of_fit
 from dfprivacy_audit.sampling import audit_by_sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -50,7 +50,7 @@ __all__ = ["Audit"]
 
 _PVALUE = 1e-8
 _REPEATS = 5
-_STEPS = 60  # changes of a table in search of the worst
+_STEPS, _FEW_STEPS = 60, 8  # changes of a table in search of the worst
 _SCALES = (0.7, 4.25)  # of noise that is looked at whatever a mechanism draws
 _DRAWS = 20_000  # of these; a quarter of them of each scale that a mechanism draws
 _LARGE_ROWS = 200  # rows of a table with large sums
@@ -72,12 +72,15 @@ class Audit:
         Outputs on each side of a sampling audit.
     others : sequence of Case
         All cases in which the mechanism is audited.
+    thorough : bool
+        Whether the worst tables are searched at length, even if a short search finds that the charge is tight.
     """
 
     mechanism: Mechanism
     case: Case
     samples: int = 30_000
     others: Sequence[Case] = ()
+    thorough: bool = True
 
     @cached_property
     def stage(self) -> Harness:
@@ -113,13 +116,15 @@ class Audit:
             for name, rows in distant_tables(self.case, self.rows).items()
         ]
 
-    def far_apart(self) -> Iterator[tuple[str, Recording, Recording]]:
-        """Return runs on tables far apart under the same noisy sums, small tables and large tables."""
-        yield from ((name, self.first_run, trace) for name, _, trace in self.distant)
+    @cached_property
+    def far_apart(self) -> list[tuple[str, Recording, Recording]]:
+        """Tables far apart under the same noisy sums: small ones, and some with many rows."""
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.stage.trace(rows)
-        for name, moved in list(distant_tables(self.case, rows).items())[:_MAX_LARGE]:
-            yield f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given)
+        return [(name, self.first_run, trace) for name, _, trace in self.distant] + [
+            (f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given))
+            for name, moved in list(distant_tables(self.case, rows).items())[:_MAX_LARGE]
+        ]
 
     @cached_property
     def _traced(self) -> list[Family] | Skipped:
@@ -141,8 +146,23 @@ class Audit:
         """Largest privacy loss that the search over neighbouring tables found."""
         if not statistics_of(self.stage, self.rows)[1]:  # how far a row moves a sum depends on the row alone
             return worst_loss(self.families, climbed=1)
-        losses = [worst_loss(self.families), worst_table(self.families, _STEPS)]
-        return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
+        searches: list[Callable[[Sequence[Family]], Loss]] = [
+            partial(worst_loss, climbed=1, halvings=3, restarts=1),
+            partial(worst_table, steps=_FEW_STEPS, started=2),
+            worst_loss,
+            partial(worst_table, steps=_STEPS),
+        ]
+        if self.thorough:
+            return _largest([search(self.families) for search in searches[2:]])
+        losses = [search(self.families) for search in searches[:2]]
+        for search in searches[2:]:
+            if _largest(losses).tightness < self.case.tightness:
+                losses.append(search(self.families))
+        return _largest(losses)
+
+
+def _largest(losses: Sequence[Loss]) -> Loss:
+    return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def answers(audit: Audit) -> str:
@@ -234,7 +254,7 @@ def concludes_from_noise_alone(audit: Audit) -> str:
                 f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
                 f"against {other}): {_outcome_difference(a.outcome, b.outcome)}"
             )
-    for name, first, trace in audit.far_apart():
+    for name, first, trace in audit.far_apart:
         if trace.outcome != first.outcome:
             if not _outcome_repeats(audit, audit.rows, audit.first_run):
                 raise Skipped("it has a source of chance that cannot be replayed")

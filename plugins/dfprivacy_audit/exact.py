@@ -196,8 +196,10 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
     return traced + [family for family in more if family]
 
 
-def small_family(stage: Harness, name: str, rows: list[Row], until: int | None = None) -> Family | None:
-    """Return a small family of neighbouring tables with runs, of which only two also conclude.
+def small_family(
+    stage: Harness, name: str, rows: list[Row], until: int | None = None, some: Sequence[Row | None] = ()
+) -> Family | None:
+    """Trace a mechanism on a few neighbouring tables; three of them also conclude.
 
     Parameters
     ----------
@@ -209,6 +211,8 @@ def small_family(stage: Harness, name: str, rows: list[Row], until: int | None =
         The table.
     until : int, optional
         Number of draws after which nothing is concluded at all; then rows of two public classes are tried.
+    some : sequence of dict, optional
+        Rows to try in place of the first; default: `few`, and none where rows are added or removed.
 
     Returns
     -------
@@ -219,17 +223,17 @@ def small_family(stage: Harness, name: str, rows: list[Row], until: int | None =
     if base.refused or not base.draws:
         return None
     family = Family(stage, name, rows, base)
-    some: list[Row | None] = [*(few_rows(stage.case, rows, 2) if until else few_rows(stage.case, rows))]
-    if stage.case.neighbors == "add_remove":
-        some.append(None)
+    if not some:
+        gone: list[None] = [None] if stage.case.neighbors == "add_remove" else []
+        some = [*(few_rows(stage.case, rows, 2) if until else few_rows(stage.case, rows)), *gone]
     own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
-    family.add_rows(own, every=None if until else 1)
+    family.add_rows(own, every=None if until else -(-len(own) // 3))
     family.add_rows([row for row in some if row not in own], every=None)
     return family if family.ranked_pairs else None
 
 
-def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) -> Loss:
-    """Search families for the pair of tables with the largest loss, also around the best pairs.
+def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
+    """Search families for the pair with the largest loss: among members, then around the best ones.
 
     Parameters
     ----------
@@ -239,6 +243,8 @@ def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) 
         Families around whose worst pairs the search goes on.
     halvings : int
         How often it halves its steps.
+    restarts : int
+        Pairs of each family from which it starts, besides the farthest.
 
     Returns
     -------
@@ -246,12 +252,12 @@ def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8) 
         Of the worst pair found.
     """
     promising = sorted(searched, key=lambda family: -family.largest_distance)[:climbed]
-    losses = [worst_pair(family, halvings) for family in promising]
+    losses = [worst_pair(family, halvings, restarts) for family in promising]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
-def worst_pair(family: Family, halvings: int = 8) -> Loss:
-    """Search a family, and rows near its worst rows, for the pair of tables with the largest loss.
+def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
+    """Search a family, and the neighbourhood of its worst_loss rows, for the pair with the largest loss.
 
     Parameters
     ----------
@@ -259,6 +265,8 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
         Neighbouring tables.
     halvings : int
         How often it halves its steps.
+    restarts : int
+        Pairs of each family from which it starts, besides the farthest.
 
     Returns
     -------
@@ -274,7 +282,7 @@ def worst_pair(family: Family, halvings: int = 8) -> Loss:
 
     ranked = family.ranked_pairs
     best = []
-    for start in (ranked[0], *ranked[1 : _RESTARTS * 5 : 5]):
+    for start in (ranked[0], *ranked[1 : restarts * 5 : 5]):
         (one, a), (other, b) = start
         for power in range(1, halvings + 1):
             one, a = _climb_row(case, traced, one, b, 2.0**-power)
@@ -511,12 +519,15 @@ def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
     best = _measured_pair(family, rows, pair)
     if best is None:
         return None
-    reach = run_distance(*best)
+    reach, tried = run_distance(*best), {repr((rows, pair))}
     for _ in range(steps):
         if rng.random() < 1 / 4:
             changed, moved = rows, _change_pair(case, others, pair, rng)
         else:
             changed, moved = moves[int(rng.integers(len(moves)))](rows), pair
+        if (table := repr((changed, moved))) in tried:  # it would be measured again, and moves as far
+            continue
+        tried.add(table)
         if (seen := _measured_pair(family, changed, moved)) and (further := run_distance(*seen)) >= reach:
             rows, pair, best, reach = changed, moved, seen, further
     return loss_between(*best, pair, f"{len(rows)} rows, changed from {family.table!r}")
