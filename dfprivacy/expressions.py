@@ -153,7 +153,8 @@ class Node:
     def __str__(self) -> str:
         if self.operation == "col":
             return str(self.parts[0])
-        first, *rest = (str(part) if isinstance(part, Node) else _constant_text(part) for part in self.parts)
+        said = (part for part in self.parts if part != ())
+        first, *rest = (str(part) if isinstance(part, Node) else _constant_text(part) for part in said)
         if self.operation in _INFIX:
             return f"({first} {self.operation} {rest[0]})"
         return f"{self.operation}({', '.join([first, *rest])})"
@@ -242,20 +243,35 @@ class Formula:
         ndarray of shape (rows,) or Labels
             Numbers, NaN where missing, or codes into labels, -1 where missing.
         """
-        found: dict[Node, Any] = {}
-        declared = {column.name: column for column in self.columns}
+        found: list[Any] = []
         with np.errstate(all="ignore"):
-            for node in _from_leaves(self.node):
-                if node.operation == "col":
-                    found[node] = values(declared[str(node.parts[0])])
+            for work, parts, is_open in self._steps:
+                if isinstance(work, Column):
+                    found.append(values(work))
                     continue
-                parts = [found[part] if isinstance(part, Node) else part for part in node.parts]
-                result = _OPERATIONS[node.operation].rows(*parts)
-                span = self._spans[node]
-                if span.kind == "number" and not (math.isfinite(span.low) and math.isfinite(span.high)):
+                result = work(*(constant if place is None else found[place] for place, constant in parts))
+                if is_open:
                     result[~np.isfinite(result)] = math.nan
-                found[node] = result
-        return cast("Floats | Labels", found[self.node])
+                found.append(result)
+        return cast("Floats | Labels", found[-1])
+
+    @cached_property
+    def _steps(self) -> list[tuple[Any, list[tuple[int | None, Any]], bool]]:
+        """Columns and operations, each after its parts, with places or constants, and whether it has no bounds."""
+        declared, places = {column.name: column for column in self.columns}, dict[Node, int]()
+        steps: list[tuple[Any, list[tuple[int | None, Any]], bool]] = []
+        for node in _from_leaves(self.node):
+            places[node] = len(steps)
+            if node.operation == "col":
+                steps.append((declared[str(node.parts[0])], [], False))
+                continue
+            span = self._spans[node]
+            is_open = span.kind == "number" and not (math.isfinite(span.low) and math.isfinite(span.high))
+            parts: list[tuple[int | None, Any]] = [
+                (places[part], None) if isinstance(part, Node) else (None, part) for part in node.parts
+            ]
+            steps.append((_OPERATIONS[node.operation].rows, parts, is_open))
+        return steps
 
 
 @dataclass(frozen=True)
@@ -523,9 +539,9 @@ def _pow(base: float, power: float) -> float:
 
 
 def _widened(low: float, high: float) -> Span:
-    """Return an interval of numbers that a library computed, each with an error of some last bits."""
+    """Return an interval around ends that a library computed with an error in the last bits; 0 is exact."""
     for _ in range(4):
-        low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+        low, high = low and math.nextafter(low, -math.inf), high and math.nextafter(high, math.inf)
     return Span(low, high)
 
 

@@ -151,8 +151,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         >>> view = dp.protect(df, "computed", epsilon=1, ledger="memory:",
         ...                   bounds={"weight": (40, 160), "height": (1.4, 2.1)})
         >>> view = view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2)
-        >>> view.schema.columns["bmi"].bounds
-        (9.070294784580497, 81.63265306122452)
+        >>> [round(end, 1) for end in view.schema.columns["bmi"].bounds]
+        [9.1, 81.6]
         >>> 24 < view.mean("bmi", epsilon=0.5).value < 28
         True
         """

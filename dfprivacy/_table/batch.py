@@ -118,9 +118,11 @@ class Batch:
         raw = np.asarray(self.raw_values(number(column)), dtype=np.float64)
         below, above = raw < column.low, raw > column.high
         if isinstance(column, ComputedColumn):  # from limited values: those of a row with others may lie beyond
-            rows = np.flatnonzero(sum(self.side(part) != 0 for part in column.formula.columns if part.bounds))
-            found: Any = column.formula.rows(lambda part: self._part(part, limited=False)[rows])
-            below[rows], above[rows] = found < column.low, found > column.high
+            sides = [side for part in column.formula.columns if part.bounds for side in self.beyond(part)]
+            rows = np.flatnonzero(np.logical_or.reduce(sides)) if sides else ()
+            if len(rows):
+                found: Any = column.formula.rows(lambda part: self._part(part, limited=False)[rows])
+                below[rows], above[rows] = found < column.low, found > column.high
         return below, above
 
     def side(self, column: Column) -> NDArray[np.int8]:
