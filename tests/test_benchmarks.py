@@ -18,22 +18,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import report  # noqa: E402
 import results  # noqa: E402
 
-NOT_RUN = {
-    "designs",
-    "eda_peers",
-    "eda_simulation",
-    "eda_tables",
-    "expansion",
-    "peers_ask",
-    "report",
-    "results",
-    "rows",
-}  # what others import or start
-SCRIPTS = sorted(
-    path.relative_to(BENCHMARKS).as_posix()
-    for path in (*BENCHMARKS.glob("*.py"), *BENCHMARKS.glob("papers/*.py"))
-    if path.stem not in NOT_RUN
-)
+MODULES = [path.stem for path in sorted(BENCHMARKS.glob("*.py")) if "\ntables = Tables(" in path.read_text("utf-8")]
 
 
 @pytest.mark.parametrize("page", report.PAGES, ids=lambda page: page.relative_to(report.ROOT).as_posix())
@@ -55,7 +40,7 @@ def test_a_number_that_was_changed_by_hand_is_put_right():
         assert text == report.rendered(text.replace(number, number.replace(answer, "1.234 ms")))
 
 
-@pytest.mark.parametrize("path", sorted(BENCHMARKS.rglob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
 def test_a_benchmark_finds_what_it_imports(path):
     """A script that nobody runs for weeks follows the names of what it measures."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -76,31 +61,60 @@ def test_a_benchmark_finds_what_it_imports(path):
 
 @pytest.mark.parametrize("name", sorted(report.shown()))
 def test_results_are_complete(name):
-    """A result says by which script, when, and with which version it was made; its rows have its columns."""
+    """A result says by which case, when, and with which version it was made, and has the columns of that case."""
     result = results.read(name)
-    script = re.fullmatch(r"python tests/benchmarks/((?:papers/)?\w+\.py).*", result["command"])[1]
+    module, case = re.fullmatch(
+        r"python tests/benchmarks/(\w+)\.py (\w+)(?: --\w+ \d+)*", result["command"]
+    ).groups()
 
     assert name == result["name"]
-    assert script in SCRIPTS
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"])
     assert "dfprivacy" in result["versions"]
     assert {len(result["columns"])} == {len(row) for row in result["rows"]}
+    assert result["columns"] == list(importlib.import_module(module).tables.cases[case].columns[name])
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_every_benchmark_keeps_its_tables(script):
-    """No benchmark prints the head of a table itself."""
-    source = (BENCHMARKS / script).read_text(encoding="utf-8")
+QUICK = {  # cases of what is asked of the library, and sizes at which they take a moment
+    ("balog2018", "papers_balog2018_classical"): {},
+    ("errors", "dcor_errors_500"): {"runs": 1},
+    ("intervals", "inference_survival"): {"runs": 2},
+    ("kakizaki2017", "kakizaki_levels"): {"count": 12},
+    ("levels", "levels_kruskal"): {"runs": 1},
+    ("power", "chi2_power_unknown"): {"runs": 2},
+    ("raj2019", "papers_raj2019_others"): {},
+    ("speed", "chi2_speed"): {"rows": 200, "columns": 10, "repeats": 1},
+    ("tong2017", "tong_broken"): {},
+    ("vepakomma2021", "vepakomma2021_samples"): {"runs": 1},
+}
 
-    assert "from results import" in source
-    assert "|---" not in source
+
+@pytest.mark.parametrize(("module", "case"), QUICK, ids=lambda name: name)
+def test_a_case_measures_rows_of_its_columns(module, case):
+    """What is asked in the documents is asked of what is there today."""
+    tables = importlib.import_module(module).tables
+    rows = [row for _, row in tables.rows(case, **QUICK[module, case])]
+
+    assert {len(tables.cases[case].columns[case])} == {len(row) for row in rows}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_says_what_it_has(module, monkeypatch, capsys):
+    """Each case has a name, options with defaults, and a word on what it measures."""
+    tables = importlib.import_module(module).tables
+    monkeypatch.setattr(sys, "argv", [f"{module}.py", "--help"])
+
+    with pytest.raises(SystemExit):
+        tables.main()
+
+    told = capsys.readouterr().out
+    assert [name for name in tables.cases if name not in told] == []
 
 
 def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
     """What was printed is what is kept, with the command, without the folders of the machine."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     monkeypatch.setattr(
-        sys, "argv", [f"{tmp_path.parent}/speed.py", "--rows", "10", "/somewhere/else/adult.csv", "--a=/b/c d"]
+        sys, "argv", [f"{tmp_path.parent}/speed.py", "speed", "--rows", "10", "--resume", "/somewhere/parts"]
     )
 
     with results.recorded("name", "what", "measured") as row:
@@ -112,16 +126,14 @@ def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
     assert "| what | measured |\n|---|---|\n| speed | 1.5 |\n| with ε |  |" == report.markdown(
         kept["columns"], kept["rows"]
     )
-    assert "python tests/benchmarks/speed.py --rows 10 adult.csv '--a=c d'" == kept["command"]
+    assert "python tests/benchmarks/speed.py speed --rows 10" == kept["command"]
 
 
 def test_what_was_not_finished_is_not_kept(tmp_path, monkeypatch):
-    """A benchmark that breaks off, or measures a part of its table only, leaves the last complete table alone."""
+    """A benchmark that breaks off leaves the last complete table alone."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
 
     with pytest.raises(ZeroDivisionError), results.recorded("name", "what") as row:
         row(1 / 0)
-    with results.recorded("name", "what", keep=False) as row:
-        row("part")
 
     assert [] == list(tmp_path.iterdir())

@@ -137,7 +137,7 @@ def test_cases_cannot_be_guessed():
     def needs(curator, column, popmean):
         return None
 
-    with pytest.raises(dp.ArgumentError, match="No default case of 'needs'"):
+    with pytest.raises(dp.ArgumentError, match="'needs' has no default case"):
         cases_of(needs)
 
 
@@ -531,7 +531,7 @@ def test_items_need_cases(request):
         return None
 
     try:
-        with pytest.raises(pytest.UsageError, match="No default case of 'needs'"):
+        with pytest.raises(pytest.UsageError, match="'needs' has no default case"):
             collected(request.session)
     finally:
         unregister("needs")

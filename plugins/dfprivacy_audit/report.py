@@ -25,7 +25,7 @@ def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Ch
     known = registry().mechanisms
     for name in names:
         if name not in known:
-            raise ArgumentError(f"There is no mechanism {name!r}.", f"The mechanisms are {sorted(known)!r}.")
+            raise ArgumentError(f"There is no method {name!r}.", f"The methods are {sorted(known)!r}.")
     terms: dict[str, Any] = {} if samples is None else {"samples": samples}
     return [check for name in names or known for check in check_mechanism(known[name], **terms)]
 

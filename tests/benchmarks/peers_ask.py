@@ -116,19 +116,17 @@ def smartnoise(x, c):
             return ask
         return lambda: float(reader.execute(f"SELECT {what} FROM t.t")[1][0] or 0)  # noqa: S608
 
-    yield (
-        "add_remove",
-        {
-            "count": query("COUNT(*)", 1),
-            "sum": query("SUM(x)", 1),
-            "mean": query("AVG(x)", 2),
-            "var": query("VAR(x)", 3),
-            "std": query("STDDEV(x)", 3),
-            "histogram": query("COUNT(*)", 1, "b", BINS),
-            "value_counts": query("COUNT(*)", 1, "c"),
-            "group means": query("AVG(x)", 2, "c"),
-        },
-    )
+    asked = {
+        "count": query("COUNT(*)", 1),
+        "sum": query("SUM(x)", 1),
+        "mean": query("AVG(x)", 2),
+        "var": query("VAR(x)", 3),
+        "std": query("STDDEV(x)", 3),
+        "histogram": query("COUNT(*)", 1, "b", BINS),
+        "value_counts": query("COUNT(*)", 1, "c"),
+        "group means": query("AVG(x)", 2, "c"),
+    }
+    yield "add_remove", asked
 
 
 def pipelinedp(x, c):
@@ -163,21 +161,19 @@ def pipelinedp(x, c):
         return ask
 
     spread = query(metrics.VARIANCE)
-    yield (
-        "add_remove",
-        {
-            "count": query(metrics.COUNT),
-            "sum": query(metrics.SUM),
-            "mean": query(metrics.MEAN),
-            "var": spread,
-            "std": lambda: np.sqrt(np.maximum(spread(), 0)),
-            "median": query(metrics.PERCENTILE(50)),
-            "quartiles": query(*(metrics.PERCENTILE(100 * q) for q in QUARTILES)),
-            "histogram": query(metrics.COUNT, by=3, keys=BINS),
-            "value_counts": query(metrics.COUNT, by=1, keys=CATEGORIES),
-            "group means": query(metrics.MEAN, by=1, keys=CATEGORIES),
-        },
-    )
+    asked = {
+        "count": query(metrics.COUNT),
+        "sum": query(metrics.SUM),
+        "mean": query(metrics.MEAN),
+        "var": spread,
+        "std": lambda: np.sqrt(np.maximum(spread(), 0)),
+        "median": query(metrics.PERCENTILE(50)),
+        "quartiles": query(*(metrics.PERCENTILE(100 * q) for q in QUARTILES)),
+        "histogram": query(metrics.COUNT, by=3, keys=BINS),
+        "value_counts": query(metrics.COUNT, by=1, keys=CATEGORIES),
+        "group means": query(metrics.MEAN, by=1, keys=CATEGORIES),
+    }
+    yield "add_remove", asked
 
 
 def tumult(x, c):
@@ -203,21 +199,19 @@ def tumult(x, c):
 
         return ask
 
-    yield (
-        "add_remove",
-        {
-            "count": query(of.count(name="z")),
-            "sum": query(of.sum("x", LOW, HIGH, name="z")),
-            "mean": query(of.average("x", LOW, HIGH, name="z")),
-            "var": query(of.variance("x", LOW, HIGH, name="z")),
-            "std": query(of.stdev("x", LOW, HIGH, name="z")),
-            "median": query(of.median("x", LOW, HIGH, name="z")),
-            "quartiles": query(*(of.quantile("x", q, LOW, HIGH, name="z") for q in QUARTILES)),
-            "histogram": query(of.groupby(cells).count(name="z"), order="b"),
-            "value_counts": query(of.groupby(keys).count(name="z"), order="c"),
-            "group means": query(of.groupby(keys).average("x", LOW, HIGH, name="z"), order="c"),
-        },
-    )
+    asked = {
+        "count": query(of.count(name="z")),
+        "sum": query(of.sum("x", LOW, HIGH, name="z")),
+        "mean": query(of.average("x", LOW, HIGH, name="z")),
+        "var": query(of.variance("x", LOW, HIGH, name="z")),
+        "std": query(of.stdev("x", LOW, HIGH, name="z")),
+        "median": query(of.median("x", LOW, HIGH, name="z")),
+        "quartiles": query(*(of.quantile("x", q, LOW, HIGH, name="z") for q in QUARTILES)),
+        "histogram": query(of.groupby(cells).count(name="z"), order="b"),
+        "value_counts": query(of.groupby(keys).count(name="z"), order="c"),
+        "group means": query(of.groupby(keys).average("x", LOW, HIGH, name="z"), order="c"),
+    }
+    yield "add_remove", asked
 
 
 def diffprivlib_regression(x, y, z):

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
     from collections.abc import Callable, Iterable, Iterator
 
 FOLDER = Path(__file__).parent / "results"
@@ -26,8 +25,8 @@ PACKAGES = ("dfprivacy", "numpy", "scipy", "pandas", "polars", "pyarrow", "opend
 
 
 @contextmanager
-def recorded(name: str, *columns: str, keep: bool = True) -> Iterator[Callable[..., None]]:
-    """Print a table as it is measured, and keep it when it is complete, unless it is a part of one only."""
+def recorded(name: str, *columns: str) -> Iterator[Callable[..., None]]:
+    """Print a table as it is measured, and keep it when it is complete."""
     rows: list[list[str]] = []
 
     def row(*cells: object) -> None:
@@ -36,45 +35,20 @@ def recorded(name: str, *columns: str, keep: bool = True) -> Iterator[Callable[.
 
     print(markdown(columns, []), flush=True)
     yield row
-    if keep:
-        write({
-            "name": name,
-            "command": command(),
-            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
-            "versions": {"python": platform.python_version(), **{each: version(each) for each in PACKAGES}},
-            "columns": list(columns),
-            "rows": rows,
-        })  # fmt: skip
-
-
-class Parts:
-    """Parts of a long run, kept in a file as they come: a run that was interrupted goes on where it stopped."""
-
-    def __init__(self, file: Path | None) -> None:
-        self.file = file
-        lines = file.read_text(encoding="utf-8").splitlines() if file is not None and file.exists() else []
-        self.known: dict[str, Any] = dict(map(json.loads, lines))
-
-    def __call__(self, key: str, measured: Callable[[], Any]) -> Any:
-        """Take a part from the file, or measure it and write it there."""
-        if key not in self.known:
-            self.known[key] = measured()
-            if self.file is not None:
-                with self.file.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([key, self.known[key]], default=lambda number: number.item()) + "\n")
-        return self.known[key]
-
-
-def resumable(parser: ArgumentParser) -> None:
-    """Take the option that names such a file."""
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep each design here, and go on from there")
+    write({
+        "name": name,
+        "command": command(),
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), **{each: version(each) for each in PACKAGES}},
+        "columns": list(columns),
+        "rows": rows,
+    })  # fmt: skip
 
 
 def command() -> str:
-    """What was called, without the folders of this machine, and the file of an interrupted run."""
+    """What was called, without the file of an interrupted run."""
     script = Path(sys.argv[0]).resolve().relative_to(FOLDER.parent).as_posix()
-    options = (re.sub(r"[^=]*/", "", option) for option in sys.argv[1:])
-    told = shlex.join(["python", f"tests/benchmarks/{script}", *options])
+    told = shlex.join(["python", f"tests/benchmarks/{script}", *sys.argv[1:]])
     return re.sub(r" --resume[ =]\S+", "", told)
 
 
@@ -102,8 +76,3 @@ def markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def line(cells: Iterable[str]) -> str:
     """A row of a Markdown table."""
     return f"| {' | '.join(cells)} |"
-
-
-def cells(row: str) -> list[str]:
-    """The cells of a row of a Markdown table."""
-    return [cell.strip() for cell in row.strip().removeprefix("|").removesuffix("|").split("|")]

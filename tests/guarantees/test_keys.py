@@ -591,8 +591,8 @@ def test_surveys_that_are_refused():
     for budget, columns, error, match in (
         (Budget(delta="0"), [Column("x")], ArgumentError, "delta above zero"),
         (Budget(epsilon="1/100", delta="1/50"), [Column("x")], ArgumentError, "not below epsilon"),
-        (Budget(), [], PluginError, "each once"),
-        (Budget(), [Column("x")] * 2, PluginError, "each once"),
+        (Budget(), [], PluginError, "column twice"),
+        (Budget(), [Column("x")] * 2, PluginError, "column twice"),
     ):
         with pytest.raises(error, match=match):
             Curator(table, budget).survey(columns, EDGES.tolist())

@@ -26,7 +26,7 @@ from dfprivacy import ArgumentError, DPError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
-import price  # noqa: E402 - what was asked for the page
+import real  # noqa: E402 - what was asked for the page
 
 NAMES = (f"regression-{at}" for at in itertools.count())
 LINE, ODDS = "y ~ a + b + C(g)", "ill ~ a + b + C(g)"
@@ -519,11 +519,11 @@ def houses():
     file = Path(os.environ.get("DFPRIVACY_TEST_DATA", "")) / "housing.csv"
     if not file.is_file():
         pytest.skip("DFPRIVACY_TEST_DATA names no folder with the table")
-    df = pd.read_csv(file, header=None, names=price.NAMES)[list(price.USED)].rename(columns=price.USED)
-    return protect(df, epsilon=1000, bounds=price.BOUNDS, categories={"river": [0, 1]})
+    df = pd.read_csv(file, header=None, names=real.HOUSES)[list(real.USED)].rename(columns=real.USED)
+    return protect(df, epsilon=1000, bounds=real.BOUNDS, categories={"river": [0, 1]})
 
 
-@pytest.mark.parametrize(("formula", "epsilon"), [(price.POOR, 5), (price.ROOMS, 20)])
+@pytest.mark.parametrize(("formula", "epsilon"), [(real.POOR, 5), (real.ROOMS, 20)])
 def test_what_is_informative_is_as_the_page_says(houses, formula, epsilon):
     """One answer; a summary is laid out as the page shows, but for numbers and spaces."""
 
@@ -534,7 +534,7 @@ def test_what_is_informative_is_as_the_page_says(houses, formula, epsilon):
 
     assert fit.informative
     assert f"| {formula} | {epsilon} | " in PAGE
-    if formula == price.POOR:
+    if formula == real.POOR:
         assert -1.5 < fit.low["poor"] < fit.high["poor"] < 0
     else:
         shown = re.search(r"```text\n( +OLS Regression.*?)```", PAGE, flags=re.DOTALL)
@@ -543,7 +543,7 @@ def test_what_is_informative_is_as_the_page_says(houses, formula, epsilon):
 
 def test_what_could_be_found_is_as_the_page_says(houses):
     """The coefficient of rooms that two regressors can find at an epsilon of 2, if rooms vary by 1."""
-    findings = houses.explain("ols", price.ROOMS, epsilon=2).findings
+    findings = houses.explain("ols", real.ROOMS, epsilon=2).findings
 
     (found,) = (value for finding, value in findings.items() if " of rooms " in finding)
     said = re.search(r"has to be ([\d.]+) thousand dollars", PAGE)
@@ -552,10 +552,10 @@ def test_what_could_be_found_is_as_the_page_says(houses):
 
 def test_power_is_as_the_page_says():
     """Of made-up rows, as many as the table has: the table is not needed. 40 runs, and five of their errors."""
-    terms = {"bounds": {name: price.BOUNDS[name] for name in ("price", "poor")}, "runs": 40}
+    terms = {"bounds": {name: real.BOUNDS[name] for name in ("price", "poor")}, "runs": 40}
     said = dict(re.findall(r"^  epsilon ([\d.]+) +([\d.]+)$", PAGE, flags=re.MULTILINE))
 
-    powers = dp.power(("ols", price.POOR), n=506, epsilon=[0.5, 1], assume={"effect": 1, "spread": 6}, **terms)
+    powers = dp.power(("ols", real.POOR), n=506, epsilon=[0.5, 1], assume={"effect": 1, "spread": 6}, **terms)
 
     for (found,), each in zip(powers.shares, (float(said["0.5"]), float(said["1"])), strict=True):
         assert found == pytest.approx(each, abs=0.02 + 5 * math.sqrt(each * (1 - each) / 40))
