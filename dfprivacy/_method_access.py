@@ -59,11 +59,11 @@ class MethodAccess:
         Explanation
             The plan.
         """
-        mechanisms = registry(method).mechanisms if isinstance(method, str) else {}
-        if method not in mechanisms:
+        mechanism = registry(method).mechanisms.get(method) if isinstance(method, str) else None
+        if mechanism is None:
             name = method if isinstance(method, str) else type(method).__name__
             raise ArgumentError(f"There is no method {name!r}.", _suggest_method(name))
-        return self._question(mechanisms[method], args, kwargs).explain()
+        return self._question(mechanism, args, kwargs).explain()
 
     @trimmed
     def plan(

@@ -69,7 +69,7 @@ class Labels:
 
 
 class Span(NamedTuple):
-    """What the values of an expression can be.
+    """Range of the values of an expression.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class Formula:
 
     @cached_property
     def span(self) -> Span:
-        """What its values can be; raises a `SchemaError` where an operation does not fit a column."""
+        """Range of its values; raises a `SchemaError` where an operation does not fit a column."""
         return self._spans[self.node]
 
     @property
@@ -815,7 +815,7 @@ def _hour(a: Floats) -> Floats:
 
 
 class _Operation(NamedTuple):
-    """What an operation can give, and what it gives of rows."""
+    """Functions that compute the range of the results of an operation, and the results for rows."""
 
     span: Callable[..., Span]
     rows: Callable[..., Any]

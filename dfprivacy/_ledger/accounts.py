@@ -482,16 +482,18 @@ class Account:
             return self.ledger.read(query, lambda row: read_steps(row.steps))[0]
 
     def select_rows(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
-        """Select the rows of the account, or of some calls, oldest first."""
-        query = table.select().where(table.c.account == self.name).order_by(table.c.id)
-        return query if calls is None else query.where(table.c.call.in_(calls))
+        """Select the rows of the account, oldest first, or of some calls, each of which has its oldest first."""
+        query = table.select().where(table.c.account == self.name)
+        if calls is None:
+            return query.order_by(table.c.id)
+        return query.where(table.c.call.in_(calls)).order_by(table.c.call, table.c.id)  # an index's order: no scan
 
     def entries(self, calls: Select[Any] | None = None) -> list[Entry]:
-        """Return all charges, or the charges of some calls, oldest first."""
+        """Return all charges, or the charges of some calls, as `select_rows` orders them."""
         return self.ledger.read(self.select_rows(tables().charges, calls), Entry.read)
 
     def answers(self, calls: Select[Any] | None = None) -> list[Answer]:
-        """Return all kept answers, or the answers of some calls, oldest first."""
+        """Return all kept answers, or the answers of some calls, as `select_rows` orders them."""
         return self.ledger.read(self.select_rows(tables().answers, calls), Answer.read)
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:

@@ -51,6 +51,7 @@ BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
 SLOW_SECONDS = 2.0
 RESERVED = frozenset(
     {
+        "assign",
         "budget",
         "declare",
         "explain",
@@ -70,6 +71,7 @@ RESERVED = frozenset(
         "to_toml",
         "view",
         "where",
+        "with_columns",
     }
 )
 """Attributes of views and of ``df.dp`` that no mechanism may hide."""

@@ -472,7 +472,7 @@ REFUSED = [
     (lambda v: v.explain("value_counts", "icd", domain=5, epsilon=1), "no list, no range"),
     (lambda v: dp.discover(delta=1e-6, domain=ICD), "without a delta"),
     (lambda v: v.declare(), "given nothing to declare"),
-    (lambda v: v.declare(bounds={"x": (0, 1)}), "not there"),
+    (lambda v: v.declare(bounds={"x": (0, 1)}), "that the table lacks"),
     (lambda v: v.declare(bounds={"severe": (2, 1)}), "equal or reversed"),
     (lambda v: v.profile(["icd", "icd"], epsilon=1), "each once"),
     (lambda v: v.profile([], epsilon=1), "at least one"),

@@ -147,7 +147,7 @@ REFUSED = [
     ([("mean", "age")], {"epsilon": -1}, "above zero"),
     ([("mean", "age")] * 2, {"epsilon": 1e-6}, "too little"),
     ([3], {"epsilon": 1}, "is not a question"),
-    ([("mean", "age", {"epsilon": 1})], {"epsilon": 1}, "itself sets epsilon"),
+    ([("mean", "age", {"epsilon": 1})], {"epsilon": 1}, "sets the argument epsilon"),
     ([("meen", "age")], {"epsilon": 1}, "Did you mean 'mean'"),
     ([("mean", pd.Series([1]))], {"epsilon": 1}, "public values only"),
     ([("mean", "agee")], {"epsilon": 1}, "no column 'agee'"),

@@ -174,7 +174,7 @@ def test_tables_and_pictures():
         (RANKS, {"assume": lambda rng, n: None}, "does not return a table"),
         (RANKS, {"finder": lambda answer: answer.pvalue}, "neither True nor False"),
         (RANKS, {"finder": lambda answer: answer.power}, "AttributeError"),
-        (("proportions", "g", {"by": "h", "success": "a"}), {"assume": {"effect": 0.7}}, "cannot be"),
+        (("proportions", "g", {"by": "h", "success": "a"}), {"assume": {"effect": 0.7}}, "is not between 0 and 1"),
         (("mcnemar", "g", "h", {"success": "a"}), {}, "h"),
         (("mean", "x"), {}, "needs assume="),
         (("ols", "x ~ z"), {"finder": "y"}, "KeyError"),

@@ -263,7 +263,7 @@ def test_where_the_draws_lean_the_interval_does_not_cover_and_is_refused():
     counts = view.value_counts("c", epsilon=0.5)
 
     assert _coverage([3.0] * 20, [2.0] * 20, clipped, "cube", runs=100) < 0.2
-    with pytest.raises(dp.ArgumentError, match="to one side"):
+    with pytest.raises(dp.ArgumentError, match="biases the value"):
         dp.combine(lambda c: float(sum(each if each > 0 else 0.0 for each in c.raw)), counts)
 
 
@@ -335,7 +335,7 @@ def test_refine():
     (lambda v: v.group_by("g").mean("x", epsilon=1), None, "."),
     (lambda v: v.median("x", epsilon=1), None, "cannot be drawn again"),  # a choice
     (lambda v: v.mean("x", epsilon=1),
-     lambda answer: lambda r: abs(r.value - answer.value), "to one side"),  # fresh noise moves it so
+     lambda answer: lambda r: abs(r.value - answer.value), "biases the value"),  # fresh noise moves it so
 ])  # fmt: skip
 def test_what_cannot_be_pooled_is_refused_before_it_is_paid(ask, number, words):
     """What no one question can measure again, or what noise moves to one side."""
@@ -409,10 +409,10 @@ REFUSED = [
         (lambda x: str(x.estimate), "no number"),
         (lambda _: None, "no number"),
         (lambda x: x.estimate > 0, "no number"),
-        (lambda x: x.estimate * math.nan, "gave nan"),
-        (lambda x: x.estimate * math.inf, "gave inf"),
+        (lambda x: x.estimate * math.nan, "is nan"),
+        (lambda x: x.estimate * math.inf, "is inf"),
         (lambda x: max(x.estimate, x.low), "looks at low"),
-        (lambda x: next(_numbers) + x.estimate, "another number"),
+        (lambda x: next(_numbers) + x.estimate, "two different numbers"),
     ]
 ] + [
     (lambda v, x, y: y / (x - x), "The divisor is 0"),

@@ -449,7 +449,7 @@ REFUSED = [
     ({"sigma": 3}, "unexpected keyword argument 'sigma'"),
     *(({"of": "ztest", "sigma": each}, "sigma") for each in (0, -1, 1e308, math.inf, math.nan, "12", None)),
     ({"by": "arm", "terms": THREE}, "This compares two groups of 'arm'"),
-    ({"by": "arm", "table": RARE, "terms": PUBLIC}, "1 rows, and at least 2 are needed"),
+    ({"by": "arm", "table": RARE, "terms": PUBLIC}, "1 rows, and 2 are needed"),
     ({"popmean": 130, "table": FIRST}, "1 rows, and at least 2 are needed"),
     ({"nan_policy": "raise", "table": HOLES}, "would tell whether a private value is missing"),
     (
