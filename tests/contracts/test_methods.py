@@ -38,7 +38,9 @@ def test_numbers_are_the_same_on_every_frame(question, frames):
 
 def test_computed_columns_are_columns(question):
     """Of columns that are computed from others a question has the answer that it has of a table with them."""
-    if "other" in question.case.missing.values():  # what a value that is none of the categories counts as is declared
+    if (
+        "other" in question.case.missing.values()
+    ):  # what a value that is none of the categories counts as is declared
         return
     answers = []
     for computed in (False, True):
