@@ -881,7 +881,7 @@ def _node(operation: str, *parts: Any) -> Node:
         raise ArgumentError(f"{operation} takes {len(read)} arguments, not {len(values)}.", _FOR_EXAMPLE)
     made = Node(operation, tuple(reader(value) for reader, value in zip(read, values, strict=True)))
     if not made.nodes:
-        raise ArgumentError(f"{operation} is of no column.", _FOR_EXAMPLE)
+        raise ArgumentError(f"{operation} was given constants only.", _FOR_EXAMPLE)
     return made
 
 
@@ -1129,11 +1129,11 @@ class Expression:
         return _made("clip", self, low, high)
 
     def isin(self, values: Sequence[Any]) -> Expression:
-        """Return whether the value is one of these."""
+        """Return whether the value is in a list."""
         return _made("isin", self, values)
 
     def map(self, values: Mapping[Any, Any]) -> Expression:
-        """Return another value for each value; missing for a value that is not in the dictionary."""
+        """Return the value that a dictionary gives for each value; missing where it gives none."""
         return _made("map", self, values)
 
     def cut(self, edges: Sequence[float], labels: Sequence[Any] | None = None) -> Expression:
@@ -1163,11 +1163,11 @@ class Expression:
         return made
 
     def fill(self, value: Any) -> Expression:
-        """Return the value, or this one where it is missing."""
+        """Return the column with missing values replaced by a value."""
         return _made("fill", self, value)
 
     def where(self, condition: Expression, otherwise: Any) -> Expression:
-        """Return the value where a condition holds, and another one where it does not."""
+        """Return the column where a condition holds, and another value or column elsewhere."""
         return _made("where", self, condition, otherwise)
 
     def year(self) -> Expression:

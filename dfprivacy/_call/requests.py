@@ -161,7 +161,7 @@ def decode_argument(value: Any) -> Any:
 
 
 def condition_argument(rule: Any) -> Any:
-    """Return the argument of `where` for a described condition; raise a ValueError for any other rule."""
+    """Return the argument of `where` that a condition written as JSON stands for; else raise a ValueError."""
     match rule:
         case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
             return low, high

@@ -128,7 +128,7 @@ class RankTest(Estimate):
         return (self.effect is not None and (self.low, self.high) == (0.0, 1.0)) or super()._uninformative
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test."""
+        """Return the effect and its test as a row of a tidy table."""
         (row,) = super()._tidy()
         n = None if self.sizes is None else self.n
         return [{**row, "term": self.term, "estimate": self.effect, "statistic": self.statistic, "n": n}]

@@ -78,7 +78,7 @@ class Regression(Release):
         How it was measured.
     clipped : dict of str to tuple
         Of each column of numbers the shares of the rows below and above its bounds, as of
-        `dfprivacy.estimates.LeastSquares`.
+        `dfprivacy.estimates.Estimate`.
     informative : bool
         Whether the noise leaves the regressors distinguishable. If not, `notes` names those in doubt.
     covers : {"limited population", "population"}
