@@ -254,6 +254,19 @@ def test_an_honest_row_is_not_clipped():
         assert features.diameter(1, frozenset({public})) == 6
 
 
+@pytest.mark.parametrize(
+    "radius", [(1.0, 1.0, 1.0), (4.0, 1.5, 1.0), (2.0, 2.0, 1.0), (4.0, 2.0, 1.0), (0.75, 4.0, 4.0)]
+)
+def test_rows_within_one_radius_are_clipped_to_the_others(radius, monkeypatch):
+    """A vector whose coordinates alone are within bounds may still be too long in L1 or L2."""
+    within = dict(zip((1, 2, math.inf), radius, strict=True))
+    monkeypatch.setattr(Claim, "radius", lambda _, norm: within[norm])
+    steps = np.ldexp(Claim().steps(batch_of([1.0, 0.6, 1.6, 50.0]), 30), -30)
+
+    for norm, most in within.items():
+        assert (np.linalg.norm(steps, ord=norm, axis=1) <= most + 1e-6).all()
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 0.0, 1e200])
 def test_a_row_without_a_vector_counts_nowhere(value):
     """A row with a coordinate that is no finite number is zero, and its neighbours are as they were."""

@@ -9,7 +9,7 @@ import sys
 import warnings
 from abc import ABCMeta, abstractmethod
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
@@ -298,8 +298,8 @@ def _clip_and_round(
     np.clip(rows, -most, most, out=rows)
     np.ldexp(rows, -exponent, out=rows)
     for norm in (1, 2):
-        if Fraction(most) ** norm * rows.shape[1] <= Fraction(radius[norm]) ** norm:
-            continue  # every vector of such coordinates is within it
+        if _all_within(most, rows.shape[1], norm, radius[norm]):
+            continue
         longest = math.ldexp(radius[norm], -exponent)
         length = _norms_of_rows(rows, norm)
         over = length > longest
@@ -313,6 +313,12 @@ def _clip_and_round(
         exponent = power
     np.ldexp(rows, k + exponent, out=rows)
     np.rint(rows, out=rows)
+
+
+@lru_cache(maxsize=256)
+def _all_within(most: float, dimension: int, norm: int, radius: float) -> bool:
+    """Return whether all vectors with coordinates of at most `most` are within the radius, exactly."""
+    return Fraction(most) ** norm * dimension <= Fraction(radius) ** norm
 
 
 def _norms_of_rows(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
