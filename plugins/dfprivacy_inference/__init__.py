@@ -1,7 +1,7 @@
 """Everyday inference: rank tests, analysis of variance, proportions, survival.
 
 Mechanisms: ``view.mannwhitneyu``, ``view.kruskal``, ``view.wilcoxon``, ``view.anova``, ``view.proportions``,
-``view.mcnemar``, ``view.kaplan_meier``, ``view.survival_test``.
+``view.mcnemar``, ``view.kaplan_meier``, ``view.hazard_ratio``, ``view.survival_test``.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dfprivacy import Mechanism, hookimpl
 from dfprivacy_inference.anova import Anova, anova
 from dfprivacy_inference.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_inference.hazards import HazardRatio, hazard_ratio
 from dfprivacy_inference.mcnemar import McNemar, mcnemar
 from dfprivacy_inference.proportions import Proportions, proportions
 from dfprivacy_inference.ranks import KruskalWallis, MannWhitney, SurvivalTest, kruskal, mannwhitneyu, survival_test
@@ -17,6 +18,7 @@ from dfprivacy_inference.survival import SurvivalCurves, kaplan_meier
 
 __all__ = [
     "Anova",
+    "HazardRatio",
     "KruskalWallis",
     "MannWhitney",
     "McNemar",
@@ -25,6 +27,7 @@ __all__ = [
     "SurvivalTest",
     "Wilcoxon",
     "anova",
+    "hazard_ratio",
     "kaplan_meier",
     "kruskal",
     "mannwhitneyu",
@@ -38,5 +41,6 @@ __all__ = [
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
     """Register the rank tests, the analysis of variance, and the methods for shares and survival."""
-    for method in (mannwhitneyu, kruskal, wilcoxon, anova, proportions, mcnemar, kaplan_meier, survival_test):
+    shares_and_survival = (proportions, mcnemar, kaplan_meier, hazard_ratio, survival_test)
+    for method in (mannwhitneyu, kruskal, wilcoxon, anova, *shares_and_survival):
         register(method)

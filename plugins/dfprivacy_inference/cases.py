@@ -53,6 +53,16 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={"time": "t", "event": "e", "edges": [0, 1, 2], "by": "g"}, **times),
             case(arguments={"time": "t", "event": "e", "edges": 3}, **times, neighbors="add_remove"),
         ],
+        "hazard_ratio": [
+            case(arguments={"time": "t", "event": "e", "edges": [0, 1, 2], "by": "g"}, **times, epsilon=30),
+            case(arguments={"time": "t", "event": "e", "edges": 3, "by": "g"}, **times, public=["g"]),
+            case(
+                arguments={"time": "t", "event": "e", "edges": 1, "by": "g", "strata": "k"},
+                bounds=times["bounds"],
+                categories={**times["categories"], "k": ["u", "v"]},
+            ),
+            case(arguments={"time": "t", "event": "e", "edges": 3, "by": "g"}, **times, neighbors="add_remove"),
+        ],
         "survival_test": [
             case(arguments={"time": "t", "event": "e", "by": "g"}, **times, epsilon=30),
             case(arguments={"time": "t", "event": "e", "by": "g"}, **times, neighbors="add_remove"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Hazards: TypeAlias = tuple[Array, Array, Array]
 
-__all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "interval_edges"]
+__all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "exposed_rows", "interval_edges"]
 
 _INTERVALS_MAX = 1000
 _BINARY = (0, 1)
@@ -133,6 +133,36 @@ _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5) + np.array([[1.0], [0.0]]
 _MIN_AT_RISK, _CLEARLY_AT_RISK = 6.0, 20.0  # scales of the noise that should be at risk, for the estimate
 
 
+def exposed_rows(tables: Array) -> Hazards:
+    """Estimate how many rows are exposed to each interval as a whole, under a hazard that is constant within it.
+
+    Parameters
+    ----------
+    tables : ndarray of shape (..., 3, K)
+        Events, and the parts of censored times that they lived of their interval, and did not: noisy or not.
+
+    Returns
+    -------
+    tuple of three ndarray of shape (..., K)
+        Events, rows exposed to the whole interval, and rows at risk at its begin.
+
+    Notes
+    -----
+    Who was censored with a part `a` of the interval to come would have met 1 - S^a events more, S the part of those
+    at risk who live beyond it: so as many are exposed to the whole interval as (1 - S^a)/(1 - S) for each of them
+    are not.
+    """
+    events, censored = tables[..., 0, :], tables[..., 1:, :].sum(axis=-2)
+    at_risk = np.cumsum((events + censored)[..., ::-1], axis=-1)[..., ::-1]
+    rest = np.clip(tables[..., 2, :] / np.maximum(censored, 1), 0, 1)
+    left = np.maximum(censored, 0)
+    exposed = at_risk - left * rest
+    for _ in range(_ROUNDS):
+        beyond = 1 - np.clip(events / np.maximum(exposed, np.maximum(events, 1)), 1e-6, _HAZARD_MAX)
+        exposed = at_risk - left * (1 - beyond**rest) / (1 - beyond)
+    return events, exposed, at_risk
+
+
 def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
     """Estimate the cumulative hazard, -log S(t), at the end of each interval.
 
@@ -153,19 +183,10 @@ def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Ha
 
     Notes
     -----
-    Within an interval the hazard is taken for constant. Who was censored with a part `a` of it to come would have
-    met 1 - S^a events more, S the part of those at risk who live beyond it: so as many are exposed to the whole
-    interval as (1 - S^a)/(1 - S) for each of them are not. With times on edges it is the estimate of
+    Within an interval the hazard is taken for constant (`exposed_rows`). With times on edges it is the estimate of
     Kaplan and Meier.
     """
-    events, censored = tables[..., 0, :], tables[..., 1:, :].sum(axis=-2)
-    at_risk = np.cumsum((events + censored)[..., ::-1], axis=-1)[..., ::-1]
-    rest = np.clip(tables[..., 2, :] / np.maximum(censored, 1), 0, 1)
-    left = np.maximum(censored, 0)
-    exposed = at_risk - left * rest
-    for _ in range(_ROUNDS):
-        draw_times = 1 - np.clip(events / np.maximum(exposed, np.maximum(events, 1)), 1e-6, _HAZARD_MAX)
-        exposed = at_risk - left * (1 - draw_times**rest) / (1 - draw_times)
+    events, exposed, at_risk = exposed_rows(tables)
     exposed = np.maximum(exposed, np.maximum(events, max(least, 1)))
     hazard = np.clip(events / exposed, _HAZARD_MIN, _HAZARD_MAX)
     last = (events >= exposed - 1e-6) & (events > 1 / 2)  # the last ones at risk

@@ -22,7 +22,7 @@ from dfprivacy_inference.curves import Curve, LifeTable, check_times, interval_e
 if TYPE_CHECKING:
     from dfprivacy.release import NoisyValue
 
-__all__ = ["EACH", "SurvivalCurves", "draw_times", "kaplan_meier"]
+__all__ = ["EACH", "SurvivalCurves", "draw_times", "kaplan_meier", "measure_life_tables"]
 
 EACH = 25.0
 """Rows times epsilon that an interval should have."""
@@ -181,6 +181,43 @@ class SurvivalCurves(Release):
         return ax
 
 
+def measure_life_tables(
+    curator: Curator,
+    time: Column,
+    event: Column,
+    edges: Sequence[float] | int,
+    by: Column | None,
+    groups: Sequence[Any] | None,
+    nan_policy: NanPolicy,
+    strata: Column | None = None,
+) -> NoisyValue:
+    """Measure the life table of all rows or of each group: what answers one question of it answers the others.
+
+    Parameters
+    ----------
+    curator : Curator
+        Who measures.
+    time, event, edges, by, groups, nan_policy
+        As for `kaplan_meier`.
+    strata : Column, optional
+        Each of its categories has tables of its own.
+
+    Returns
+    -------
+    NoisyValue
+        Sums of `LifeTable`, of shape (3, K), (groups, 3, K), or (strata, groups, 3, K).
+    """
+    cells: features.RowFeatures = LifeTable(time, event, interval_edges(time, edges))
+    if gaps := curator.gaps([time], nan_policy):
+        cells = features.Given(*gaps, of=cells)
+    if by is None:
+        return curator.sum(cells)
+    kept = chosen_groups(by, groups, least=1, most=None)
+    public_sizes(curator, by, kept)
+    cells = features.OneHot(by, groups=kept) * cells
+    return curator.sum(cells if strata is None else features.OneHot(strata) * cells)
+
+
 @mechanism(columns={"time": "numeric", "event": "category", "by": "category"})
 def kaplan_meier(
     curator: Curator,
@@ -240,7 +277,8 @@ def kaplan_meier(
     they cover 93% to 97%. The median's interval is between the edges where the bands come down to 1/2: where in an
     interval events are the table does not tell. For the restricted mean -log S is a smooth curve between edges; a
     note says how much longer it is if events are at the ends of wide intervals. A time beyond the bounds counts as
-    one at the bound, its event included. Whether two curves differ asks ``survival_test``.
+    one at the bound, its event included. Whether two curves differ asks ``survival_test``, and by how much
+    ``hazard_ratio``.
 
     References
     ----------
@@ -258,15 +296,7 @@ def kaplan_meier(
     >>> 15 < curve.median[0] < 35
     True
     """
-    ends = interval_edges(time, edges)
-    cells: features.RowFeatures = LifeTable(time, event, ends)
-    if by is not None:
-        kept = chosen_groups(by, groups, least=1, most=None)
-        public_sizes(curator, by, kept)
-        cells = features.OneHot(by, groups=kept) * cells
-    if gaps := curator.gaps([time], nan_policy):
-        cells = features.Given(*gaps, of=cells)
-    return curator.sum(cells)
+    return measure_life_tables(curator, time, event, edges, by, groups, nan_policy)
 
 
 @kaplan_meier.concludes

@@ -29,9 +29,11 @@ from dfprivacy.inference.counts import NoisyCounts, difference, odds_ratio, rati
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
+from dfprivacy.wording import noise_share
 from dfprivacy_gmm.estimates import estimate_moments
 from dfprivacy_gmm.sums import Sums
 from dfprivacy_inference.curves import Curve
+from dfprivacy_inference.hazards import TwoLifeTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -321,6 +323,58 @@ def inference_survival(runs: int = 1000) -> Rows:
         exact = Exact(sums[0], first * ones, (n - first) * ones, sums[1], (first, n - first))
         found = [rejects(noisy_ranks(rng, exact, epsilon, way, "variance")) for way in ("private", "public")]
         yield n, f"{of_first:.0%}", f"{epsilon:g}", f"{hazard:g}", *(f"{rate:.3f}" for rate in found)
+
+
+def trials(rng: Rng, runs: int, n: int, design: tuple[float, ...], intervals: int) -> Array:
+    """Exact life tables of two groups, of times up to 1 of which a part is censored, half of it at the end."""
+    ratio, share, shape, censored = design
+    found = np.zeros((runs, 1, 2, 3, intervals))
+    for table in found:
+        group = (rng.random(n) >= share).astype(int)
+        hazard = -np.log(censored / 2) * np.where(group == 0, ratio, 1.0)
+        t, end = (rng.exponential(size=n) / hazard) ** (1 / shape), rng.random(n)
+        end = np.where(rng.random(n) < censored / 2, end, 1.0)
+        event, t = t < end, np.minimum(t, end)
+        place = np.clip(np.ceil(t * intervals).astype(int) - 1, 0, intervals - 1)
+        lived = t * intervals - place
+        for at, each in enumerate((event, ~event * lived, ~event * (1 - lived))):
+            np.add.at(table[0], (group, at, place), each)
+    return found
+
+
+@tables.add("rows", "ε", "covered", "without a warning", "warned", "rejected at ratio 1", "noise")
+def inference_hazards(runs: int = 1000) -> Rows:
+    """How often intervals hold the hazard ratio, over ratios, groups, laws, censoring and intervals."""
+    rng = np.random.default_rng(61)
+    alike = itertools.product((1.0, 0.5, 2.0), (0.5, 1 / 6))
+    drawn = [
+        ((*each, (1.0, 0.6, 2.0)[at % 3], (0.1, 0.4, 0.7)[at // 2]), (5, 10)[at % 2])
+        for at, each in enumerate(alike)
+    ]
+    for n, epsilon in itertools.product((500, 2000, 20_000), (0.3, 1.0, 5.0)):
+        covered, said, rejected, parts_of_noise = [], [], [], []
+        for design, intervals in drawn:
+            exact = trials(rng, runs, n, design, intervals)
+            for table in exact + rng.laplace(0, 2 / epsilon, exact.shape):
+                life = TwoLifeTables(table, 2 / epsilon)
+                found = life.inferred
+                low, high = found.interval(0.95)
+                covered.append(low <= np.log(design[0]) <= high)
+                said.append(not (np.isfinite(high - low) and life.sure))
+                errors = float(found.standard_error), float(found.sampling_standard_error)
+                parts_of_noise.append(noise_share(*errors) or 0.0)
+                if design[0] == 1:
+                    rejected.append(found.pvalue() <= 0.05)
+        rates, quiet = np.array(covered).reshape(len(drawn), runs), ~np.array(said)
+        yield (
+            n,
+            f"{epsilon:g}",
+            f"{np.mean(rates):.3f} ({rates.mean(axis=1).min():.3f} to {rates.mean(axis=1).max():.3f})",
+            f"{np.mean(np.array(covered)[quiet]):.3f}",
+            f"{np.mean(said):.0%}",
+            f"{np.mean(rejected):.3f}",
+            f"{np.median(np.array(parts_of_noise)[quiet]):.0%}",
+        )
 
 
 # Arithmetic on releases

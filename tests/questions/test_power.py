@@ -46,6 +46,7 @@ ONE = {"effect": 1, "spread": 1}
     (("proportions", "g", {"by": "h", "success": "a"}), {"effect": 0.4}, 1000),
     (("chi2", "g", "h"), {"effect": 0.4}, 1000), (("mcnemar", "g", "h", {"success": "a"}), {"effect": 0.2}, 1000),
     (("survival_test", "t", "e", {"by": "g"}), {"ratio": 3, "censored": 0.1}, 500),
+    (("hazard_ratio", "t", "e", 5, {"by": "g"}), {"ratio": 3, "censored": 0.1}, 500),
     (("ols", "x ~ z + C(h)"), {"effect": 0.8, "spread": 1}, 2000), (("logit", "g ~ z"), {"effect": 2}, 5000),
 ], ids=lambda value: value[0] if isinstance(value, tuple) else "")  # fmt: skip
 @pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])

@@ -72,6 +72,7 @@ ASKED: dict[str, tuple[Callable[[Any], Any], str | None, str]] = {  # the questi
     "find_categories": (lambda ask: ask(["ward"], delta=1e-6), NOT_COVERED, "ward"),
     "fourier_sketch": (lambda ask: ask(TWO, max_components=2, delta=1e-6), NOT_COVERED, "age bmi"),
     "gmm_fit": (lambda ask: ask(TWO, "arm"), NOT_COVERED, "age bmi arm"),
+    "hazard_ratio": (lambda ask: ask("days", "event", 6, by="arm"), ANY, "arm"),
     "histogram": (lambda ask: ask("age", bins=8), TABLE, "age"),
     "hsic": (lambda ask: ask("age", "bmi"), ANY, "age bmi"),
     "kaplan_meier": (lambda ask: ask("days", "event", 6, by="arm"), ANY, "days arm"),

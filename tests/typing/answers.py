@@ -35,6 +35,7 @@ from dfprivacy_eda import (
 from dfprivacy_gmm import FourierSketch, GaussianClasses, GaussianMixture, JointMoments
 from dfprivacy_inference import (
     Anova,
+    HazardRatio,
     KruskalWallis,
     MannWhitney,
     McNemar,
@@ -87,6 +88,7 @@ assert_type(view.wilcoxon("age", popmean=50, epsilon=0.1), Wilcoxon)
 assert_type(view.mcnemar("died", "ill", success="yes", epsilon=0.1), McNemar)
 assert_type(view.proportions("died", by="arm", success="yes", epsilon=0.1), Proportions)
 assert_type(view.kaplan_meier("days", "event", 6, by="arm", epsilon=0.1), SurvivalCurves)
+assert_type(view.hazard_ratio("days", "event", 6, by="arm", epsilon=0.1), HazardRatio)
 assert_type(view.survival_test("days", "event", by="arm", epsilon=0.1), SurvivalTest)
 assert_type(view.chi2("died", by="arm", epsilon=0.1), Chi2)
 assert_type(view.chi2_many(["died"], "arm", epsilon=0.1), Chi2Many)
