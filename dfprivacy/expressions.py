@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.schema import Column, bounds_of
+from dfprivacy.schema import Column, bounds_of, category_key, code_book_of
 from dfprivacy.schema.values import plain, plain_number
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Constant: TypeAlias = float | str | tuple[Any, ...]
 
 __all__ = [
+    "FOR_EXAMPLE",
     "ComputedColumn",
     "Expression",
     "Formula",
@@ -311,10 +312,9 @@ class ComputedColumn(Column):
         def values(column: Column) -> Floats | Labels:
             given = np.atleast_1d(np.asarray(rows[column.name]))
             if column.bounds is None:
-                places = {_key(each): at for at, each in enumerate(column.categories or ())}
-                return Labels(
-                    np.array([places.get(_key(each), -1) for each in given.tolist()]), column.categories or ()
-                )
+                known = column.categories or ()
+                book, none = code_book_of(known), len(known) - 1 if column.other else -1
+                return Labels(np.array([book.code(each, none) for each in given.tolist()]), known)
             return given.astype(np.float64).clip(column.low, column.high)
 
         found = self.formula.rows(values)
@@ -380,7 +380,11 @@ def computed_column(
         None if bounds is not None or span.known is None else span.known,
         public=all(column.public for column in formula.columns),
         filled=formula.total,
-        beyond=sum(found) if found else None,
+        beyond=None
+        if not found
+        else found[0]
+        if len(found) == 1
+        else math.inf,  # of several at once, nothing is known
         formula=formula,
     )
 
@@ -610,20 +614,16 @@ def _equal_span(a: Any, b: Any) -> Span:
 
 def _check_known(a: Span, values: Sequence[Any]) -> None:
     """Refuse values that are none of the listed labels: a slip of the pen."""
-    known = {_key(each) for each in a.known or ()}
+    known = {category_key(each) for each in a.known or ()}
     for value in values:
-        if _key(value) not in known:
+        if category_key(value) not in known:
             raise _MisfitError(f"{value!r} is none of the labels.", f"These are {list(a.known or ())[:20]!r}.")
-
-
-def _key(value: Any) -> object:
-    return value if isinstance(value, str) else plain_number(value)
 
 
 def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
     if a.kind == "label":
         _check_known(a, values)
-    elif any(isinstance(value, str) for value in values):
+    else:
         _numbers(a, *values)
     return _TRUTH
 
@@ -648,8 +648,11 @@ def _labels_span(values: Sequence[Any]) -> Span:
 
 
 def _map_span(a: Span, pairs: tuple[Any, ...]) -> Span:
+    keys = [key for key, _ in pairs]
     if a.kind == "label":
-        _check_known(a, [key for key, _ in pairs])
+        _check_known(a, keys)
+    else:
+        _numbers(a, *keys)
     return _labels_span([value for _, value in pairs])
 
 
@@ -724,9 +727,9 @@ def _of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
 
 
 def _isin_rows(a: Any, values: tuple[Any, ...]) -> Floats:
-    keys = {_key(value) for value in values}
+    keys = {category_key(value) for value in values}
     if isinstance(a, Labels):
-        return _of_codes(a, [float(_key(each) in keys) for each in a.known])
+        return _of_codes(a, [float(category_key(each) in keys) for each in a.known])
     return cast("Floats", _truth(lambda x: np.isin(x, [float(value) for value in values]))(a))
 
 
@@ -736,17 +739,17 @@ def _equal_rows(a: Any, b: Any) -> Any:
 
 def _map_rows(a: Any, pairs: tuple[Any, ...]) -> Any:
     results = [value for _, value in pairs]
-    keys: dict[Any, int] = {_key(key): at for at, (key, _) in enumerate(pairs)}
+    keys: dict[Any, int] = {category_key(key): at for at, (key, _) in enumerate(pairs)}
     if isinstance(a, Labels):
-        at = np.array([*(keys.get(_key(each), -1) for each in a.known), -1])[a.codes]
+        at = np.array([*(keys.get(category_key(each), -1) for each in a.known), -1])[a.codes]
     else:
         of_keys = np.array(sorted(keys))
         place = np.minimum(np.searchsorted(of_keys, a), len(of_keys) - 1)
         at = np.where(of_keys[place] == a, np.array([keys[key] for key in of_keys.tolist()])[place], -1)
     span = _labels_span(results)
     if span.kind == "label":
-        known = span.known or ()
-        return Labels(np.array([*map(known.index, results), -1], dtype=np.intp)[at], list(known))
+        known = list(span.known or ())
+        return Labels(np.array([*_places(known, results), -1], dtype=np.intp)[at], known)
     return np.array([*map(float, results), math.nan])[at]
 
 
@@ -764,13 +767,19 @@ def _fill_rows(a: Any, value: Any) -> Any:
     return Labels(np.where(a.codes < 0, known.index(value), a.codes), known)
 
 
+def _places(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
+    """Return the place of each value in a list."""
+    places = {value: at for at, value in enumerate(known)}
+    return [places[value] for value in values]
+
+
 def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
     known: list[Any] = []
     if isinstance(a, Labels) or isinstance(b, Labels) or isinstance(a, str) or isinstance(b, str):
         listed = [[*part.known] if isinstance(part, Labels) else [part] for part in (a, b)]
         known = [*dict.fromkeys(value for values in listed for value in values)]
         a, b = (
-            np.array([*map(known.index, values), -1])[part.codes if isinstance(part, Labels) else 0]
+            np.array([*_places(known, values), -1])[part.codes if isinstance(part, Labels) else 0]
             for part, values in zip((a, b), listed, strict=True)
         )
         return Labels(np.where(np.isnan(condition), -1, np.where(condition == 1, a, b)).astype(np.intp), known)
@@ -870,7 +879,7 @@ _UFUNCS = {
     np.less_equal: "<=", np.greater: ">", np.greater_equal: ">=", np.equal: "==", np.absolute: "abs",
     np.log: "log", np.log10: "log10", np.log1p: "log1p", np.exp: "exp", np.sqrt: "sqrt",
 }  # fmt: skip
-_FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
+FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
 
 
 def _node(operation: str, *parts: Any) -> Node:
@@ -878,11 +887,23 @@ def _node(operation: str, *parts: Any) -> Node:
     values = [part.node if isinstance(part, Expression) else part for part in parts]
     read = _READ.get(operation, (_operand,) * (2 if operation in _INFIX else 1))
     if len(values) != len(read):
-        raise ArgumentError(f"{operation} takes {len(read)} arguments, not {len(values)}.", _FOR_EXAMPLE)
+        raise ArgumentError(f"{operation} takes {len(read)} arguments, not {len(values)}.", FOR_EXAMPLE)
     made = Node(operation, tuple(reader(value) for reader, value in zip(read, values, strict=True)))
     if not made.nodes:
-        raise ArgumentError(f"{operation} was given constants only.", _FOR_EXAMPLE)
+        raise ArgumentError(f"{operation} was given constants only.", FOR_EXAMPLE)
+    if operation in _CHECKS:
+        _CHECKS[operation](*made.parts)
     return made
+
+
+def _check_clip(_: Any, low: float, high: float) -> None:
+    if low > high:
+        raise ArgumentError(f"clip({low:g}, {high:g}): the interval is reversed.", "Give (low, high).")
+
+
+def _check_cut(_: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> None:
+    if labels and (len(set(labels)) < len(labels) or len(labels) != len(edges) - 1):
+        raise ArgumentError("labels= of cut() has not one name for each interval.", "Give one less than edges.")
 
 
 def _operand(value: Any) -> Any:
@@ -970,6 +991,7 @@ _READ: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "fill": (_operand, _label),
     "where": (_value, _operand, _value),
 }
+_CHECKS: dict[str, Callable[..., None]] = {"clip": _check_clip, "cut": _check_cut}
 
 
 def col(name: str) -> Expression:
@@ -997,7 +1019,7 @@ def col(name: str) -> Expression:
     (log(income) - (clip(age, 18, 65) / 10))
     """
     if not isinstance(name, str):
-        raise ArgumentError(f"A column is named by a string, not by {type(name).__name__}.", _FOR_EXAMPLE)
+        raise ArgumentError(f"A column is named by a string, not by {type(name).__name__}.", FOR_EXAMPLE)
     return Expression(Node("col", (name,)))
 
 
@@ -1124,8 +1146,6 @@ class Expression:
 
     def clip(self, low: float, high: float) -> Expression:
         """Return the value limited to an interval, which bounds it."""
-        if _number(low) > _number(high):
-            raise ArgumentError(f"clip({low:g}, {high:g}): the interval is reversed.", "Give (low, high).")
         return _made("clip", self, low, high)
 
     def isin(self, values: Sequence[Any]) -> Expression:
@@ -1156,11 +1176,7 @@ class Expression:
         ArgumentError
             If the edges do not increase, or there is not one label for each interval.
         """
-        made = _made("cut", self, edges, labels)
-        _, known, named = made.node.parts
-        if named and (len(set(named)) < len(named) or len(named) != len(known) - 1):  # type: ignore[arg-type]
-            raise ArgumentError("labels= of cut() has not one name for each interval.", "Give one less than edges.")
-        return made
+        return _made("cut", self, edges, labels)
 
     def fill(self, value: Any) -> Expression:
         """Return the column with missing values replaced by a value."""

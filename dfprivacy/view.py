@@ -13,11 +13,12 @@ from dfprivacy._method_access import MethodAccess, Price
 from dfprivacy._method_signature import check_given
 from dfprivacy._public_facts import PublicFacts
 from dfprivacy._table.conditions import Satisfies, read_condition
-from dfprivacy._table.declare import COMPUTED_FOR_EXAMPLE, computed_columns, redeclared_schema
+from dfprivacy._table.declare import computed_columns, redeclared_schema
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
+from dfprivacy.expressions import FOR_EXAMPLE
 from dfprivacy.markup import escaped
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         True
         """
         if not columns:
-            raise ArgumentError("with_columns() was given no column.", COMPUTED_FOR_EXAMPLE)
+            raise ArgumentError("with_columns() was given no column.", FOR_EXAMPLE)
         table = self._target.table
         return self._with_table(table.with_columns(computed_columns(table.schema, columns, bounds or {})))
 

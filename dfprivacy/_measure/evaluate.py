@@ -26,7 +26,7 @@ from dfprivacy._table.frames.engine import EngineFrame
 from dfprivacy._table.keys import count_keys, count_values, key_read, sort_keys
 from dfprivacy._table.rows import MEMORY, Rows
 from dfprivacy.errors import ArgumentError, PluginError, ReadError
-from dfprivacy.expressions import Formula
+from dfprivacy.expressions import ComputedColumn, Formula
 from dfprivacy.features import Count, RowFeatures
 from dfprivacy.features.base import UP, integers, root
 from dfprivacy.progress import progress
@@ -89,7 +89,21 @@ class Table(Rows):
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
-        return fixed and all(column.name in self.public for column in columns)
+        return fixed and all(map(self._is_agreed, columns))
+
+    def _is_agreed(self, column: Column) -> bool:
+        """Return whether neighbouring tables agree on a column: a computed one of the view, or one of public parts.
+
+        A plugin may compute a column under the name of a public one, and then it is not that column.
+        """
+        if not isinstance(column, ComputedColumn) or column == self.schema.columns.get(column.name):
+            return column.name in self.public
+        return all(map(self._is_agreed, column.formula.columns))
+
+    def _public_among(self, columns: Iterable[Column]) -> frozenset[str]:
+        """Return the names for which all of these columns are public."""
+        private = {column.name for column in columns if not self._is_agreed(column)}
+        return frozenset({column.name for column in columns} - private)
 
     @cached_property
     def public_rows(self) -> int | None:
@@ -118,12 +132,13 @@ class Table(Rows):
         return self.max_rows_per_person * self._one_row_sensitivity(measurand, norm)
 
     def _one_row_sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        added = _checked_sensitivity(measurand, "add_remove", norm, self.public)
+        public = self._public_among(measurand.columns)
+        added = _checked_sensitivity(measurand, "add_remove", norm, public)
         if self.schema.neighbors == "add_remove":
             return added
         if self.schema.unit is not None and not isinstance(measurand, RowFeatures | OfSums):
             return 2 * added  # it may depend on the order of rows, and one that is exchanged comes elsewhere
-        changed = _checked_sensitivity(measurand, "replace_one", norm, self.public)
+        changed = _checked_sensitivity(measurand, "replace_one", norm, public)
         if not all(column.public for column in self.by):
             # A row that changes its group leaves one release and enters another. Each has noise of its own, so the
             # losses of both add up in the norm of infinity too. Noise of the cube over all groups is for OneHot.
@@ -257,6 +272,11 @@ class Table(Rows):
 
     def public_values(self, column: Column) -> list[object]:
         """Return the values of a public column in the selected rows; may raise ReadError."""
+        if column.computed:
+            raise ArgumentError(
+                f"{column.name!r} is computed from other columns, and no column of the table.",
+                "Name a column of the table.",
+            )
         if column.name not in self.public or self.private_selection:
             raise ArgumentError(
                 f"The values of {column.name!r}, row by row, are private here.",

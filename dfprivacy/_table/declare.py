@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.expressions import ComputedColumn, Expression, col, computed_column
+from dfprivacy.expressions import FOR_EXAMPLE, ComputedColumn, Expression, col, computed_column
 from dfprivacy.schema import (
     OTHER,
     Category,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Bounds, Neighbors
 
 __all__ = [
-    "COMPUTED_FOR_EXAMPLE",
     "ROWS_OF_ONE",
     "computed_columns",
     "read_schema",
@@ -39,7 +38,6 @@ __all__ = [
     "redeclared_schema",
 ]
 
-COMPUTED_FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
 
@@ -220,7 +218,7 @@ def computed_columns(
             raise SchemaError(f"There is a column {name!r} already.", "Give the new one another name.")
         expression = given(_ColumnExpressions()) if callable(given) and not isinstance(given, Expression) else given
         if not isinstance(expression, Expression):
-            raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", COMPUTED_FOR_EXAMPLE)
+            raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", FOR_EXAMPLE)
         known = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
         made[name] = computed_column(name, expression, known, limits.get(name))
     return made

@@ -6,10 +6,12 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
-from dfprivacy.expressions import ComputedColumn, Expression, Formula, Labels, Node, col
+from dfprivacy.expressions import ComputedColumn, Expression, Formula, Labels, Node, col, computed_column
 from dfprivacy.schema import Column
 
 ENDS = [-1e300, -1e6, -7.25, -1.0, -1e-3, 0.0, 5e-324, 0.1, 1.0, 2.0, 3.5, 1e3, 1e12, 1e300]
@@ -239,3 +241,73 @@ def test_json_of_any_depth_is_refused():
         plain = {"abs": [plain]}
     with pytest.raises(ArgumentError, match="no expression of columns"):
         Node.from_json(plain)
+
+
+@dp.mechanism(columns={})
+def forged(curator, *, beside: bool = False):
+    """Sum a private column under the name of a public one, alone or beside the public one."""
+    known = {column.name: column for column in curator.columns}
+    fake = dp.features.Moments(computed_column("open", col("secret") + 0, known), degree=1, count=True)
+    return curator.sum(dp.features.Stack(fake, dp.features.Moments(known["open"])) if beside else fake).values  # noqa: PD011 - of noisy sums
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_name_makes_no_column_public(beside):
+    """What a plugin computes of a private column is paid and has noise, whatever it is called."""
+    rows = pd.DataFrame({"open": [1.0, 2] * 50, "secret": [3.0, 7] * 50})
+    known = {"bounds": {"open": (0, 10), "secret": (0, 10)}, "public": ["open"], "ledger": "memory:"}
+    dp.register_mechanism(forged)
+    try:
+        view = dp.protect(rows, f"forged {beside}", epsilon=5, **known)
+        explained = view.explain("forged", beside=beside, epsilon=1)
+        assert view.forged(beside=beside, epsilon=1).privacy.epsilon == 1
+        assert explained.measurements[0].sensitivity >= 2
+    finally:
+        dp.unregister(forged.name)
+
+
+def test_a_product_is_not_the_public_column_of_its_name():
+    """A formula's product has noise where the table has a public column that is called so."""
+    rows = pd.DataFrame({"a": [1.0, 2, 3, 4] * 50, "b": [3.0, 7] * 100, "a:b": [1.0, 2] * 100})
+    view = dp.protect(
+        rows,
+        "product",
+        epsilon=10**6,
+        bounds=dict.fromkeys(["a", "b", "a:b"], (0, 10)),
+        public=["a:b"],
+        ledger="memory:",
+    )
+    fit = view.ols("a ~ a:b + log(b + 1)", epsilon=10**5)
+    assert fit.privacy.epsilon == 10**5
+    assert fit.noise_standard_errors["a:b"] > 0
+
+
+def test_public_parts_make_a_public_column_and_no_key():
+    rows = pd.DataFrame({"x": [1.0, 2] * 50, "y": [3.0, 7] * 50})
+    view = dp.protect(rows, "parts", epsilon=1, bounds={"x": (0, 10), "y": (0, 10)}, public=["x"], ledger="memory:")
+    view = view.with_columns(twice=2 * col("x"), both=col("x") + col("y"))
+    assert view[["twice"]].mean("twice", epsilon=1).privacy.epsilon == 0
+    assert view.mean("both", epsilon=0.5).privacy.epsilon == 0.5
+    assert not Formula((col("x") ** 2 + 1).node, ()).portable
+    assert Formula((col("x") / 3 + col("x").sqrt()).node, ()).portable
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"cut": [{"col": "x"}, [0, 1, 2], ["a"]]},
+        {"cut": [{"col": "x"}, [0, 1, 2], ["a", "a"]]},
+        {"clip": [{"col": "x"}, 2, 1]},
+    ],
+    ids=str,
+)
+def test_what_a_method_refuses_json_does_not_bring_in(plain):
+    with pytest.raises(ArgumentError):
+        Node.from_json(plain)
+
+
+def test_what_was_found_of_two_columns_bounds_no_number_of_rows():
+    """At most so many rows lie beyond each, with probability .95; of both at once that is not known."""
+    columns = {name: Column(name, (0, 1), beyond=rows) for name, rows in (("x0", 3.0), ("x1", 5.0))}
+    assert computed_column("z", col("x0") + 1, columns).beyond == 3
+    assert computed_column("z", col("x0") + col("x1"), columns).beyond == math.inf

@@ -230,6 +230,8 @@ REFUSED = {
     "no such label": ({"z": col("sex") == "woman"}, "'woman' is none of the labels"),
     "no such labels": ({"z": col("sex").isin(["f", "x"])}, "'x' is none of the labels"),
     "no such key": ({"z": col("sex").map({"F": 1})}, "'F' is none of the labels"),
+    "keys of a number": ({"z": col("age").map({"old": 1, 3: 2})}, "a label is no number"),
+    "values of a number": ({"z": col("age").isin([3, "old"])}, "a label is no number"),
     "truth": ({"z": col("age") & col("weight")}, "are for comparisons"),
     "mixed": ({"z": col("age").where(col("sex") == "f", "old")}, "a number or a label"),
     "constant": ({"z": col("age") * 0}, "equal or reversed"),

@@ -299,6 +299,8 @@ BAD = {
     "an array": (give(a={"$array": []}), "can be read"),
     "a function": (change(where=[{"age": {"python": "1"}}]), "can be read"),
     "more": (change(code="1"), "can be read"),
+    "no mapping": (change(computed={"x": 5}), "can be read"),
+    "a text": (change(computed={"x": "formula"}), "can be read"),
     "no formula": (change(computed={"x": {"bounds": None}}), "can be read"),
     "another formula": (
         change(computed={"x": {"formula": {"exec": ["1"]}, "bounds": None}}),
