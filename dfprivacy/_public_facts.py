@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.budget import Budget, Releases
@@ -25,8 +26,27 @@ class PublicFacts:
 
     @property
     def name(self) -> str:
-        """The data set's name."""
+        """The table's name, with its edition if it has one."""
+        return self._target.name
+
+    @property
+    def account(self) -> str:
+        """Name of the account that pays, for this table and for all that share it."""
         return self._target.account.name
+
+    @property
+    def editions(self) -> list[str]:
+        """Editions of the table that the ledger knows, oldest first; an empty text for rows without an edition."""
+        return [each.edition for each in self._target.account.tables() if each.name == self._table_and_edition[0]]
+
+    @property
+    def _table_and_edition(self) -> tuple[str, str]:
+        """Name and edition of the table; of a join, a name only."""
+        table = self.schema.table
+        known = None if table is None else json.loads(table)
+        if isinstance(known, list):
+            return known[0], known[1]
+        return self._target.name, ""
 
     @property
     def schema(self) -> Schema:
@@ -68,7 +88,11 @@ class PublicFacts:
         bounds = [18, 90]
         """
         account, default = self._target.account, self._target.default_epsilon
-        terms: dict[str, Any] = {"name": account.name, "epsilon": account.epsilon}
+        name, edition = self._table_and_edition
+        terms: dict[str, Any] = {"name": name}
+        terms |= {"account": account.name} if name != account.name else {}
+        terms |= {"edition": edition} if edition else {}
+        terms |= {"epsilon": account.epsilon}
         terms |= {"delta": account.delta} if account.delta else {}
         terms |= {"accounting": account.accounting}
         terms |= {} if default is None else {"default_epsilon": default}
@@ -97,14 +121,14 @@ class PublicFacts:
     def _facts(self) -> list[tuple[str, str]]:
         schema = self.schema
         size = "private" if schema.size is None else f"{schema.size}"
-        whose = self._target.account.whose
-        one = "" if whose is None else f" {whose[0]!r}"
+        one = f" {schema.person!r}" if schema.person else ""
         if schema.unit is not None:
             size += f", at most {schema.unit.max_rows} count of one{one}"
-        elif whose is not None:
+        elif one:
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
+        facts += [] if self.account == self.name else [("account", self.account)]
         if (sample := self._target.table.sample) is not None:
             facts += [("of", f"{sample}, another one for each question")]
         return facts + [("where", str(c)) for c in self._target.table.conditions]

@@ -96,6 +96,8 @@ class Privacy:
         Every measurement behind the release, in order.
     account : str
         The account that paid.
+    table : str
+        The table that was asked, with its edition; empty in answers of old versions of dfprivacy.
     mechanism : str
         The method, with the version of the distribution it comes from.
     at : str
@@ -136,6 +138,7 @@ class Privacy:
     where: tuple[str, ...] = ()
     sample: str = ""
     found: tuple[str, ...] = ()
+    table: str = ""
 
     @property
     def title(self) -> str:
@@ -143,7 +146,8 @@ class Privacy:
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""
-        of = f"{self.sample} of {self.account!r}" if self.sample else repr(self.account)
+        table = self.table or self.account
+        of = f"{self.sample} of {table!r}" if self.sample else repr(table)
         return f"{self.question} of {of}{rows}"
 
     @property

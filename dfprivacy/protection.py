@@ -14,7 +14,8 @@ import numpy as np
 from dfprivacy._call.payment import Target, parse_delta, positive_price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._ledger.names import checked_analyst, name_key
+from dfprivacy._ledger.names import checked_analyst, checked_edition, checked_name, name_key
+from dfprivacy._ledger.tables import DataTable
 from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._method_access import VIEWS, Price
 from dfprivacy._table.declare import read_schema, read_size, read_unit
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["power", "protect", "view_of"]
 
+_OF_ACCOUNT = ("epsilon", "delta", "accounting", "neighbors")
 _DEFAULTS: Mapping[str, Any] = {"delta": 0, "public": (), **USUAL}
 
 
@@ -42,6 +44,8 @@ def protect(
     *,
     epsilon: Price | None = None,
     delta: Price | None = None,
+    account: str | None = None,
+    edition: str | None = None,
     bounds: Mapping[str, Bounds] | None = None,
     categories: Mapping[str, Sequence[Category] | Discover] | None = None,
     public: Sequence[str] = (),
@@ -65,9 +69,16 @@ def protect(
     df : table of pandas, Polars, Arrow, DuckDB, Dask or Spark, or object with an Arrow C stream
         The table, one row for each person, unless `unit` says whose a row is.
     name : str
-        The data set's name: its account in the ledger. A name never gets a second budget.
+        The table's name. A name never gets a second budget.
     epsilon, delta : number or str
-        The whole budget, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are exact.
+        The whole budget of the account, once and for all; delta is 0 unless given. Strings such as ``"1/3"`` are
+        exact. An account that there is needs neither.
+    account : str, optional
+        Which people the table is about: tables of one account share its budget, because they hold the same people.
+        Default: an account of the table's own, under its name.
+    edition : str, optional
+        Of a table that is collected again and again, which one this is: ``edition="2026-11"``. Answers are of one
+        edition; the account is the same. A new edition comes after those that there are.
     bounds : mapping of str to pair or "find", optional
         Lowest and highest value each number may take, from knowledge outside the data; ``(0, 1)`` for True and
         False. ``"find"`` where nobody knows: each question that needs them finds bounds in the rows that are asked,
@@ -126,14 +137,16 @@ def protect(
     ArgumentError
         If epsilon or delta cannot be used.
     AccountMismatch
-        If the name is known with other terms.
+        If the account, the table or the edition is known with other terms, or belongs to another account.
     LedgerError
         If the ledger cannot be used.
 
     Notes
     -----
-    Everything released from the view and from all views of the same name is, together, (epsilon, delta)-
-    differentially private for the neighbouring relation, however each question depends on earlier answers.
+    Everything released from all tables of one account is, together, (epsilon, delta)-differentially private for
+    the neighbouring relation, however each question depends on earlier answers. Neighbouring data sets differ in
+    one person, in all tables of the account: in all rows of that person where a table has a `unit`, and in one row
+    where it has none.
 
     Examples
     --------
@@ -146,7 +159,7 @@ def protect(
     if not isinstance(name, str) or not name.strip():
         given = "empty" if isinstance(name, str) else f"of type {type(name).__name__}"
         raise ArgumentError(
-            f"The data set's name must be a string that is not empty; it is {given}.", "For example 'survey-2024'."
+            f"The table's name must be a string that is not empty; it is {given}.", "For example 'survey-2024'."
         )
     if not isinstance(ledger, str | os.PathLike | None):
         raise LedgerError(
@@ -158,6 +171,8 @@ def protect(
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
+        "account": account,
+        "edition": edition,
         "bounds": bounds,
         "categories": categories,
         "public": public,
@@ -189,10 +204,13 @@ def _protect_table(
     file: SchemaFile | None = None,
 ) -> PrivateFrame:
     """Check the declarations of a table, open its account, and make its view."""
-    terms = {**_DEFAULTS, **{term: value for term, value in terms.items() if value is not None or term == "public"}}
+    given = {term: value for term, value in terms.items() if value is not None or term == "public"}
+    payer = checked_name("account=", given["account"]) if "account" in given else name
+    edition = checked_edition(given.get("edition"))
+    terms = {**_DEFAULTS, **(_terms_of_account(payer, ledger) if "account" in given else {}), **given}
     if "epsilon" not in terms:
         raise ArgumentError(
-            f"The data set {name!r} has no budget.", "Say what all answers may cost together: epsilon=1."
+            f"The account {payer!r} has no budget yet.", "Say what all answers may cost together: epsilon=1."
         )
     epsilon, delta = positive_price("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
     shares = _read_shares(terms.get("budgets"), epsilon)
@@ -217,16 +235,28 @@ def _protect_table(
         raise error.after(DPError.outcome) from None
     if file is not None:
         schema = replace(schema, words=file.words)
-    account = open_ledger(ledger).open_account(
+    opened = open_ledger(ledger)
+    entry = DataTable(
+        payer,
         name,
+        edition,
+        None if whose is None else (whose.column, whose.max_rows, whose.missing),
+        tuple(sorted(terms["public"])),
+        schema.size if whose is None else schema.people,
+    )
+    known = opened.find_table(entry) is not None  # which refuses one of another account, or with other terms
+    account = opened.open_account(
+        payer,
         epsilon=epsilon,
         delta=delta,
         accounting=terms.get("accounting"),
         neighbors=schema.neighbors,
-        public=tuple(sorted(terms["public"])),
-        whose=None if whose is None else (whose.column, whose.max_rows, whose.missing),
         shares=shares,
     )
+    if not known:
+        opened.add_table(entry)
+        account = opened.account(payer)  # whose key may be new
+    schema = replace(schema, table=entry.identity)
     table = Table(frame, schema, key=bytes.fromhex(account.key), memory=memory)
     view = PrivateFrame(Target(account, table, default))
     for column, price in wanted.items():
@@ -235,6 +265,12 @@ def _protect_table(
         else:
             view = view.declare(view.value_counts(column, domain=price.domain, epsilon=price.epsilon))
     return _register_view(df, view._target)  # noqa: SLF001 - its own
+
+
+def _terms_of_account(name: str, ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Return the terms of an account, by argument of `protect`; none of an account that is not open yet."""
+    account = open_ledger(ledger).find_account(name)
+    return {} if account is None else {term: getattr(account, term) for term in _OF_ACCOUNT}
 
 
 @trimmed

@@ -259,7 +259,6 @@ def request(schema: Path) -> Request:
         delta=parse_delta("delta", said.get("delta", 0)),
         accounting=said.get("accounting"),
         neighbors=known.neighbors,
-        public=(),
     )
     table = Table(None, replace(known, size=None if whose else size, words=file.words))
     view = PrivateFrame(

@@ -78,7 +78,7 @@ class _OfPeople(Harness):
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
         """Open an account with the promise to people."""
         account = RecordingAccount(self.case, log)
-        account.whose, account.key = (_UNIT.column, _UNIT.max_rows, _UNIT.missing), _KEY.hex()
+        account.key = _KEY.hex()
         return [account]
 
     def whole(self, frame: Frame, account: Any) -> PrivateFrame:

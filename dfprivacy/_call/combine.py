@@ -567,13 +567,16 @@ def _sampling_error(shifts: Sequence[tuple[Release, float]]) -> tuple[float, boo
 
 
 def _row_conditions(release: Release) -> tuple[str, ...]:
-    return () if release.privacy is None else (release.privacy.account, *release.privacy.where)
+    privacy = release.privacy
+    return () if privacy is None else (privacy.account, privacy.table, *privacy.where)
 
 
 def _about_disjoint_rows(first: Release, second: Release) -> bool:
     """Return whether two answers are about disjoint rows of one table, according to their conditions."""
     one, two = first.privacy, second.privacy
-    if one is None or two is None or one.account != two.account or max(one.max_rows, two.max_rows) > 1:
+    if one is None or two is None or (one.account, one.table) != (two.account, two.table):
+        return False
+    if max(one.max_rows, two.max_rows) > 1:
         return False
     chosen, other = (
         dict(each.split(" = ", 1) for each in of.where if " = " in each and " := " not in each) for of in (one, two)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["implied_answer", "privacy_paid_before"]
 
-_FACTS = ("selected", "rows", "unit", "chosen", "derived", "neighbors", "sampler")  # of the table
+_NOT_OF_TABLE = {"mechanism", "origin", "arguments", "price", "group_by", "where", "columns", "seen"}
 _MOST = 50  # answers that are looked at
 
 _Rows = frozenset[str]
@@ -95,9 +95,10 @@ def _answers_about_same_table(
 
     Each with the rows that it is about; of an answer that tells of groups that of each group.
     """
+    facts = _facts_of_table(own)
     for answer in question.target.account.newest_answers(CallSelection(question.mechanism.sources), _MOST):
         kept = None if answer.question is None else json.loads(answer.question)
-        if kept is None or any(kept.get(name) != own.get(name) for name in _FACTS):
+        if kept is None or _facts_of_table(kept) != facts:
             continue
         columns = {**kept.get("columns", {}), **kept.get("seen", {})}
         policies = [each["arguments"].get("nan_policy", "omit") for each in (kept, own)]
@@ -115,6 +116,11 @@ def _answers_about_same_table(
                 continue
             for key, each in release._parts():  # noqa: SLF001 - our own
                 yield _conditions_of_group(where, key), each, release.privacy
+
+
+def _facts_of_table(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that a question says of its table: whatever is not known to be something else."""
+    return {name: value for name, value in asked.items() if name not in _NOT_OF_TABLE}
 
 
 def _conditions_of_group(where: Iterable[object], group: Mapping[str, object]) -> _Rows:

@@ -82,6 +82,11 @@ class Target:
         """The account, or the two accounts, that pay."""
         return self.account if self.second is None else JointAccount(self.account, self.second)
 
+    @property
+    def name(self) -> str:
+        """Name of the table, with its edition, or of the account whose own table it is."""
+        return self.table.schema.title or self.payer.name
+
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
         """Read the price of a call: ``"rest"`` (0 if nothing is left), the default, or a number."""
         if epsilon is None:

@@ -221,7 +221,7 @@ class Question:
         text, wide = self.texts or (None, None)
         with nullcontext() if call.charged else suppress(LedgerError):  # what was free need not be kept
             call.keep(wide if call.looked else text, plain)
-        registry("").announce(release, self.target.payer.name)
+        registry("").announce(release, self.target.name)
         return release
 
     def _refuse_empty_rest(self) -> None:
@@ -283,7 +283,7 @@ class Question:
         return release.with_counts_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
-        sampler, whose = noises.sampler(), self.target.account.whose
+        sampler, first = noises.sampler(), (self.target.table.parts or (self.target.table,))[0]
         selecting = {column for each in self.target.table.conditions for column in each.columns}
         return Privacy(
             epsilon=float(total_epsilon(call.charged)),
@@ -291,11 +291,12 @@ class Question:
             neighbors=self.target.table.schema.neighbors,
             noise=tuple(call.noise),
             account=self.target.payer.name,
+            table=self.target.name,
             mechanism=f"{self.mechanism.name} ({self.mechanism.origin})",
             at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             sampler=sampler.name,
             private=sampler.private,
-            unit=whose[0] if whose else "",
+            unit=first.schema.person,
             max_rows=self.target.table.max_rows_per_person,
             question=self.sentence,
             where=self.where,

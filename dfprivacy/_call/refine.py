@@ -47,8 +47,8 @@ def refine_release(
     account = question.target.account
     if (account.name, account.ledger.where) != (target.account.name, target.account.ledger.where):
         raise ArgumentError(
-            f"This release is of the data set {account.name!r}, not of {target.account.name!r}.",
-            f"Refine it through the view of {account.name!r}.",
+            f"This release is of the account {account.name!r}, not of {target.account.name!r}.",
+            f"Refine it through a view of {account.name!r}.",
         )
     if question.target.table.parts:
         raise ArgumentError(

@@ -67,7 +67,7 @@ def question_text(question: Question) -> tuple[str, str] | None:
 
 def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
     """Describe the rows of a table: conditions, people, the choice of a person's rows, and their origin."""
-    unit, derived = table.schema.unit, table.schema.derived
+    unit, which, derived = table.schema.unit, table.schema.table, table.schema.derived
     selected = [column for condition in table.conditions for column in condition.columns]
     columns = {column.name: column.describe() for column in (*selected, *named)}
     otherwise = any(columns[column.name] != column.describe() for column in selected)  # they were declared then
@@ -77,6 +77,7 @@ def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
         **({"selected": [[column.name, column.describe()] for column in selected]} if otherwise else {}),
         "rows": table.schema.size,
         **({} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.chosen}),
+        **({} if which is None else {"table": which}),
         **({} if derived is None else {"derived": derived}),
     }
 

@@ -31,7 +31,7 @@ def join_tables(
             "Pass what protect() returned, or view.where(...).",
         )
     _ = JointAccount(target.account, second.account)  # raises an error if the two cannot pay together
-    names = target.account.name, second.account.name
+    names = target.name, second.name
     for name, each in zip(names, (target, second), strict=True):
         if (unit := each.table.schema.unit) is not None:
             raise ArgumentError(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.tables import (
+    DataTable,
     KeptMeasurement,
     Measurement,
     current_time,
@@ -23,12 +24,10 @@ from dfprivacy._ledger.tables import (
     read_accountant,
     read_fraction,
     read_moment,
-    read_public,
     read_relation,
     read_spent,
     read_steps,
     read_text,
-    relation_of,
     sha256_of_text,
     tables,
 )
@@ -162,31 +161,28 @@ class Share:
 
 @dataclass(frozen=True)
 class Account:
-    """The account of one data set: a handle, made by `Ledger.open_account`, whose terms never change.
+    """An account of people: a handle, made by `Ledger.open_account`, whose terms never change.
+
+    It pays for all its tables: neighbouring data sets differ in one person, in all of them.
 
     Attributes
     ----------
     name : str
-        The data set's name.
+        The account's name; that of its table, unless several tables share it.
     epsilon, delta : Fraction
         The whole budget.
     accounting : str
         How privacy losses are composed.
     neighbors : str
         The neighbouring relation that every loss of this account refers to.
-    public : tuple of str
-        What else was declared public about the data set.
     opened : datetime
         When the account was opened, in UTC.
     accountant : Accountant
         The filters that decide what the account can pay, as they were fixed at opening.
     ledger : Ledger
         Where the account is kept.
-    whose : tuple of (str, int, str) or None
-        Where neighbouring tables differ in all rows of one person: the column that says whose they are, how many of
-        one person count, and what becomes of those that name nobody.
     key : str
-        What chooses a person's rows; nobody is shown it.
+        What chooses a person's rows; nobody is shown it. Empty in an older account of tables with one row a person.
     analyst : str
         Who asks by this handle; empty for whoever runs the process, see `current_analyst`.
     request : str
@@ -198,11 +194,9 @@ class Account:
     delta: Fraction
     accounting: str
     neighbors: str
-    public: tuple[str, ...]
     opened: datetime
     accountant: Accountant = field(repr=False)
     ledger: Ledger = field(repr=False)
-    whose: tuple[str, int, str] | None = None
     key: str = field(default="", repr=False)
     analyst: str = field(default="", repr=False)
     request: str = field(default="", repr=False)
@@ -214,14 +208,14 @@ class Account:
         terms = accountant.epsilon, accountant.delta, accountant.accounting
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
             raise ValueError
-        neighbors, whose, key = read_relation(row.neighbors)
-        name, public, opened = read_text(row.name), read_public(row.public), read_moment(row.opened)
-        return cls(name, *terms, neighbors, public, opened, accountant, ledger, whose, key)
+        neighbors, key = read_relation(row.neighbors)
+        return cls(read_text(row.name), *terms, neighbors, read_moment(row.opened), accountant, ledger, key)
 
-    @property
-    def relation(self) -> str:
-        """Neighbouring relation as text."""
-        return relation_of(self.neighbors, self.whose)
+    def tables(self) -> list[DataTable]:
+        """Return the tables of the account, oldest first."""
+        named = tables().accounts.select().where(tables().accounts.c.name == self.name)
+        (first,) = self.ledger.read(named, DataTable.read_from_account)
+        return [*first, *self.ledger.read(self.select_rows(tables().data_tables), DataTable.read)]
 
     @property
     def basic_composition(self) -> bool:
@@ -295,7 +289,7 @@ class Account:
                 share = shares.get(name_key(analyst))
                 if share is not None and (share.analyst, share.epsilon) != (analyst, epsilon):
                     raise AccountMismatch(
-                        f"The share of {share.analyst!r} in the data set {self.name!r} is epsilon = "
+                        f"The share of {share.analyst!r} in the account {self.name!r} is epsilon = "
                         f"{share.epsilon}: {analyst!r} cannot be given a share of {epsilon}.",
                         "Use the share that was given first.",
                     )
@@ -369,7 +363,7 @@ class Account:
         """Charge losses to the account and to the asker's share; an error undoes both."""
         spent, shares = self._spent(connection, lock=True), self._shares(connection)
         rows: list[tuple[Table, Any, Accountant, Spent, str]] = [
-            (tables().accounts, self.name, self.accountant, spent, f"the data set {self.name!r}")
+            (tables().accounts, self.name, self.accountant, spent, f"the account {self.name!r}")
         ]
         if shares:
             share = shares.get(name_key(asker.asker))
@@ -378,7 +372,7 @@ class Account:
                     f"{asker.asker!r} has no share of the budget of {self.name!r}, which other analysts share.",
                     "Ask the custodian for a share: protect(..., budgets={...}).",
                 )
-            of = f"the share that {share.analyst!r} has of the data set {self.name!r}"
+            of = f"the share that {share.analyst!r} has of the account {self.name!r}"
             rows.append((tables().shares, share.id, share.accountant, share.spent, of))
         for table, number, accountant, before, of in rows:
             after = functools.reduce(accountant.after, losses, before)
@@ -573,10 +567,10 @@ class Account:
 
 @dataclass(frozen=True)
 class JointAccount:
-    """The accounts of two data sets in one question.
+    """Two accounts in one question about a table of each.
 
     What is released is charged to both, in one transaction of the ledger that holds them: a person is in one of the
-    data sets, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
+    accounts, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
     account finds it again, for the question names the second.
 
     Parameters
@@ -598,12 +592,12 @@ class JointAccount:
             raise ArgumentError(
                 f"The accounts {self.first.name!r} and {self.second.name!r} are in two ledgers, "
                 f"{self.first.ledger.where} and {self.second.ledger.where}, which cannot be charged together.",
-                "Protect both data sets with the same ledger=.",
+                "Protect both tables with the same ledger=.",
             )
         if self.first.name == self.second.name:
             raise ArgumentError(
-                f"Both views are of the data set {self.first.name!r}.",
-                "Compare two groups of one view by a column: by=.",
+                f"Both views are of the account {self.first.name!r}, so of the same people.",
+                "Compare two groups of one view by a column, by=, or join two tables: view.join(other, on=...).",
             )
 
     @property

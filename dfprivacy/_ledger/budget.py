@@ -72,8 +72,11 @@ class Budget:
             "epsilon": str(self.epsilon),
             "delta": str(self.delta),
             "accounting": account.accounting,
-            "neighbors": account.relation,
-            "public": list(account.public),
+            "neighbors": account.neighbors,
+            "tables": [
+                {"name": each.name, "edition": each.edition, **each.words, "size": each.size}
+                for each in account.tables()
+            ],
             "opened": account.opened.isoformat(timespec="seconds"),
             "spent": str(self.spent),
             "remaining": str(self.remaining),
@@ -102,7 +105,8 @@ class Budget:
             ("spent", f"epsilon {self._spent_as_text()}"),
             ("left", f"epsilon {float(self.remaining):g}" if self.remaining else "nothing"),
             ("accounting", self._account.accounting),
-            ("neighbors", self._account.relation),
+            ("neighbors", self._account.neighbors),
+            *(("table", str(each)) for each in self._account.tables()),
         ]
         meter = f'<meter min="0" max="1" value="{self._used:.4f}" aria-label="budget used"></meter>'
         table = Grid((), facts).html(f"Budget of {self._account.name!r}")

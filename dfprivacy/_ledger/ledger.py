@@ -1,8 +1,8 @@
-"""The ledger: the accounts of data sets, in a file or database.
+"""The ledger: accounts of people and their tables, in a file or database.
 
-Every data set has one account, under its name. A release is charged to it, and the charge is on the disk,
-before the data are read: a crash can lose an answer that was paid for, and can never give one away. Nothing
-here lowers what was spent.
+Every account pays for the tables that hold its people; a table alone has an account of its name. A release is
+charged to it, and the charge is on the disk, before the data are read: a crash can lose an answer that was paid
+for, and can never give one away. Nothing here lowers what was spent.
 
 A ledger is kept in a SQLite file (the default), on a database server, or in the memory of the process, all
 through SQLAlchemy. Each charge is one transaction that takes the writers' lock before it reads (``BEGIN
@@ -12,7 +12,6 @@ budget at the same moment cannot both get it.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sqlite3
@@ -36,14 +35,21 @@ from dfprivacy._ledger.address import (
     temporary_copy,
 )
 from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, memory_of, newest_state
-from dfprivacy._ledger.names import LENGTH, checked_analyst, has_invisible_characters, name_key
+from dfprivacy._ledger.names import (
+    LENGTH,
+    checked_analyst,
+    edition_key,
+    has_invisible_characters,
+    name_key,
+)
 from dfprivacy._ledger.tables import (
     KEY_BYTES,
     SCHEMA_VERSION,
+    DataTable,
     current_time,
     read_moment,
+    read_relation,
     read_text,
-    relation_of,
     sha256_of_text,
     table_definitions,
     tables,
@@ -62,6 +68,9 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 __all__ = ["Ledger", "LedgerRecord", "ledger_file", "open_ledger"]
 
 T = TypeVar("T")
+DAMAGE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
+"""What readers of rows raise for what dfprivacy never writes."""
+
 _NEWEST = 1000
 """Charges that are held against what was spent when an account is opened."""
 
@@ -136,26 +145,20 @@ class Ledger:
         delta: Fraction,
         accounting: str | None,
         neighbors: str,
-        public: tuple[str, ...],
-        whose: tuple[str, int, str] | None = None,
         shares: Mapping[str, Fraction] | None = None,
     ) -> Account:
-        """Open the account of a data set, or return it if it was opened before with the same terms.
+        """Open an account of people, or return it if it was opened before with the same terms.
 
         Parameters
         ----------
         name : str
-            The data set's name.
+            The account's name.
         epsilon, delta : Fraction
             The whole budget.
         accounting : str or None
             How privacy losses are composed; None for the default, which depends on delta.
         neighbors : str
             The neighbouring relation.
-        public : tuple of str
-            What else is declared public about the data set.
-        whose : tuple of (str, int, str), optional
-            Whose all rows neighbouring tables differ in; see `Account`.
         shares : mapping of str to Fraction, optional
             The epsilon that each analyst may spend of it. Those that have theirs already keep it.
 
@@ -171,70 +174,91 @@ class Ledger:
         LedgerError
             If less was spent of the account than its charges add up to.
         """
-        if not name.strip() or not name.isprintable() or len(name) > LENGTH:
-            raise ArgumentError(
-                "The data set's name is not a short line of text.", f"Use 1 to {LENGTH} printable characters."
-            )
+        _refuse_name(name)
         accountant = Accountant.open(cast("Accounting | None", accounting), epsilon, delta)
-        if not (known := self._find_account(name)):
+        account = self.find_account(name)
+        if account is None:
             self._add_account(
                 name=name,
                 epsilon=str(epsilon),
                 delta=str(delta),
                 accounting=accountant.accounting,
-                neighbors=write_relation(neighbors, whose, secrets.token_hex(KEY_BYTES)),
-                public=json.dumps(public),
+                neighbors=write_relation(neighbors, secrets.token_hex(KEY_BYTES)),
+                public="[]",  # of schema 4 and before
                 opened=current_time(),
                 **filter_columns(accountant, accountant.nothing),
             )
-            known = self._find_account(name)
-        account = known[0]
-        terms = {
-            "epsilon": (account.epsilon, epsilon),
-            "delta": (account.delta, delta),
-            "accounting": (account.accounting, accountant.accounting),
-            "neighbors": (account.relation, relation_of(neighbors, whose)),
-            "public": (json.dumps(account.public), json.dumps(public)),
-        }
-        differ = [f"{term} = {one}, not {two}" for term, (one, two) in terms.items() if one != two]
-        if differ:
-            raise AccountMismatch(
-                f"The data set {name!r} is known to the ledger {self.where} with {'; '.join(differ)}.",
-                "Use the terms it was given first, or give another data set another name.",
-            )
+            account = self.account(name)
+        _refuse_other_terms(
+            f"The account {name!r} is known to the ledger {self.where}",
+            {
+                "epsilon": (account.epsilon, epsilon),
+                "delta": (account.delta, delta),
+                "accounting": (account.accounting, accountant.accounting),
+                "neighbors": (account.neighbors, neighbors),
+            },
+            "Use the terms it was given first, or give other people an account of another name.",
+        )
         if shares:
             account.give_shares(shares)
         account.check(_NEWEST)
         return account
 
-    def _find_account(self, name: str) -> list[Account]:
+    def find_table(self, table: DataTable) -> DataTable | None:
+        """Return a table as it was protected first; None for a new table, or a new edition.
+
+        Raises
+        ------
+        AccountMismatch
+            If the table, or the edition, is known otherwise.
+        """
+        return _find_table(table, self._tables_of_name(table.name), self.where)
+
+    def _tables_of_name(self, name: str) -> list[DataTable]:
+        """Return all editions of a table, oldest first."""
+        accounts, data_tables = tables().accounts, tables().data_tables
+        first = self.read(accounts.select().where(accounts.c.name == name), DataTable.read_from_account)
+        query = data_tables.select().where(data_tables.c.name == name).order_by(data_tables.c.id)
+        return [*(each for row in first for each in row), *self.read(query, DataTable.read)]
+
+    @retry_rolled_back
+    def add_table(self, table: DataTable) -> None:
+        """Add a table to its account, unless another process has just done so."""
+        data_tables, accounts = tables().data_tables, tables().accounts
+        with self.transaction(write=True) as connection:
+            connection.execute(tables().ledger.select().with_for_update())  # as for a new account
+            rows = {row.name: row for row in connection.execute(_oldest_first())}
+            with self.reporting_damage():
+                first = [table for row in rows.values() for table in DataTable.read_from_account(row)]
+                known = [*first, *map(DataTable.read, connection.execute(data_tables.select()))]
+                neighbors, key = read_relation(rows[table.account].neighbors)
+            _refuse_lookalike(table.name, [*rows, *(each.name for each in known)], self.where)
+            if _find_table(table, [each for each in known if each.name == table.name], self.where):
+                return
+            own = [each for each in first if each.account == table.account]
+            connection.execute(data_tables.insert(), [each.columns() for each in (*own, table)])
+            if own:  # the account's row said so far what its table is
+                relation = write_relation(neighbors, key or secrets.token_hex(KEY_BYTES))
+                named = accounts.update().where(accounts.c.name == table.account)
+                connection.execute(named.values(neighbors=relation, public="[]"))
+
+    def find_account(self, name: str) -> Account | None:
         """Return the account of a name; None if there is none."""
-        return self.read(
-            tables().accounts.select().where(tables().accounts.c.name == name), lambda row: Account.read(row, self)
-        )
+        named = tables().accounts.select().where(tables().accounts.c.name == name)
+        found = self.read(named, lambda row: Account.read(row, self))
+        return found[0] if found else None
 
     def _add_account(self, name: str, **values: str) -> None:
         """Add a new account, unless another process has just done so."""
         from sqlalchemy.exc import IntegrityError
 
-        if has_invisible_characters(name):
-            raise ArgumentError(
-                "The data set's name has characters that nobody can see.",
-                f"Use 1 to {LENGTH} printable characters.",
-            )
         accounts = tables().accounts
         with self.transaction(write=True) as connection:
             # A server locks rows: two new names wait for each other here, or each would miss the other.
             connection.execute(tables().ledger.select().with_for_update())
             with self.reporting_damage():
                 names = [read_text(row.name) for row in connection.execute(_oldest_first())]
-            same = [known for known in names if name_key(known) == name_key(name)]
-            if same and name not in same:
-                raise AccountMismatch(
-                    f"The data set {name!r} looks the same as {' and '.join(map(repr, same))}, known to the ledger "
-                    f"{self.where}.",
-                    "Use the name as it was given first, or one that reads differently.",
-                )
+            _refuse_lookalike(name, names, self.where)
             # A process of an older dfprivacy takes no turn, and may insert it at this moment: then its terms count.
             with suppress(IntegrityError), connection.begin_nested():
                 connection.execute(accounts.insert().values(name=name, **values))
@@ -259,8 +283,8 @@ class Ledger:
         for account in accounts:
             alike[name_key(account.name)].append(account.name)
         problems = [
-            f"The names {' and '.join(map(ascii, names))} look the same: if they are one data set, it has "
-            f"{len(names)} budgets, and what was lost of it adds up."
+            f"The names {' and '.join(map(ascii, names))} look the same: if they hold the same people, these "
+            f"have {len(names)} budgets, and what was lost of them adds up."
             for names in alike.values()
             if len(names) > 1
         ]
@@ -383,7 +407,7 @@ class Ledger:
         """Convert errors about a damaged row to a `LedgerError`."""
         try:
             yield
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        except DAMAGE as error:
             raise LedgerError(f"A row of the ledger {self.where} is damaged.", ELSEWHERE) from error
 
     def _usable_engine(self) -> Engine:
@@ -516,13 +540,16 @@ class Ledger:
                 every.metadata.create_all(connection)
                 for index in every.charges.indexes | every.answers.indexes:
                     index.create(connection, checkfirst=True)
-                first = connection.execute(_oldest_first()).first()
-                # An older backup gets the same id.
-                made = (
-                    secrets.token_hex(16) if first is None else sha256_of_text(f"{first.name} {first.opened}")[:32]
-                )
-                event = {"event": "made", "subject": made, "value": f"schema {version}" if version else ""}
-                connection.execute(every.records.insert(), {"at": current_time(), **event})
+                if version < _SINCE["records"]:
+                    first = connection.execute(_oldest_first()).first()
+                    # An older backup gets the same id.
+                    made = (
+                        secrets.token_hex(16)
+                        if first is None
+                        else sha256_of_text(f"{first.name} {first.opened}")[:32]
+                    )
+                    event = {"event": "made", "subject": made, "value": f"schema {version}" if version else ""}
+                    connection.execute(every.records.insert(), {"at": current_time(), **event})
                 new = every.ledger.update() if version else every.ledger.insert()
                 connection.execute(new, {"schema_version": SCHEMA_VERSION})
         except LedgerError:
@@ -558,6 +585,77 @@ class Ledger:
                 "Upgrade dfprivacy, or choose another ledger.",
             )
         return version
+
+
+def _refuse_name(name: str) -> None:
+    if not name.strip() or not name.isprintable() or len(name) > LENGTH:
+        raise ArgumentError("The name is not a short line of text.", f"Use 1 to {LENGTH} printable characters.")
+
+
+def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
+    """Refuse a new name that looks the same as a known one, or that nobody can see."""
+    same = [each for each in known if name_key(each) == name_key(name)]
+    if same and name not in same:
+        raise AccountMismatch(
+            f"The name {name!r} looks the same as {' and '.join(map(repr, same))}, known to the ledger {where}.",
+            "Use the name as it was given first, or one that reads differently.",
+        )
+    if has_invisible_characters(name) and not same:
+        raise ArgumentError(
+            "The name has characters that nobody can see.", f"Use 1 to {LENGTH} printable characters."
+        )
+
+
+def _refuse_other_terms(what: str, terms: Mapping[str, tuple[object, object]], hint: str) -> None:
+    differ = [f"{term} = {one}, not {two}" for term, (one, two) in terms.items() if one != two]
+    if differ:
+        raise AccountMismatch(f"{what} with {'; '.join(differ)}.", hint)
+
+
+def _find_table(table: DataTable, known: Sequence[DataTable], where: str) -> DataTable | None:
+    """Find a table among its known editions; see `Ledger.find_table`."""
+    if not known:
+        return None
+    first = known[0]
+    if first.account != table.account:
+        raise AccountMismatch(
+            f"The table {table.name!r} belongs to the account {first.account!r} of the ledger {where}, and not to "
+            f"{table.account!r}.",
+            f"Protect it with account={first.account!r}, or give another table another name.",
+        )
+    now, before = table.words, first.words
+    _refuse_other_terms(
+        f"The table {table.name!r} is known to the ledger {where}",
+        {term: (before[term], now[term]) for term in now},
+        "Use the terms it was given first, or give another table another name.",
+    )
+    for each in known:
+        if each.edition == table.edition:
+            _refuse_changed_edition(each, table)
+            return each
+    editions = [each.edition for each in known]
+    if not table.edition:
+        raise AccountMismatch(
+            f"The table {table.name!r} has editions: {', '.join(map(repr, editions))}.",
+            f"Say which one these rows are: edition={editions[-1]!r}.",
+        )
+    last = max(editions, key=edition_key)
+    if edition_key(table.edition) <= edition_key(last):
+        raise AccountMismatch(
+            f"The edition {table.edition!r} of {table.name!r} does not come after the last one, {last!r}.",
+            f"Editions go forward: give the new rows a later edition, or name one of "
+            f"{', '.join(repr(each) for each in editions if each)}.",
+        )
+    return None
+
+
+def _refuse_changed_edition(known: DataTable, table: DataTable) -> None:
+    """Refuse an edition whose public number of rows, or of people, has changed."""
+    if table.edition and known.size != table.size:
+        raise AccountMismatch(
+            f"The edition {table.edition!r} of {table.name!r} had a public size of {known.size}, not {table.size}.",
+            "An edition never changes: give the new rows a later one.",
+        )
 
 
 def _oldest_first() -> Select[Any]:
@@ -618,5 +716,11 @@ def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     return file
 
 
-_SINCE = {"measurements": 2, "askers": 3, "shares": 3, "records": 4}  # the schema that first had each
+_SINCE = {
+    "measurements": 2,
+    "askers": 3,
+    "shares": 3,
+    "records": 4,
+    "data_tables": 5,
+}  # the schema that first had each
 _in_memory: dict[str, Ledger] = {}

@@ -10,11 +10,21 @@ from __future__ import annotations
 import functools
 import getpass
 import os
+import re
 import unicodedata
 
 from dfprivacy.errors import ArgumentError
 
-__all__ = ["LENGTH", "checked_analyst", "current_analyst", "has_invisible_characters", "name_key"]
+__all__ = [
+    "LENGTH",
+    "checked_analyst",
+    "checked_edition",
+    "checked_name",
+    "current_analyst",
+    "edition_key",
+    "has_invisible_characters",
+    "name_key",
+]
 
 LENGTH = 200
 VARIABLE = "DFPRIVACY_ANALYST"
@@ -62,13 +72,33 @@ def name_key(name: str) -> str:
     return " ".join(visible.translate(_LATIN).split())
 
 
+def checked_name(argument: str, name: object) -> str:
+    """Return a new account's, an analyst's or an edition's name, or raise an `ArgumentError`."""
+    if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible_characters(name):
+        raise ArgumentError(f"{argument} is not a short line of text.", f"Use 1 to {LENGTH} printable characters.")
+    return name.strip()
+
+
 def checked_analyst(name: object) -> str:
     """Return an analyst's name, or raise an `ArgumentError`."""
-    if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible_characters(name):
-        raise ArgumentError(
-            "The analyst's name is not a short line of text.", f"Use 1 to {LENGTH} printable characters."
-        )
-    return name.strip()
+    return checked_name("The analyst's name", name)
+
+
+def checked_edition(edition: object) -> str:
+    """Return an edition, empty for None, or raise an `ArgumentError`."""
+    return "" if edition is None else checked_name("edition=", edition)
+
+
+def edition_key(edition: str) -> tuple[tuple[str, int], ...]:
+    """Return a key by which editions are in order: "2026-9" before "2026-11".
+
+    Examples
+    --------
+    >>> edition_key("2026-9") < edition_key("2026-11") < edition_key("2027")
+    True
+    """
+    parts = re.findall(r"([^0-9]*)([0-9]*)", name_key(edition), re.ASCII)
+    return tuple((text, int(digits or -1)) for text, digits in parts)
 
 
 def current_analyst() -> str:

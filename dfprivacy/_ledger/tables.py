@@ -31,6 +31,7 @@ __all__ = [
     "KEY_BYTES",
     "MOST",
     "SCHEMA_VERSION",
+    "DataTable",
     "KeptMeasurement",
     "Measurement",
     "Tables",
@@ -39,12 +40,10 @@ __all__ = [
     "read_accountant",
     "read_fraction",
     "read_moment",
-    "read_public",
     "read_relation",
     "read_spent",
     "read_steps",
     "read_text",
-    "relation_of",
     "sha256_of_text",
     "table_definitions",
     "tables",
@@ -52,7 +51,7 @@ __all__ = [
     "write_relation",
 ]
 
-SCHEMA_VERSION = 4  # 1 had no measurements, 2 nothing about analysts, and 3 no records
+SCHEMA_VERSION = 5  # 1 had no measurements, 2 nothing about analysts, 3 no records, and 4 one table an account
 KEY_BYTES = 32
 _RELATIONS = ("replace_one", "add_remove")
 _FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
@@ -68,6 +67,7 @@ class Tables(NamedTuple):
     metadata: MetaData
     ledger: Table
     accounts: Table
+    data_tables: Table
     charges: Table
     answers: Table
     measurements: Table
@@ -101,7 +101,8 @@ def tables() -> Tables:
     ]
     numbers = [Column(name, Integer, nullable=False) for name in ("grid", "private")]
     steps = Column("steps", LargeBinary, nullable=False)
-    by_account, charged, of_all, answered, by_question, by_description, by_call, by_analyst = (
+    by_name, by_account, charged, of_all, answered, by_question, by_description, by_call, by_analyst = (
+        Index("data_tables_by_name", "name", "edition", unique=True),
         Index("charges_of", "account"),
         Index("charges_for", "account", "call"),
         Index("answers_of", "account"),
@@ -115,6 +116,15 @@ def tables() -> Tables:
         metadata,
         Table("ledger", metadata, Column("schema_version", Integer, nullable=False)),
         Table("accounts", metadata, name, *terms, *texts("spent")),
+        Table(
+            "data_tables",
+            metadata,
+            *account_column(),
+            Column("name", String(LENGTH), nullable=False),
+            Column("edition", String(LENGTH), nullable=False),
+            *texts("terms", "opened"),
+            by_name,
+        ),
         Table("charges", metadata, *event_columns(), *texts("loss", "epsilon", "delta"), by_account, charged),
         Table("answers", metadata, *event_columns(), *question, *texts("release"), by_question, of_all, answered),
         Table("measurements", metadata, *event_columns(), *description, *numbers, steps, by_description),
@@ -169,46 +179,105 @@ def read_fraction(value: object) -> Fraction:
     return Fraction(str(value))
 
 
-def read_public(value: str) -> tuple[str, ...]:
-    """Read the names of public columns."""
-    names = json.loads(value)
-    if not isinstance(names, list):
-        raise TypeError
-    return tuple(read_text(name) for name in names)
+def write_relation(neighbors: str, key: str) -> str:
+    """Write a neighbouring relation, and the key that chooses people's rows; no older dfprivacy can read it."""
+    return json.dumps({"neighbors": neighbors, "key": key})
 
 
-def relation_of(neighbors: str, whose: tuple[str, int, str] | None) -> str:
-    """Describe a neighbouring relation."""
-    if whose is None:
-        return neighbors
-    column, max_rows, missing = whose
-    return f"{neighbors} of all rows of one {column!r}, {max_rows} at most, unit_missing={missing!r}"
-
-
-def write_relation(neighbors: str, whose: tuple[str, int, str] | None, key: str) -> str:
-    """Write a neighbouring relation: the people's column, rows a person, and rows without a person.
-
-    An older dfprivacy, which would take a person's rows for different people's, cannot read it.
-    """
-    if whose is None:
-        return neighbors
-    column, max_rows, missing = whose
-    return json.dumps(
-        {"neighbors": neighbors, "unit": column, "max_rows": max_rows, "unit_missing": missing, "key": key}
-    )
-
-
-def read_relation(value: object) -> tuple[str, tuple[str, int, str] | None, str]:
-    """Read the result of `write_relation`."""
+def read_relation(value: object) -> tuple[str, str]:
+    """Read a neighbouring relation and the key of people's rows, also as schema 4 wrote them."""
     written = read_text(value)
-    if written in _RELATIONS:
-        return written, None, ""
+    if written in _RELATIONS:  # of an account without a key
+        return written, ""
     plain = json.loads(written)
-    whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
-    key = read_text(plain["key"])
-    if type(whose[1]) is not int or whose[1] < 1 or len(plain) != 5 or len(bytes.fromhex(key)) < KEY_BYTES:  # noqa: PLR2004
+    if plain.keys() == {"neighbors", "unit", "max_rows", "unit_missing", "key"}:
+        _read_unit(plain)
+    elif plain.keys() != {"neighbors", "key"}:
         raise ValueError
-    return read_text(plain["neighbors"], *_RELATIONS), whose, key
+    if len(bytes.fromhex(read_text(plain["key"]))) < KEY_BYTES:
+        raise ValueError
+    return read_text(plain["neighbors"], *_RELATIONS), plain["key"]
+
+
+def _read_unit(plain: dict[str, Any]) -> tuple[str, int, str]:
+    """Read whose rows they are, how many of one person count, and what becomes of rows without a person."""
+    whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
+    if type(whose[1]) is not int or whose[1] < 1:
+        raise ValueError
+    return whose
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """A table of an account, in one edition.
+
+    Attributes
+    ----------
+    account, name, edition : str
+        The account that pays for it, its name, and which edition it is; empty where it has no editions.
+    whose : tuple of (str, int, str) or None
+        Where a person may have several rows: the column that says whose they are, how many of one person count,
+        and what becomes of those that name nobody.
+    public : tuple of str
+        Its public columns.
+    size : int or None
+        The number of its rows, or of its people, where that is public.
+    """
+
+    account: str
+    name: str
+    edition: str
+    whose: tuple[str, int, str] | None
+    public: tuple[str, ...]
+    size: int | None
+
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        plain = json.loads(row.terms)
+        public, size = plain["public"], plain["size"]
+        if not isinstance(public, list) or (size is not None and (type(size) is not int or size < 1)):
+            raise ValueError
+        whose = _read_unit(plain) if "unit" in plain else None
+        names = read_text(row.account), read_text(row.name), read_text(row.edition)
+        return cls(*names, whose, tuple(map(read_text, public)), size)
+
+    @classmethod
+    def read_from_account(cls, row: Row[Any]) -> list[Self]:
+        """Return the one table of an account that schema 4 or older opened, by the account's row; else none."""
+        plain = {} if row.neighbors in _RELATIONS else json.loads(read_text(row.neighbors))
+        if plain and "unit" not in plain:
+            return []
+        public = tuple(map(read_text, json.loads(row.public)))
+        return [cls(row.name, row.name, "", _read_unit(plain) if plain else None, public, None)]
+
+    def columns(self) -> dict[str, Any]:
+        """Return the table as values by column of the ledger."""
+        whose = (
+            {} if self.whose is None else dict(zip(("unit", "max_rows", "unit_missing"), self.whose, strict=True))
+        )
+        terms = json.dumps({**whose, "public": self.public, "size": self.size})
+        names = {"account": self.account, "name": self.name, "edition": self.edition}
+        return {**names, "terms": terms, "opened": current_time()}
+
+    @property
+    def identity(self) -> str | None:
+        """Its name and edition, as JSON; None for an account's own table without editions."""
+        own = self.name == self.account and not self.edition
+        return None if own else json.dumps([self.name, self.edition])
+
+    def __str__(self) -> str:
+        edition = f", edition {self.edition!r}" if self.edition else ""
+        if self.whose is None:
+            return f"{self.name!r}{edition}: one row for each person"
+        column, max_rows, missing = self.whose
+        return f"{self.name!r}{edition}: up to {max_rows} rows of one {column!r}, unit_missing={missing!r}"
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What is public of it, by argument of `protect`."""
+        column, max_rows, missing = self.whose or (None, None, "omit")
+        return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 
 
 def read_accountant(value: str) -> Accountant:

@@ -76,7 +76,8 @@ def read_schema(
     _refuse_unknown_columns(names, "public", public)
     columns = {name: Column(name, public=True) for name in public}
     people = None if unit is None else size
-    schema = Schema(names, columns, relation, None, unit, people, library=frame.library)
+    person = "" if unit is None else unit.column
+    schema = Schema(names, columns, relation, None, unit, people, person=person, library=frame.library)
     schema = redeclared_schema(schema, bounds=bounds, categories=categories, missing=missing)
     if unit is not None or relation == "add_remove":
         return schema

@@ -240,7 +240,9 @@ class Rows:
             {each.name: each.column for each in columns},
             self.schema.neighbors,
             None if self.conditions else self.schema.people,
+            table=self.schema.table,
             derived=plain_json(derived),
+            person=unit.column,
         )
         return self._with_new_frame(schema=schema, _source=None, _of=self, _made=columns, known=(), conditions=())
 

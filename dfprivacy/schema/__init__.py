@@ -41,6 +41,7 @@ one                               column's missing-value rule is ``"other"``
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections import Counter
@@ -614,11 +615,16 @@ class Schema:
         Where a person may have several rows, whose they are.
     people : int or None
         The number of people, where it is public and they may have several rows.
+    table : str or None
+        Which of an account's tables it is, and which edition, as JSON; None for the account's own table, without
+        editions.
     derived : str or None
         Where rows were made of a person's several ones, or are a sample: of which, and how, as JSON.
     words : mapping of str to (str, str)
         What columns are called and measured in, where somebody said so: a label and units. Nothing else follows
         from them.
+    person : str
+        The column that says whose rows they are, also where each person has one row of several; else empty.
     library : {"pandas", "polars", "pyarrow"}
         Whose table it is.
     """
@@ -629,8 +635,10 @@ class Schema:
     size: int | None
     unit: Unit | None = None
     people: int | None = None
+    table: str | None = None
     derived: str | None = None
     words: Mapping[str, Words] = field(default_factory=dict, compare=False)
+    person: str = field(default="", compare=False)
     library: str = field(default="pandas", compare=False, repr=False)
 
     def to_toml(self) -> str:
@@ -727,6 +735,11 @@ class Schema:
         if whose is not None:
             columns[whose.column] = people(rows, whose.max_rows, self.people)
         return table_of(columns, self.library)
+
+    @property
+    def title(self) -> str:
+        """Name and edition of the table; empty for an account's own table without editions."""
+        return "" if self.table is None else _title_of_table(json.loads(self.table))
 
     @property
     def _names_in_frame(self) -> list[str]:
@@ -909,3 +922,11 @@ def as_probability(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ArgumentError(f"{what}{quoted(value)} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
     return float(value)
+
+
+def _title_of_table(table: Any) -> str:
+    """Return the name and edition of a table, or of a join of two."""
+    if isinstance(table, dict):
+        return " joined with ".join(map(_title_of_table, table["join"]))
+    name, edition = table
+    return f"{name}, edition {edition}" if edition else str(name)

@@ -29,6 +29,8 @@ __all__ = ["USUAL", "SchemaFile", "read_file", "read_whole", "skeleton"]
 # What the file may say of the data set, and of what kind each is.
 TERMS: dict[str, tuple[type, ...]] = {
     "name": (str,),
+    "account": (str,),
+    "edition": (str,),
     "epsilon": (str, int, float),
     "delta": (str, int, float),
     "accounting": (str,),
@@ -50,6 +52,7 @@ OF_COLUMNS: dict[str, tuple[type, ...]] = {
     "label": (str,),
     "units": (str,),
 }
+_WHICH = ("name", "account", "edition", "unit", "max_rows", "size")
 _BY_COLUMN = ("bounds", "categories", "missing")
 _LARGEST = 10**7  # bytes: a larger file is not read
 
@@ -84,7 +87,7 @@ class SchemaFile:
     @property
     def digest(self) -> str:
         """Digest of the file's terms and columns, without prices and labels."""
-        whose = {term: value for term, value in self.terms.items() if term in ("name", "unit", "max_rows", "size")}
+        whose = {term: value for term, value in self.terms.items() if term in _WHICH}
         whose |= {term: self.terms.get(term, usual) for term, usual in USUAL.items()}
         lines = toml.table(whose)
         for name, facts in self.columns.items():

@@ -206,7 +206,6 @@ class RecordingAccount:
     """An account that accepts and records every charge, and never reuses an answer."""
 
     ledger = SimpleNamespace(where="nowhere")
-    whose: tuple[str, int, str] | None = None
     key = ""
 
     def __init__(self, case: Case, log: list[str], name: str = "audit") -> None:
@@ -627,7 +626,6 @@ def ledger_accounts(stage: Harness) -> list[Account]:
             delta=min(exact(case.delta) * 1000, Fraction(1, 2)),
             accounting="basic",
             neighbors=case.neighbors,
-            public=tuple(sorted(case.public)),
         )
         for till in stage.accounts_of([])
     ]

@@ -15,7 +15,6 @@ TERMS = {
     "delta": Fraction(0),
     "accounting": None,
     "neighbors": "replace_one",
-    "public": ("size",),
 }
 SCRIPT = """
 import ctypes, os, random, signal, sys, threading, time
@@ -26,7 +25,7 @@ from dfprivacy.errors import BudgetExceeded, LedgerError
 
 def opened(name="survey"):
     return open_ledger(sys.argv[1]).open_account(
-        name, epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=("size",)
+        name, epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one"
     )
 
 def pay(account, epsilon, call="c", **more):

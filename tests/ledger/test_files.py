@@ -71,7 +71,7 @@ MEMORY = """
 ledger = open_ledger("memory:")
 assert ledger is open_ledger(":memory:") is open_ledger("sqlite://") and ledger.where == "memory:"
 account = ledger.open_account(
-    "survey", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one", public=()
+    "survey", epsilon=Fraction(1), delta=Fraction(0), accounting=None, neighbors="replace_one"
 )
 if os.fork() == 0:
     try:
@@ -215,7 +215,7 @@ def test_an_answer_that_cannot_be_kept(path, account):
 DATA = {"x": [0.25, 0.5, 0.75] * 50}
 JUNK = ["much", b"\xff\xfe", 7, "[" * 3000, "1/0", "1e999999999", "null", "{}", '["-1", "0", "0"]']
 JSON = {
-    "public",
+    "terms",
     "accountant",
     "spent",
     "loss",
@@ -223,13 +223,16 @@ JSON = {
 }  # of the others, what JSON holds is a text like any other
 MUST = {
     "ledger": ["schema_version"],
-    "accounts": ["name", "epsilon", "delta", "accounting", "neighbors", "public", "accountant", "opened", "spent"],
+    "accounts": ["name", "epsilon", "delta", "accounting", "neighbors", "accountant", "opened", "spent"],
+    "data_tables": ["account", "terms"],
     "charges": ["at", "loss", "epsilon", "delta"],
     "answers": ["at", "release"],
     "measurements": ["at", "scale", "steps"],
 }
 MAY = {
     **{table: ["id", "account", "call", "mechanism"] for table in ("charges", "answers", "measurements")},
+    "accounts ": ["public"],
+    "data_tables ": ["id", "name", "edition", "opened"],
     "answers ": ["question", "question_sha256"],
     "measurements ": ["description", "description_sha256", "noise", "grid", "private"],
 }
@@ -397,7 +400,17 @@ def dumped(path, *, old_only=False):
     """All that a file holds, as SQL."""
     with closing(sqlite3.connect(path)) as connection:
         lines = list(connection.iterdump())
-    new = ("measurements", "ledger", "askers", "shares", "records", "charges_for", "answers_for", "answers_of")
+    new = (
+        "measurements",
+        "data_tables",
+        "ledger",
+        "askers",
+        "shares",
+        "records",
+        "charges_for",
+        "answers_for",
+        "answers_of",
+    )
     return [line for line in lines if not (old_only and any(name in line for name in new))]
 
 
