@@ -18,7 +18,7 @@ from dfprivacy._ledger.names import name_key
 from dfprivacy.cli import main
 
 TERMS = {"epsilon": Fraction(1), "delta": Fraction(0), "accounting": None}
-TERMS |= {"neighbors": "replace_one", "public": ("size",)}
+TERMS |= {"neighbors": "replace_one"}
 SAME = {
     "clinic": ["clinic ", " clinic", "Clinic", "CLINIC", "сlinic", "СLІNІС", "ｃlinic", "clınic", "clιnic"],
     "my clinic": ["my  clinic", "My Clinic ", "my clіnic"],
