@@ -212,6 +212,7 @@ class Ledger:
         AccountMismatch
             If the table, or the edition, is known otherwise.
         """
+        _refuse_name(table.name)
         return _find_table(table, self._tables_of_name(table.name), self.where)
 
     def _tables_of_name(self, name: str) -> list[DataTable]:

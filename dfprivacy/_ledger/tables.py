@@ -275,7 +275,7 @@ class DataTable:
 
     @property
     def words(self) -> dict[str, object]:
-        """What is public of it, by argument of `protect`."""
+        """Terms of the table, by argument of `protect`."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 

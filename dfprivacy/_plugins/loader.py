@@ -51,9 +51,11 @@ BUNDLED = "dfprivacy"  # the distribution whose plugins win every clash
 SLOW_SECONDS = 2.0
 RESERVED = frozenset(
     {
+        "account",
         "assign",
         "budget",
         "declare",
+        "editions",
         "explain",
         "filter",
         "group_by",

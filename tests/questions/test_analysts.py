@@ -49,10 +49,10 @@ def test_a_share_is_kept_to_the_last_digit(ledger, ask):
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert len(done) == 3
-    with pytest.raises(dp.BudgetExceeded, match=r"share that 'ana' has of the data set 'survey'.*epsilon = 0"):
+    with pytest.raises(dp.BudgetExceeded, match=r"share that 'ana' has of the account 'survey'.*epsilon = 0"):
         ask(view, "ana", "1/1000000000")
     ask(view, "bo", 0.75)
-    with pytest.raises(dp.BudgetExceeded, match="of the data set 'survey', where"):
+    with pytest.raises(dp.BudgetExceeded, match="of the account 'survey', where"):
         ask(view, "bo", 0.5)
     ask(view, "bo", 0.25)
     assert view.budget.spent == Fraction(4, 3)

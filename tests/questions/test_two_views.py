@@ -292,7 +292,7 @@ def grouped():
 
 
 REFUSED = {
-    "the same account": (same, "Both views are of the data set 'one'"),
+    "the same account": (same, "Both views are of the account 'one'"),
     "two ledgers": (elsewhere, "two ledgers"),
     "relations": (lambda: (protect("one"), protect("two", neighbors="add_remove")), "'two' with 'add_remove'"),
     "bounds": (

@@ -140,7 +140,7 @@ def test_a_name_is_one_account_for_every_library():
     ({"delta": 1e-7}, "delta = 1/1000000, not 1/10000000"), ({"delta": 0}, "delta = 1/1000000, not 0"),
     ({"neighbors": "add_remove"}, "neighbors = replace_one, not add_remove"),
     ({"accounting": "basic"}, "accounting = portfolio, not basic"),
-    ({"public": ["arm"]}, 'public = \\[\\], not \\["arm"\\]'),
+    ({"public": ["arm"]}, r"public = \[\], not \['arm'\]"),
 ])  # fmt: skip
 def test_a_name_never_gets_other_terms(other, term):
     """Another budget, relation, accounting or set of public columns is refused; the same in other words is not."""

@@ -325,7 +325,7 @@ def test_refine():
     assert abs(best.estimate - DATA.x.mean()) < 8 * best.noise_standard_error
     groups = view.group_by("g").mean("x", epsilon=1)
     assert view.refine(groups, lambda g: g["a"].value, epsilon=3).privacy.epsilon == 3
-    with pytest.raises(dp.ArgumentError, match="of the data set 'refined'"):
+    with pytest.raises(dp.ArgumentError, match="of the account 'refined'"):
         protect("another").refine(first, epsilon=1)
 
 
