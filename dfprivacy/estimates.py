@@ -13,6 +13,7 @@ from dfprivacy import features
 from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.clipped import SHARE, WEIGHT
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
 from dfprivacy.plotting import axes, explained, ink, interval
@@ -29,12 +30,21 @@ if TYPE_CHECKING:
     from dfprivacy._measure.curator import Curator
     from dfprivacy.inference.engine import Inference
     from dfprivacy.inference.moments import Moments, NoisyMoments
+    from dfprivacy.inference.weighted import NoisyWeighted
     from dfprivacy.release import NoisyValue
 
     Measured = tuple[NoisyValue, NDArray[np.float64] | None]
     """Noisy sums, and the rows of each group where their number is public."""
 
-__all__ = ["Estimate", "measure_beyond", "measure_moments", "public_sizes", "statistic", "tested"]
+__all__ = [
+    "Estimate",
+    "measure_beyond",
+    "measure_moments",
+    "measure_weighted",
+    "public_sizes",
+    "statistic",
+    "tested",
+]
 
 _TABLES = 256
 _GUARANTEE = """
@@ -130,6 +140,75 @@ def measure_beyond(
         return ()
     of: features.RowFeatures = features.Stack(*map(features.Beyond, columns))
     return curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube", share=share).parts
+
+
+def measure_weighted(
+    curator: Curator,
+    weights: Column,
+    of: features.RowFeatures,
+    numbers: Sequence[Column] = (),
+    nan_policy: NanPolicy = "omit",
+    *,
+    by: Column | None = None,
+    groups: tuple[Any, ...] | None = None,
+    variance: bool = True,
+) -> NoisyWeighted:
+    """Measure sums of rows times their sampling weights, of all rows or of each group.
+
+    Rows beyond the bounds of the numbers and the weights are counted first, with a thirty-second of the budget, and
+    all rows with them where some may be left out or their number is private. The noise is that of the cube or
+    Laplace noise, as has the smaller variance.
+
+    Parameters
+    ----------
+    curator : Curator
+        Measures.
+    weights : Column
+        A column of sampling weights, with bounds that are not negative. Rows without a weight are left out.
+    of : RowFeatures
+        What is weighted, as `dfprivacy.features.Weighted` takes it.
+    numbers : sequence of Column
+        The columns with bounds in it.
+    nan_policy : {"omit", "fill", "raise"}
+        What becomes of rows without one of these numbers.
+    by, groups
+        As for `measure_moments`.
+    variance : bool
+        Whether the sampling variance is needed.
+
+    Returns
+    -------
+    NoisyWeighted
+        From which `dfprivacy.inference.weighted` computes estimates.
+
+    Raises
+    ------
+    ArgumentError
+        If the weights may be negative or can only be 0, or are a column of values; nothing is charged.
+    """
+    from dfprivacy.inference.weighted import NoisyWeighted
+
+    checked = features.Weighted(weights, of)
+    gaps = (
+        *curator.gaps(numbers, nan_policy),
+        *curator.gaps([weights], "omit" if nan_policy == "fill" else nan_policy),
+    )
+
+    def asked(square: float) -> features.RowFeatures:
+        inner: features.RowFeatures = features.Weighted(weights, of, square=square * variance)
+        inner = features.Given(*gaps, of=inner) if gaps else inner
+        return inner if by is None else features.OneHot(by, groups=groups) * inner
+
+    cube, laplace = asked(1.0), asked(0.5)
+    widest = [
+        each.sensitivity(curator.neighbors, norm, frozenset()) for each, norm in ((cube, math.inf), (laplace, 1))
+    ]
+    laws = NoiseLaw(widest[0], kind="cube", dimension=cube.dimension), NoiseLaw(widest[1])
+    columns = tuple(dict.fromkeys((*numbers, weights)))
+    counted = [features.Given(*gaps)] if gaps else [features.Count()] if curator.size is None else []
+    beyond = curator.sum(features.Stack(*map(features.Beyond, columns), *counted), noise="cube", share=SHARE)
+    noisy = curator.sum(cube, noise="cube") if laws[0].variance <= laws[1].variance else curator.sum(laplace)
+    return NoisyWeighted.measured(noisy, weights, checked.of.dimension, curator.size, beyond, *columns)
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:

@@ -164,16 +164,19 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     return rows is not None and rows > _CLEARLY * (error or 0.0)
 
 
-def whose(covers: str) -> str:
-    """Write which rows an interval is about: this table, this sample or the population.
+def whose(covers: str, weights: str | None = None) -> str:
+    """Write which rows an interval is about: this table, this sample or the population, or that of the weights.
 
     Examples
     --------
     >>> whose("limited table"), whose("sample"), whose("population")
     ('this table', 'this sample', 'the population')
+    >>> whose("population", "w")
+    "the population that 'w' stands for"
     """
     rows = covers.removeprefix("limited ")
-    return f"this {rows}" if rows in {"table", "sample"} else "the population"
+    stands = "" if weights is None else f" that {weights!r} stands for"
+    return f"this {rows}" if rows in {"table", "sample"} else f"the population{stands}"
 
 
 def limited(covers: str | None, bounds: Any = None) -> str:

@@ -29,6 +29,7 @@ from dfprivacy.features.kernel import Kernel, Nystrom
 from dfprivacy.features.moments import Beyond, Count, Moments
 from dfprivacy.features.outer import Outer
 from dfprivacy.features.product_kernel import ProductKernel, spread
+from dfprivacy.features.weighted import Weighted
 
 __all__ = [
     "Batch",
@@ -46,6 +47,7 @@ __all__ = [
     "Read",
     "RowFeatures",
     "Stack",
+    "Weighted",
     "category",
     "gaussian_frequencies",
     "number",

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaincinv, log_ndtr, ndtri_exp
+from scipy.special import expit, gammaincinv, log_ndtr, ndtri_exp
 
 from dfprivacy.laws import REDRAWS
 
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWS", "in_steps", "noise", "points", "quantile", "redrawn", "sums_above", "sums_of_two_releases"]
+__all__ = [
+    "DRAWS",
+    "cube_noise",
+    "in_steps",
+    "noise",
+    "points",
+    "quantile",
+    "redrawn",
+    "sums_above",
+    "sums_of_two_releases",
+]
 
 DRAWS = 1024
 _WIDE = 3.0  # every other draw is of noise so many times as wide, and weighted: for far tails
@@ -75,6 +85,34 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
             wider += _log_density(law, drawn[place] / law.scale / _WIDE) - math.log(_WIDE)
     weights = np.exp(own - np.logaddexp(own, wider))
     return drawn, weights / weights.sum()
+
+
+@lru_cache(maxsize=16)
+def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
+    """Draw the first k of d coordinates of unit cube noise, for each pair (d, k), with importance weights.
+
+    Every other draw is of wider cubes, for far tails.
+
+    Parameters
+    ----------
+    drawn : tuple of tuple of int
+        The pairs, each of an independent measurement.
+
+    Returns
+    -------
+    tuple of ndarray
+        The noise, of shape (draws, sum of k), and weights, of sum 1, of shape (draws,).
+    """
+    total = sum(k for _, k in drawn)
+    u = iter(points(total + len(drawn), DRAWS))
+    wider = 1 + 2 / math.sqrt(total)
+    parts, logs = [], np.zeros(DRAWS)
+    for d, k in drawn:
+        radius = gammaincinv(d + 1, next(u)) * np.where(np.arange(DRAWS) % 2, wider, 1.0)
+        parts += [radius * (2 * next(u) - 1) for _ in range(k)]
+        logs += radius * (1 - 1 / wider) - (d + 1) * math.log(wider)
+    weights = expit(-logs)
+    return np.stack(parts, axis=-1), weights / weights.sum()
 
 
 def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:

@@ -15,6 +15,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 _X = {"bounds": {"x": (-3.0, 1.5)}}
 _GROUPED = {**_X, "categories": {"g": ["a", "b", "c"]}}
+_WEIGHTED = {"bounds": {"x": (-3.0, 1.5), "w": (0.5, 4.0)}, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
 _TABLE = {**_X, "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]}}
 _TWO = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"h": ["u", "v"]}}
 _ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -41,6 +42,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}
         every = [case(arguments=asked, neighbors=relation, **_X) for relation in _RELATIONS]
+        if name == "sum":
+            every.append(case(arguments={**asked, "weights": "w"}, **_WEIGHTED))
         if name != "mean":  # the same measurement
             return every
         return [
@@ -48,6 +51,11 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
             case(arguments={**asked, "nan_policy": "fill"}, **_X),
             case(arguments={**asked, "nan_policy": "fill"}, neighbors="add_remove", **_X),
             case(arguments={**asked, "covers": "population"}, **_X, missing={"x": -1.0}),
+            *(
+                case(arguments={**asked, "weights": "w"}, neighbors=relation, **_WEIGHTED)
+                for relation in _RELATIONS
+            ),
+            case(arguments={**asked, "weights": "w", "covers": "table"}, **_WEIGHTED, group_by="g"),
             case(arguments=asked, **_GROUPED, where={"g": ["a", "b"]}),
             case(arguments=asked, **_GROUPED, group_by="g"),
             case(arguments=asked, **_GROUPED, group_by="g", neighbors="add_remove"),

@@ -11,11 +11,13 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.estimates import measure_weighted
 from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import laws_of
+from dfprivacy.inference.weighted import NoisyWeighted
 from dfprivacy.statistics import OfSums
-from dfprivacy_eda.results import ColumnStatistic, column_statistic, statistic_notes
+from dfprivacy_eda.results import ColumnStatistic, column_statistic, statistic_notes, weighted_statistic
 from dfprivacy_eda.sums import Sums, measurement_ids
 
 if TYPE_CHECKING:
@@ -237,20 +239,31 @@ def _replace_sum(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: f
 Covers = Literal["table", "population"]
 
 
-@mechanism(columns={"column": "numeric"})
-def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", covers: Covers = "table") -> Sums:
+@mechanism(columns={"column": "numeric", "weights": "numeric"})
+def mean(
+    curator: Curator,
+    column: Column,
+    *,
+    weights: Column | None = None,
+    nan_policy: NanPolicy = "omit",
+    covers: Covers | None = None,
+) -> Sums | NoisyWeighted:
     """Return the mean of a column.
 
     Parameters
     ----------
     column : str
         A column with bounds. Values count as clipped to them.
+    weights : str, optional
+        A column of sampling weights, with bounds from 0 or above: the mean is that of the population that they
+        stand for. Weights count as clipped to their bounds; rows without one are left out (docs/howto/weights.md).
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
         fill value, ``"raise"`` refuses them, where the column is public.
     covers : {"table", "population"}
         What the interval is for: the table's own mean, as a dataframe has it, or that of a population of which the
-        rows are a sample. Sampling is in the second as well as noise.
+        rows are a sample. Sampling is in the second as well as noise. Default: the table's, with weights the
+        population's.
     confidence : float
         Coverage of the interval.
 
@@ -277,12 +290,18 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     sum of y² is needed as well, so there is one step, with (y, y²/2) and the rows without a value, of sensitivity
     2, or (y, 1-y², y²/2) where the number of rows is private, of sensitivity 3/2 if rows come and go.
 
+    With weights, v being a weight over its upper bound, the sums of v(1+y)/2, v(1-y)/2 and, for a population, of
+    the products of these two numbers are released with noise of the cube, of sensitivity 1, or Laplace noise, of
+    sensitivity 3/2 if rows come and go (`dfprivacy.features.Weighted`). Before, with a thirty-second of ε, the rows
+    beyond the bounds are counted.
+
     **Statistics.** Intervals are quantiles over draws of the noise, whose law is public; for a population they are
-    those of a t-test.
+    those of a t-test. The weighted mean is Hájek's, with the variance of sampling with replacement [2]_.
 
     References
     ----------
     .. [1] Dwork, McSherry, Nissim and Smith (2006). Calibrating noise to sensitivity in private data analysis. TCC.
+    .. [2] Särndal, Swensson and Wretman (1992). Model assisted survey sampling. Springer.
 
     Examples
     --------
@@ -291,17 +310,30 @@ def mean(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit", co
     >>> view = dp.protect(df, "eda-mean", epsilon=1, ledger="memory:", bounds={"age": (0, 100)})
     >>> round(float(view.mean("age", epsilon=0.5)))
     30
+
+    A survey that asked every tenth of the young, and every hundredth of the old:
+
+    >>> df = pd.DataFrame({"age": [22, 60] * 10_000, "w": [10, 100] * 10_000})
+    >>> view = dp.protect(df, "eda-weighted", epsilon=1, ledger="memory:", bounds={"age": (0, 100), "w": (0, 100)})
+    >>> found = view.mean("age", weights="w", epsilon=0.5)
+    >>> round(float(found)), found.covers
+    (57, 'limited population')
     """
-    return _measure_mean(curator, column, nan_policy, alone=covers == "table")
+    if weights is not None:
+        halves = features.Moments(column, degree=1, count=True)
+        return measure_weighted(curator, weights, halves, [column], nan_policy, variance=covers != "table")
+    return _measure_mean(curator, column, nan_policy, alone=covers != "population")
 
 
 @mean.concludes
 def _(
-    measured: Sums, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
+    measured: Sums | NoisyWeighted, column: Column, *, covers: Covers | None, confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Compute the mean from the noisy sum and the number of rows."""
+    if isinstance(measured, NoisyWeighted):
+        return weighted_statistic("mean", measured, column, confidence, covers or "population")
     release = column_statistic("mean", measured, confidence)
-    if covers == "table":
+    if covers != "population":
         return release
     if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
@@ -445,14 +477,18 @@ def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     return column_statistic("std", measured, confidence)
 
 
-@mechanism(name="sum", columns={"column": "numeric"})
-def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Sums:
+@mechanism(name="sum", columns={"column": "numeric", "weights": "numeric"})
+def total(
+    curator: Curator, column: Column, *, weights: Column | None = None, nan_policy: NanPolicy = "omit"
+) -> Sums | NoisyWeighted:
     """Return the sum of a column.
 
     Parameters
     ----------
     column : str
         A column with bounds. Values count as clipped to them.
+    weights : str, optional
+        A column of sampling weights, as for `mean`: the sum is that of the population that they stand for.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
         fill value, ``"raise"`` refuses them, where the column is public.
@@ -475,9 +511,11 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: the sum of the values, 0 for a
     row without one, with discrete Laplace noise. Its sensitivity is the largest value in absolute terms, or the
-    range of the column if rows change and that is larger [1]_.
+    range of the column if rows change and that is larger [1]_. With weights as `mean`.
 
-    **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
+    **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not. With weights it
+    is for the population's, by the variance of sampling a fixed number of rows with replacement (Horvitz and
+    Thompson); where that number is private by the variance of Poisson sampling, which is larger.
 
     References
     ----------
@@ -491,6 +529,9 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
     >>> 590_000 < float(view.sum("age", epsilon=0.5)) < 610_000
     True
     """
+    if weights is not None:
+        halves = features.Moments(column, degree=1, count=True)
+        return measure_weighted(curator, weights, halves, [column], nan_policy)
     statistic, size = Total(column, curator.gaps([column], nan_policy)), curator.size
     counted = [features.Given(column)] if size is None else []
     beyond = curator.sum(features.Stack(features.Beyond(column), *counted), share=_BEYOND_SHARE).parts
@@ -503,6 +544,8 @@ def total(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 
 
 @total.concludes
-def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def _(measured: Sums | NoisyWeighted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the sum of the column with its confidence interval."""
+    if isinstance(measured, NoisyWeighted):
+        return weighted_statistic("sum", measured, column, confidence, "population")
     return column_statistic("sum", measured, confidence)

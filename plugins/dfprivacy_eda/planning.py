@@ -15,6 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dfprivacy import Column
 from dfprivacy.estimates import Estimate
+from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.aggregate import parse_aggregations
@@ -22,7 +23,7 @@ from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
 from dfprivacy_eda.describe import category_cells, quantile_share
 from dfprivacy_eda.quantiles import SelectedIntervals
-from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics
+from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics, weighted_parameter
 from dfprivacy_eda.sums import ROWS, SD, Sums
 from dfprivacy_eda.tables import Counts, Crosstab
 from dfprivacy_eda.tree import CountTree, prefix_error
@@ -84,12 +85,29 @@ def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
 def _moment_planner(name: str) -> Any:
     """Return a function that plans a mean, a sum, a variance or a standard deviation."""
 
-    def findings(curator: Curator, column: Column, **_: Any) -> Findings:
+    def findings(curator: Curator, column: Column, *, weights: Column | None = None, **asked: Any) -> Findings:
+        if weights is not None:
+            return _weighted_errors(curator, name, column, weights, asked.get("covers") or "population")
         error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
         return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return findings
+
+
+def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column, covers: str) -> Findings:
+    """Plan a weighted mean or sum: values are near the middle of their bounds, and weights in that of theirs."""
+    planned, v = curator.planned, weights.mid / weights.high
+    n = assumed_rows(curator)
+    halves, squares = n * v / 2, n * v**2 * np.array([1 + SD**2, 1 + SD**2, 1 - SD**2]) / 4
+    sums = planned.simulated([[halves, halves]], [squares])
+    found = infer(sums, weighted_parameter(sums, name, (column.low, column.high), covers))
+    error = float(found.noise_standard_error)
+    size = SD * column.half * (weights.mid * n if name == "sum" else 1)
+    return {
+        _error_label(curator, f"the {name}", f"weights are near {weights.mid:.4g}"): error,
+        RELATIVE: error / size,
+    }
 
 
 # By statistic the statistics of a column whose sums tell it, alone, when the first step to a variance may tell no
@@ -106,6 +124,8 @@ _SOURCES = {
 
 def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column in a release, if they determine the statistic; else None."""
+    if getattr(release, "weights", None) is not None:
+        return None
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.of_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
@@ -153,6 +173,8 @@ def _answer_reader(name: str) -> Any:
         columns: tuple[Column, ...] | None = None,
         **asked: Any,
     ) -> tuple[float, Sums] | None:
+        if asked.get("weights") is not None:
+            return None
         if column is None and len(columns or ()) == 1:
             (column,) = columns or ()
         sums = None if column is None else _released_sums(release, column, name)

@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
+from dfprivacy.inference.engine import infer
+from dfprivacy.inference.weighted import NoisyWeighted, ratio, total
 from dfprivacy.plotting import axes, below, forest, ink
 from dfprivacy.wording import (
     between,
@@ -31,6 +33,10 @@ from dfprivacy.wording import (
     with_unit,
 )
 from dfprivacy_eda.sums import ROWS, STATISTICS, StatisticDraws, Sums
+
+if TYPE_CHECKING:
+    from dfprivacy.inference.engine import Parameter
+    from dfprivacy.inference.weighted import WeightedSums
 
 __all__ = [
     "BAR",
@@ -52,6 +58,8 @@ __all__ = [
     "quantile_bounds",
     "statistic_notes",
     "statistic_words",
+    "weighted_parameter",
+    "weighted_statistic",
 ]
 
 BAR, SURE = "#9ec3e6", "#d95f02"
@@ -98,6 +106,7 @@ _WORDS = {
 _ROW_COUNTS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
 _MAX_NAMED = 3  # numbers in a note
 _OF_LIMITED = {"mean", "sum", "var", "std"}
+_WIDE = "Uninformative: the interval spans more than half of the possible range: too little data for this epsilon."
 
 
 def missing_row(missing: float | None, error: float | None) -> list[tuple[str, str]]:
@@ -249,6 +258,8 @@ class ColumnStatistic(_OfColumns):
         ends of their 95 % intervals: ``((share, low, high), (share, low, high))``.
     notes : tuple of str
         What to know before trusting the number.
+    weights : str or None
+        The column of sampling weights; the population is then the one that they stand for.
     released : mapping or None
         What it follows from, where that are noisy sums: values, of each the noise and the measurement, and how
         rows and moments follow.
@@ -269,6 +280,7 @@ class ColumnStatistic(_OfColumns):
     bounds: tuple[float, float] | None = None
     clipped: tuple[Any, ...] | None = None
     notes: tuple[str, ...] = ()
+    weights: str | None = None
     released: Mapping[str, Any] | None = field(default=None, compare=False)
 
     _estimate: ClassVar[str] = "value"
@@ -278,6 +290,10 @@ class ColumnStatistic(_OfColumns):
         """Return the statistic under random draws of the noise."""
         if self.released is None:
             return super()._redrawn()
+        if self.weights is not None:
+            sums = NoisyWeighted.of_release(self.released)
+            found = weighted_parameter(sums, self.statistic, self.bounds or (-1.0, 1.0))(sums.redrawn)
+            return {"value": found[0]}
         name = self.statistic if self.statistic in STATISTICS else "count"
         values = getattr(redrawn_sums(self.released, self.column, self.bounds), name)
         if self.raw is None:
@@ -300,8 +316,9 @@ class ColumnStatistic(_OfColumns):
         """Write a sentence with the statistic and its uncertainty."""
         exact = self._exact and self.low is not None and self.low == self.high
         how = ", exact: it follows from public columns" if exact else ""
-        what = f"The {self._statistic_words(self.statistic, self.column)}{limited(self.covers, self.bounds)}"
-        about = {"whose": whose(self.covers or ""), "noise": self._noise_part}
+        words = f"{'' if self.weights is None else 'weighted '}{self._statistic_words(self.statistic, self.column)}"
+        what = f"The {words}{limited(self.covers, self.bounds)}"
+        about = {"whose": whose(self.covers or "", self.weights), "noise": self._noise_part}
         return self._number_words(self, what, how, self.noise_standard_error, **about) + "."
 
     @property
@@ -339,6 +356,8 @@ class ColumnStatistic(_OfColumns):
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
+        if self.weights is not None:
+            rows.append(("weights", f"{self.weights}; rows without a weight are left out"))
         rows += missing_row(self.missing, self.missing_standard_error)
         if self.raw is not None:
             nearest = f"{number(self.raw, error)}, unbiased, is impossible: the answer is the nearest possible"
@@ -390,11 +409,57 @@ def column_statistic(name: str, sums: Sums, confidence: float) -> ColumnStatisti
     )
 
 
+def weighted_parameter(
+    measured: NoisyWeighted, statistic: str, bounds: tuple[float, float], covers: str = "population"
+) -> Parameter:
+    """Return the function that computes a weighted mean or sum from `WeightedSums`, in the units of the column."""
+    ends = np.array(bounds[::-1])
+
+    def parameter(sums: WeightedSums) -> tuple[Any, Any, Any]:
+        if statistic == "mean":
+            found = ratio(sums[0], ends, np.ones(2))
+        else:
+            found = total(sums[0], measured.most * ends, measured.size)
+        return found if covers == "population" else (found[0], np.zeros(1), np.inf)
+
+    return parameter
+
+
+def weighted_statistic(
+    statistic: str, measured: NoisyWeighted, column: Column, confidence: float, covers: str
+) -> ColumnStatistic:
+    """Return a weighted mean or sum computed from noisy sums, with its confidence interval."""
+    bounds = column.low, column.high
+    found = infer(measured, weighted_parameter(measured, statistic, bounds, covers))
+    low, high = map(float, found.interval(confidence))
+    notes = measured.limits
+    value = float(found.estimate)
+    if statistic == "mean":
+        low, high = (min(max(end, bounds[0]), bounds[1]) for end in (low, high))
+        value = value if math.isfinite(value) else column.mid
+        notes += (_WIDE,) * (high - low > column.half)
+    return ColumnStatistic(
+        value=value,
+        low=low,
+        high=high,
+        confidence=confidence,
+        noise_standard_error=float(found.noise_standard_error),
+        statistic=statistic,
+        column=column.name,
+        covers=f"limited {covers}",
+        count=measured.rows,
+        bounds=bounds,
+        clipped=measured.beyond[column.name].shares[0],
+        notes=notes,
+        weights=measured.weights,
+        released=measured.released,
+    )
+
+
 def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, ...]:
     """Return notes on clipped values, their effect on a mean or sum, and wide intervals."""
     limited = () if sums.clipped is None else sums.clipped.notes(moved=name if name in {"mean", "sum"} else "")
-    few = "Uninformative: the interval spans more than half of the possible range: too little data for this "
-    return (*limited, f"{few}epsilon.") if sums.is_wide(name, *ends) else limited
+    return (*limited, _WIDE) if sums.is_wide(name, *ends) else limited
 
 
 def redrawn_sums(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> StatisticDraws:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, gammaincinv
 
 from dfprivacy.inference.clipped import limits
-from dfprivacy.inference.draws import DRAWS, points
+from dfprivacy.inference.draws import cube_noise
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ class DesignMoments:
         possible : ndarray of bool, shape (draws,)
             Where the matrix of the regressors is positive definite.
         """
-        noise, weights = _unit_noise(tuple((each.dimension, len(each.values)) for each in self.sums))
+        noise, weights = cube_noise(tuple((each.dimension, len(each.values)) for each in self.sums))
         scales = np.concatenate([each.scales for each in self.sums])
         M = self.matrix(self.moments - noise * scales @ self.mixing.T)
         possible = np.linalg.eigvalsh(M[:, :-1, :-1])[:, 0] > 0
@@ -192,24 +191,6 @@ def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
         moments[index[-1, -1]] = n / 2
     moments[0] = n
     return moments
-
-
-@lru_cache(maxsize=16)
-def _unit_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Numbers, Numbers]:
-    """Draw the first k of d coordinates of unit cube noise, for each pair (d, k), with importance weights.
-
-    Every other draw is of wider cubes, for far tails.
-    """
-    total = sum(k for _, k in drawn)
-    u = iter(points(total + len(drawn), DRAWS))
-    wider = 1 + 2 / math.sqrt(total)
-    noise, logs = [], np.zeros(DRAWS)
-    for d, k in drawn:
-        radius = gammaincinv(d + 1, next(u)) * np.where(np.arange(DRAWS) % 2, wider, 1.0)
-        noise += [radius * (2 * next(u) - 1) for _ in range(k)]
-        logs += radius * (1 - 1 / wider) - (d + 1) * math.log(wider)
-    weights = expit(-logs)
-    return np.stack(noise, axis=-1), weights / weights.sum()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +29,7 @@ from dfprivacy.features import (
     ProductKernel,
     RowFeatures,
     Stack,
+    Weighted,
 )
 from dfprivacy.testing import seeded_noise
 
@@ -68,6 +70,11 @@ def kernel(x, y, g):
     return ProductKernel((x, y, g), {"x": 1.0, "y": 2.0}, 0.3)
 
 
+def weighted(x, of, **square):
+    """Features weighted by the positive part of a column."""
+    return Weighted(replace(x, bounds=(0.0, x.high)), of, **square)
+
+
 FEATURES = {
     "how many": lambda x, y, g, h: Count(),
     "sums": lambda x, y, g, h: Moments(x, degree=1),
@@ -92,6 +99,9 @@ FEATURES = {
     "complete rows": lambda x, y, g, h: Given(x, g),
     "complete rows and others": lambda x, y, g, h: Given(x, y, of=Moments(x), tally=(1.5, -0.5)),
     "several": lambda x, y, g, h: Stack(Moments(x), OneHot(g) * Moments(y, degree=1), Count()),
+    "weighted halves": lambda x, y, g, h: Given(x, y, of=weighted(x, Moments(y, degree=1, count=True))),
+    "weighted rows by category": lambda x, y, g, h: OneHot(g) * weighted(x, Count(), square=0.5),
+    "weighted categories": lambda x, y, g, h: weighted(x, OneHot(g), square=0),
     "waves": lambda x, y, g, h: Fourier((x, y), [[0.5, 0.1], [1.0, -2.0]]),
     "a kernel": lambda x, y, g, h: Kernel(kernel(x, y, g), POINTS),
     "its Nyström features": lambda x, y, g, h: Nystrom(kernel(x, y, g), POINTS),

@@ -22,7 +22,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy import Column, features
 from dfprivacy._privacy import samplers
-from dfprivacy.features import Batch, Count, Given, Moments, OneHot, Outer, Stack, number
+from dfprivacy.features import Batch, Count, Given, Moments, OneHot, Outer, Stack, Weighted, number
 from dfprivacy_eda.counts import Categories, Values
 from dfprivacy_eda.moments import Centred, Spread, Total
 from dfprivacy_eda.quantiles import RankOfLeaf
@@ -86,6 +86,8 @@ ENDS = {
 }
 ASKED: dict[str, dict[str, Any]] = {
     "mean": {"column": "x"},
+    "weighted mean": {"column": "x", "weights": "w"},
+    "weighted sum": {"column": "x", "weights": "w"},
     "var": {"column": "x"},
     "sum": {"column": "x"},
     "count": {"columns": ["x", "g"]},
@@ -114,6 +116,7 @@ def row(
 ) -> dict[str, Any]:
     """A row, with the public values of another."""
     made = {"x": values(ends, rng), "g": rng.choice(["a", "b", None, "z"]), "h": rng.choice(["u", "v"])}
+    made["w"] = rng.choice([0.0, 2.0, 2.0, 7.0, np.nan, -1.0])
     return {name: like[name] if like and name in public else value for name, value in made.items()}
 
 
@@ -124,7 +127,7 @@ def pair(ends: Any, relation: str, public: list[str], rng: np.random.Generator) 
     if relation == "add_remove" and len(rows) == 1:
         rows = [*rows, row(ends, rng, None, [])]
     return [
-        pd.DataFrame(each, columns=["x", "g", "h"]).astype({"x": float, "g": object, "h": object})
+        pd.DataFrame(each, columns=["x", "w", "g", "h"]).astype({"x": float, "w": float, "g": object, "h": object})
         for each in (rows, other)
     ]
 
@@ -137,14 +140,14 @@ def lost(
     answers, heard, paid = None, [], None
     for frame in pair(ends, relation, public, rng):
         options = {"epsilon": 10**6, "ledger": "memory:", "neighbors": relation, "public": public}
-        known = {"bounds": {"x": ends}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
+        known = {"bounds": {"x": ends, "w": (0.0, 2.0)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
         view = dp.protect(frame, f"attack-{next(NUMBERS)}", **options, **known)
         if config["where"]:
             view = view.where(config["where"])
         if config["by"]:
             view = view.group_by(config["by"])
         with samplers.use_sampler(Overheard(rng, answers)) as sampler:
-            found = getattr(view, name)(**said, epsilon=config["epsilon"])
+            found = getattr(view, name.removeprefix("weighted "))(**said, epsilon=config["epsilon"])
         heard.append(sampler)
         answers, paid = sampler.given, Fraction(found.privacy.epsilon)
     return heard[0].loss(heard[1]), paid
@@ -232,6 +235,21 @@ def test_no_row_moves_the_products_more(search, with_gaps, columns, count):
         given = Given(*of, of=asked)
         assert given.diameter(CUBE, NOBODY) == 2
         assert 0.99 < with_gaps(of, 1).features(given, CUBE, tries=3, steps=60) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "of", [Count(), OneHot(BY), Moments(X, degree=1, count=True)], ids=lambda of: of.describe()
+)
+@pytest.mark.parametrize("square", [0, 0.5, 1])
+def test_no_row_moves_weighted_sums_more(with_gaps, of, square):
+    """The parts of a weighted row and their products, of complete rows and by category."""
+    asked = Given(Y, of=Weighted(Y, of, square=square))
+
+    most = [with_gaps(asked.columns, 2).features(asked, norm, tries=6, steps=90) for norm in (1, 2, CUBE)]
+
+    assert all(0.9 < each <= 1 + 1e-9 for each in most), most
+    asked = OneHot(BY) * asked
+    assert 0.99 < with_gaps(asked.columns, 2).features(asked, 1, tries=6, steps=90) <= 1 + 1e-9
 
 
 def test_a_heavier_count_would_not_be_free(with_gaps):

@@ -1,0 +1,287 @@
+r"""Estimates for the population that sampling weights stand for, with their design-based variance.
+
+Rows are taken to be sampled with replacement. With z the vector of a row times its weight, :math:`S = \sum z` and
+:math:`T = \sum z z^\top` (`dfprivacy.features.Weighted`), every estimate here is a function of S. Its variance is
+that of its linearisation: the sum of :math:`(c^\top z)^2`, which is :math:`c^\top T c`, for coefficients c [1]_.
+
+References
+----------
+.. [1] Binder (1983). On the variances of asymptotically normal estimators from complex surveys. International
+   Statistical Review 51.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy.inference.clipped import Clipped
+from dfprivacy.inference.draws import DRAWS, cube_noise, noise, points, redrawn
+from dfprivacy.laws import NoiseLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dfprivacy.measured import NoisyValue
+    from dfprivacy.schema import Column
+
+    Array = NDArray[np.float64]
+
+__all__ = ["NoisyWeighted", "WeightedSums", "ratio", "total"]
+
+_LEAST = 1e-12  # of a variance: estimates from constant values have a distribution
+
+
+@dataclass(frozen=True)
+class WeightedSums:
+    """Sums of weighted rows and of their products, by group, with draws along the last axis.
+
+    Parameters
+    ----------
+    first : ndarray of shape (..., k, p, draws)
+        Of each of k groups the sums S of z, the weights as parts of their bound.
+    second : ndarray of shape (..., k, p, p, draws)
+        The sums T of the products.
+    """
+
+    first: Array
+    second: Array
+
+    def __getitem__(self, group: int | NDArray[np.int_]) -> WeightedSums:
+        """Return the sums of one group, or of several groups, without the axis of groups."""
+        return WeightedSums(self.first[..., group, :, :], self.second[..., group, :, :, :])
+
+
+@dataclass(frozen=True)
+class NoisyWeighted:
+    """Noisy sums of weighted rows, by group.
+
+    Parameters
+    ----------
+    weights : str
+        The column of weights.
+    most : float
+        Its upper bound: the unit of the weights in the sums.
+    values : ndarray of shape (..., k, d)
+        Of each of k groups the p sums and their products, as `dfprivacy.features.Weighted` has them.
+    laws : sequence of d NoiseLaw
+        The laws of the noise in them.
+    width : int
+        p.
+    rows : float
+        Rows with a weight and a value, public or noisy.
+    size : int or None
+        The number of all rows, where it is public.
+    beyond : mapping of str to Clipped
+        Of the columns of numbers, and the weights, the rows beyond the bounds.
+    id : str
+        What tells the measurement from all others.
+    """
+
+    weights: str
+    most: float
+    values: Array
+    laws: Sequence[NoiseLaw]
+    width: int
+    rows: float
+    size: int | None
+    beyond: Mapping[str, Clipped]
+    id: str = ""
+
+    @classmethod
+    def measured(
+        cls, noisy: NoisyValue, weights: Column, width: int, size: int | None, beyond: NoisyValue, *columns: Column
+    ) -> NoisyWeighted:
+        """Construct from noisy sums of `dfprivacy.features.Weighted`, and the rows beyond the bounds of columns.
+
+        Parameters
+        ----------
+        noisy : NoisyValue
+            Sums of one group, of shape (d,), or of k, of shape (k, d).
+        weights : Column
+            The weights.
+        width : int
+            Coordinates of the weighted features.
+        size : int or None
+            The number of all rows, where it is public.
+        beyond : NoisyValue
+            A stack of `dfprivacy.features.Beyond` of each column, and of the number of complete rows, if that may
+            be another.
+        *columns : Column
+            Columns with bounds, the weights among them.
+
+        Returns
+        -------
+        NoisyWeighted
+            Of values of shape (k, d).
+        """
+        rows = float(size or 0)
+        if len(beyond.parts) > len(columns):
+            rows = float(beyond.parts[-1].values[0])
+        clipped = {
+            column.name: Clipped.measured(each, (column.low, column.high), rows)
+            for column, each in zip(columns, beyond.parts, strict=False)
+        }
+        law = noisy.law
+        laws = [replace(law, scale=float(scale), step=0.0) for scale in np.atleast_2d(noisy.scales)[0]]
+        values = np.atleast_2d(noisy.values)
+        return cls(weights.name, weights.high, values, laws, width, max(rows, 0.0), size, clipped, noisy.id)
+
+    @property
+    def released(self) -> dict[str, Any]:
+        """The sums as plain values, which `of_release` reads."""
+        return {
+            "weights": self.weights,
+            "most": self.most,
+            "values": tuple(map(tuple, self.values.tolist())),
+            "noise": tuple(map(astuple, self.laws)),
+            "width": self.width,
+            "rows": self.rows,
+            "size": self.size,
+            "beyond": {name: (each.bounds, each.released) for name, each in self.beyond.items()},
+            "id": self.id,
+        }
+
+    @classmethod
+    def of_release(cls, plain: Mapping[str, Any]) -> NoisyWeighted:
+        """Construct from `released`."""
+        beyond = {name: Clipped.of_release(of, tuple(bounds)) for name, (bounds, of) in plain["beyond"].items()}
+        known = {name: each for name, each in plain.items() if name != "noise"}
+        laws = [NoiseLaw(*each) for each in plain["noise"]]
+        return cls(**{**known, "values": np.array(plain["values"]), "laws": laws, "beyond": beyond})
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Notes on values and weights that were limited to their bounds."""
+        return tuple(note for name, each in self.beyond.items() for note in each.notes(of=name))
+
+    @property
+    def estimate(self) -> WeightedSums:
+        """Sums as released, with a last axis of length 1."""
+        return self._sums(self.values[..., None])
+
+    def draws(self, draws: int = DRAWS) -> tuple[WeightedSums, Array]:
+        """Draw possible exact sums, given the release.
+
+        Parameters
+        ----------
+        draws : int
+            How many, of Laplace noise; of noise of the cube 1,024.
+
+        Returns
+        -------
+        tuple of WeightedSums and ndarray
+            The sums, with the draws along the last axis, and their weights, of shape (draws,).
+        """
+        k, d = self.values.shape[-2:]
+        laws = [*self.laws] * k
+        if self.laws[0].kind == "cube":
+            drawn, weights = cube_noise(((self.laws[0].dimension, k * d),))
+            drawn = drawn.T * np.array([[law.scale] for law in laws])
+        else:
+            drawn, weights = noise(laws, points(k * d, draws))
+        return self._sums(self.values[..., None] - drawn.reshape(k, d, -1)), weights
+
+    @property
+    def redrawn(self) -> WeightedSums:
+        """Sums of the release minus draws of its noise, along the last axis."""
+        scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
+        return self._sums(self.values[..., None] - redrawn(self.laws[0], scales, self.id or str(self.released)))
+
+    def _sums(self, values: Array) -> WeightedSums:
+        """Return the sums in their shape, with the last axis of `values`."""
+        p = self.width
+        second = np.zeros((*values.shape[:-2], p, p, values.shape[-1]))
+        at = np.arange(p)
+        if values.shape[-2] > p:
+            second[..., at, at, :] = values[..., p : 2 * p, :]
+        if values.shape[-2] > 2 * p:
+            i, j = np.triu_indices(p, 1)
+            second[..., i, j, :] = second[..., j, i, :] = values[..., 2 * p :, :]
+        return WeightedSums(values[..., :p, :], second)
+
+    def simulated(self, sums: ArrayLike, products: ArrayLike) -> NoisyWeighted:
+        """Return the release that is to be expected of exact sums, for planning.
+
+        Parameters
+        ----------
+        sums : array_like of shape (k, p)
+            Of each group.
+        products : array_like of shape (k, d - p)
+            Of each group, in the order of the release.
+
+        Returns
+        -------
+        NoisyWeighted
+            With these values.
+        """
+        return replace(self, values=np.concatenate([sums, products], axis=-1)[..., : self.values.shape[-1]])
+
+    @cached_property
+    def standard_errors(self) -> Array:
+        """Standard error of the noise in each sum of a group, shape (d,)."""
+        return np.array([law.standard_deviation for law in self.laws])
+
+
+def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return the ratio of two weighted sums of one group (Hájek), its variance, and the degrees of freedom of that.
+
+    Parameters
+    ----------
+    sums : WeightedSums
+        Of one group, without the axis of groups.
+    numerator, denominator : array_like of shape (p,)
+        Coefficients of the sums.
+
+    Returns
+    -------
+    tuple of ndarray
+        The ratio, within what it can be and NaN where the denominator is not positive, its design-based variance,
+        and Kish's effective number of rows less 1, which is never above the number of rows.
+    """
+    a, b = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
+    below, ends = np.einsum("i,...id->...d", b, sums.first), a[b > 0] / b[b > 0]
+    theta = np.einsum("i,...id->...d", a, sums.first) / np.where(below > 0, below, np.nan)
+    theta = np.clip(theta, ends.min(), ends.max())  # it is a mean of these
+    c = a[:, None] - b[:, None] * theta[..., None, :]
+    meat = _possible(np.einsum("...id,...ijd,...jd->...d", c, sums.second, c))
+    squares = np.einsum("i,...ijd,j->...d", b, sums.second, b)
+    effective = below**2 / np.clip(squares, _LEAST, np.maximum(below, _LEAST))
+    return theta, meat / below**2, np.maximum(effective - 1, 1.0)
+
+
+def total(sums: WeightedSums, coefficients: ArrayLike, n: float | None) -> tuple[Array, Array, Array]:
+    """Return a weighted sum of one group (Horvitz and Thompson), its variance, and its degrees of freedom.
+
+    Parameters
+    ----------
+    sums : WeightedSums
+        Of one group, without the axis of groups.
+    coefficients : array_like of shape (p,)
+        Of the sums.
+    n : float or None
+        The number of rows in the sample, if the design fixes it; else it is taken to be random (Poisson sampling).
+
+    Returns
+    -------
+    tuple of ndarray
+        The sum, its design-based variance, and its degrees of freedom.
+    """
+    a = np.asarray(coefficients, dtype=np.float64)
+    theta = np.einsum("i,...id->...d", a, sums.first)
+    meat = np.einsum("i,...ijd,j->...d", a, sums.second, a)
+    if n is not None:
+        meat = (meat - theta**2 / n) * n / (n - 1)
+    return theta, _possible(meat), np.asarray(math.inf if n is None else n - 1.0)
+
+
+def _possible(variance: Array) -> Array:
+    """Return variances of at least 0: draws reach as far above what was released below 0 as they do of that."""
+    middle = np.nanmedian(np.nan_to_num(variance), axis=-1, keepdims=True)
+    return np.maximum(variance - np.minimum(middle, 0.0), _LEAST)
