@@ -149,9 +149,11 @@ def measure_weighted(
     numbers: Sequence[Column] = (),
     nan_policy: NanPolicy = "omit",
     *,
-    by: Column | None = None,
+    by: Sequence[Column] = (),
     groups: tuple[Any, ...] | None = None,
     variance: bool = True,
+    crossed: bool = True,
+    noise: Literal["any", "laplace"] = "any",
 ) -> NoisyWeighted:
     """Measure sums of rows times their sampling weights, of all rows or of each group.
 
@@ -171,10 +173,16 @@ def measure_weighted(
         The columns with bounds in it.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without one of these numbers.
-    by, groups
-        As for `measure_moments`.
+    by : sequence of Column
+        The columns of the groups, or of cells.
+    groups : tuple, optional
+        Which groups, of one column; default: all categories.
     variance : bool
         Whether the sampling variance is needed.
+    crossed : bool
+        As for `dfprivacy.features.Weighted`.
+    noise : {"any", "laplace"}
+        ``"laplace"``: never that of the cube.
 
     Returns
     -------
@@ -195,9 +203,10 @@ def measure_weighted(
     )
 
     def asked(square: float) -> features.RowFeatures:
-        inner: features.RowFeatures = features.Weighted(weights, of, square=square * variance)
+        inner: features.RowFeatures = features.Weighted(weights, of, square=square * variance, crossed=crossed)
         inner = features.Given(*gaps, of=inner) if gaps else inner
-        return inner if by is None else features.OneHot(by, groups=groups) * inner
+        kept = {by[0].name: groups} if by and groups else None
+        return features.OneHot(*by, groups=kept, of=inner) if by else inner
 
     cube, laplace = asked(1.0), asked(0.5)
     widest = [
@@ -207,7 +216,8 @@ def measure_weighted(
     columns = tuple(dict.fromkeys((*numbers, weights)))
     counted = [features.Given(*gaps)] if gaps else [features.Count()] if curator.size is None else []
     beyond = curator.sum(features.Stack(*map(features.Beyond, columns), *counted), noise="cube", share=SHARE)
-    noisy = curator.sum(cube, noise="cube") if laws[0].variance <= laws[1].variance else curator.sum(laplace)
+    best = noise == "any" and laws[0].variance <= laws[1].variance
+    noisy = curator.sum(cube, noise="cube") if best else curator.sum(laplace)
     return NoisyWeighted.measured(noisy, weights, checked.of.dimension, curator.size, beyond, *columns)
 
 

@@ -75,16 +75,38 @@ def test_a_mean_is_that_of_survey_statistics(neighbors):
 
 
 def test_a_sum_is_that_of_survey_statistics():
-    """Horvitz and Thompson's, with the variance of sampling with replacement, or Poisson's where n is private."""
+    """Horvitz and Thompson's, with the variance of Poisson sampling."""
     frame = survey()
-    z, n = (frame["w"] * frame["income"]).to_numpy(), len(frame)
+    z = frame["w"] * frame["income"]
 
-    for neighbors, variance in (("replace_one", n * z.var(ddof=1)), ("add_remove", (z**2).sum())):
-        found = protect(frame, neighbors=neighbors).sum("income", weights="w", epsilon=10**4)
+    found = protect(frame).sum("income", weights="w", epsilon=10**4)
 
-        assert z.sum() == pytest.approx(found.value, rel=1e-4)
-        assert 2 * 1.96 * variance**0.5 == pytest.approx(found.high - found.low, rel=0.02)
-        assert found.covers == "limited population"
+    assert z.sum() == pytest.approx(found.value, rel=1e-4)
+    assert 2 * 1.96 * (z**2).sum() ** 0.5 == pytest.approx(found.high - found.low, rel=0.02)
+    assert found.covers == "limited population"
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_counts_are_those_of_survey_statistics(neighbors):
+    """Sums of weights by category and by combination, each with an interval for the population."""
+    frame = survey()
+    view, known = protect(frame, neighbors=neighbors), frame.groupby("part")["w"]
+
+    counts = view.value_counts("part", weights="w", sort=False, epsilon=10**4)
+    cells = view.crosstab("rich", "part", weights="w", epsilon=10**4)
+
+    assert known.sum().tolist() == pytest.approx(counts.raw.tolist(), rel=1e-3)
+    low, high = counts.intervals
+    assert (2 * 1.96 * (known.agg(lambda w: (w**2).sum())) ** 0.5).tolist() == pytest.approx(high - low, rel=0.02)
+    table = frame.pivot_table(index="rich", columns="part", values="w", aggfunc="sum")
+    assert table.to_numpy() == pytest.approx(cells.raw, rel=0.01)
+    assert view.crosstab("part", "rich", weights="w", epsilon=10**4).raw == pytest.approx(cells.raw.T)
+    shares = view.value_counts("part", weights="w", normalize=True, epsilon=10**4)
+    assert shares["b"] == pytest.approx(known.sum()["b"] / frame["w"].sum(), abs=1e-3)
+    assert counts.covers == cells.covers == "population"
+    assert "for the population that 'w' stands for" in " ".join(str(counts).split())
+    twice = dp.combine(lambda found: 2 * found.raw[0], counts)
+    assert float(twice) == pytest.approx(2 * counts.raw[0], rel=1e-3)
 
 
 def test_equal_weights_change_nothing():
@@ -153,9 +175,9 @@ def test_intervals_cover_the_population(epsilon):
         exact = [*z.sum(axis=1), *(z**2).sum(axis=1), (z[0] * z[1]).sum()]
         noise = rng.gamma(6) * rng.uniform(-1, 1, 5) / epsilon * [1, 1, 1, 1, 0.5]
         laws = [NoiseLaw(each * law.scale, kind="cube", dimension=5) for each in (1, 1, 1, 1, 0.5)]
-        sums = NoisyWeighted("w", 250.0, np.array([exact + noise]), laws, 2, asked.sum(), None, {})
+        sums = NoisyWeighted("w", 250.0, np.array([exact + noise]), laws, 2, asked.sum(), {})
         mean = infer(sums, lambda exact: ratio(exact[0], of, (1, 1)))
-        whole = infer(sums, lambda exact: total(exact[0], 250 * np.array(of), None))
+        whole = infer(sums, lambda exact: total(exact[0], 250 * np.array(of)))
         covered += [
             low <= truth <= high
             for truth, (low, high) in zip(truths, (mean.interval(), whole.interval()), strict=True)

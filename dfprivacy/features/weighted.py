@@ -40,6 +40,8 @@ class Weighted(Composed):
     square : float
         A power of two, or 0: what the products count beside the others, which have the same noise. 0 leaves them
         out; they tell the sampling variance.
+    crossed : bool
+        Whether products of two coordinates are among them. Leave them out if no row has two coordinates above 0.
 
     Raises
     ------
@@ -72,7 +74,7 @@ class Weighted(Composed):
     ((5,), 1.0, 4.0)
     """
 
-    def __init__(self, weights: Column, of: RowFeatures, *, square: float = 1.0) -> None:
+    def __init__(self, weights: Column, of: RowFeatures, *, square: float = 1.0, crossed: bool = True) -> None:
         low, high = weights.bounds or (-1.0, 0.0)
         if low < 0 or not high > 0:
             raise ArgumentError(
@@ -96,12 +98,12 @@ class Weighted(Composed):
         self.by_weight, self.square = weights, float(square)
         self.columns = tuple(dict.fromkeys((weights, *of.columns)))
         p = of.dimension
-        self.pairs = tuple(combinations(range(p), 2)) if square and of.support > 1 else ()
+        self.pairs = tuple(combinations(range(p), 2)) if square and crossed and of.support > 1 else ()
         self.shape = (p + bool(square) * p + len(self.pairs),)
         self.weights = np.repeat([1.0, square, 2 * square], [p, bool(square) * p, len(self.pairs)])
         self._set_attributes([of], [read_as_declared(weights)])
         self.n_sums = self.dimension
-        self.support = self.dimension if self.pairs else of.support * (2 if square else 1)
+        self.support = self.dimension if self.pairs else of.support * (1 + bool(square))
 
     @property
     def unit(self) -> None:

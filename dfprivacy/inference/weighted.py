@@ -76,8 +76,6 @@ class NoisyWeighted:
         p.
     rows : float
         Rows with a weight and a value, public or noisy.
-    size : int or None
-        The number of all rows, where it is public.
     beyond : mapping of str to Clipped
         Of the columns of numbers, and the weights, the rows beyond the bounds.
     id : str
@@ -90,7 +88,6 @@ class NoisyWeighted:
     laws: Sequence[NoiseLaw]
     width: int
     rows: float
-    size: int | None
     beyond: Mapping[str, Clipped]
     id: str = ""
 
@@ -103,7 +100,7 @@ class NoisyWeighted:
         Parameters
         ----------
         noisy : NoisyValue
-            Sums of one group, of shape (d,), or of k, of shape (k, d).
+            Sums of one group, of shape (d,), or of k in all, of shape (..., d).
         weights : Column
             The weights.
         width : int
@@ -129,9 +126,9 @@ class NoisyWeighted:
             for column, each in zip(columns, beyond.parts, strict=False)
         }
         law = noisy.law
-        laws = [replace(law, scale=float(scale), step=0.0) for scale in np.atleast_2d(noisy.scales)[0]]
-        values = np.atleast_2d(noisy.values)
-        return cls(weights.name, weights.high, values, laws, width, max(rows, 0.0), size, clipped, noisy.id)
+        values, scales = (np.reshape(each, (-1, noisy.values.shape[-1])) for each in (noisy.values, noisy.scales))
+        laws = [replace(law, scale=float(scale), step=0.0) for scale in scales[0]]
+        return cls(weights.name, weights.high, values, laws, width, max(rows, 0.0), clipped, noisy.id)
 
     @property
     def released(self) -> dict[str, Any]:
@@ -143,7 +140,6 @@ class NoisyWeighted:
             "noise": tuple(map(astuple, self.laws)),
             "width": self.width,
             "rows": self.rows,
-            "size": self.size,
             "beyond": {name: (each.bounds, each.released) for name, each in self.beyond.items()},
             "id": self.id,
         }
@@ -256,8 +252,11 @@ def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> t
     return theta, meat / below**2, np.maximum(effective - 1, 1.0)
 
 
-def total(sums: WeightedSums, coefficients: ArrayLike, n: float | None) -> tuple[Array, Array, Array]:
-    """Return a weighted sum of one group (Horvitz and Thompson), its variance, and its degrees of freedom.
+def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Array]:
+    """Return a weighted sum of one group (Horvitz and Thompson), its variance, and infinite degrees of freedom.
+
+    The variance is that of Poisson sampling, in which the number of rows is random, from a large population. If the
+    design fixes that number, it is too large, never too small.
 
     Parameters
     ----------
@@ -265,8 +264,6 @@ def total(sums: WeightedSums, coefficients: ArrayLike, n: float | None) -> tuple
         Of one group, without the axis of groups.
     coefficients : array_like of shape (p,)
         Of the sums.
-    n : float or None
-        The number of rows in the sample, if the design fixes it; else it is taken to be random (Poisson sampling).
 
     Returns
     -------
@@ -275,10 +272,7 @@ def total(sums: WeightedSums, coefficients: ArrayLike, n: float | None) -> tuple
     """
     a = np.asarray(coefficients, dtype=np.float64)
     theta = np.einsum("i,...id->...d", a, sums.first)
-    meat = np.einsum("i,...ijd,j->...d", a, sums.second, a)
-    if n is not None:
-        meat = (meat - theta**2 / n) * n / (n - 1)
-    return theta, _possible(meat), np.asarray(math.inf if n is None else n - 1.0)
+    return theta, _possible(np.einsum("i,...ijd,j->...d", a, sums.second, a)), np.asarray(math.inf)
 
 
 def _possible(variance: Array) -> Array:

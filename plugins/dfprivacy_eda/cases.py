@@ -42,8 +42,8 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}
         every = [case(arguments=asked, neighbors=relation, **_X) for relation in _RELATIONS]
-        if name == "sum":
-            every.append(case(arguments={**asked, "weights": "w"}, **_WEIGHTED))
+        if name == "sum":  # by group, for a population's sum is not that of as many rows as an audit makes up
+            every.append(case(arguments={**asked, "weights": "w"}, **_WEIGHTED, group_by="g"))
         if name != "mean":  # the same measurement
             return every
         return [
@@ -93,6 +93,10 @@ def _additional_cases(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
     if name == "corr":
         return [case(arguments={**asked, "nan_policy": "fill"}, **_TWO, group_by="h")]
     every = []
+    if name in {"value_counts", "crosstab"}:
+        every.append(case(arguments={**asked, "weights": "w"}, **_WEIGHTED))
+    if name == "value_counts":
+        every.append(case(arguments={**asked, "weights": "w"}, neighbors="add_remove", **_WEIGHTED))
     if name in {"describe", "quantile"}:
         every += [
             case(arguments=asked, **_TABLE, group_by="h"),

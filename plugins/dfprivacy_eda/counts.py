@@ -11,7 +11,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
+from dfprivacy.estimates import measure_weighted
 from dfprivacy.inference.counts import project
+from dfprivacy.inference.weighted import NoisyWeighted, total
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
 from dfprivacy_eda.categories import FoundKeys, found_counts, measure_frequent_values
@@ -42,13 +44,15 @@ __all__ = [
 ]
 
 _MOST = 1 << 16  # cells
+_LEAST_PART = 0.5  # standard errors of its noise that a sampling variance is taken to be at least
 
 
 @dataclass(frozen=True)
 class Cells:
     """Noisy counts of cells, the law of their noise, the public number of rows, and the rows in no cell.
 
-    The last are what is left of all rows where they are `derived`; `id` is that of the measurement.
+    The last are what is left of all rows where they are `derived`; `id` is that of the measurement. With weights
+    the cells are those of the population, and `sampled` are their standard errors from sampling.
     """
 
     raw: NDArray[np.float64]
@@ -57,6 +61,8 @@ class Cells:
     missing: tuple[float | None, float | None]
     derived: bool = False
     id: str = ""
+    weights: NoisyWeighted | None = None
+    sampled: NDArray[np.float64] | None = None
 
     @classmethod
     def from_measurement(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
@@ -67,9 +73,29 @@ class Cells:
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
         return cls(raw, law, size, left, left[0] is not None, measured.id)
 
+    @classmethod
+    def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
+        """Return the cells of a population, estimated from weighted counts of the shape of a table."""
+        counts, variances, _ = total(sums.estimate, [sums.most])
+        law = sums.laws[0]
+        law = replace(law, scale=law.scale * sums.most)
+        unsure = sums.laws[1].standard_deviation * sums.most**2  # of a variance, below which none is taken to be
+        sampled = np.sqrt(np.maximum(variances, _LEAST_PART * unsure)).reshape(shape)
+        return cls(counts.reshape(shape), law, None, (None, None), id=sums.id, weights=sums, sampled=sampled)
+
     def result_fields(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
         """Return the fields of a result that has all cells, or the cells at some places."""
+        weighted: dict[str, Any] = {}
+        if self.weights is not None and self.sampled is not None:
+            weighted = {
+                "covers": "population",
+                "weights": self.weights.weights,
+                "sampling_standard_errors": self.sampled if self.sampled.ndim > 1 else self.sampled[[*places]],
+                "limits": self.weights.limits,
+            }
+            places = [len(self.weights.laws) * at for at in places]  # each cell has more than one sum
         return {
+            **weighted,
             "noise_scale": self.law.scale,
             "noise_step": self.law.step,
             "confidence": confidence,
@@ -95,11 +121,15 @@ class Cells:
 
 
 def measure_cells(
-    curator: Curator, counts: features.OneHot, columns: tuple[Column, ...], nan_policy: NanPolicy
+    curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, weights: Column | None = None
 ) -> Cells:
-    """Measure the number of rows in each category or combination."""
+    """Measure the number of rows in each category or combination, or with weights that of the population."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
+    if weights is not None:
+        sums = measure_weighted(curator, weights, features.Count(), by=columns, noise="laplace")
+        return Cells.from_weighted(sums, tuple(len(column.categories or ()) for column in columns))
+    counts = features.OneHot(*columns)
     return Cells.from_measurement(curator.sum(counts, grid="unit"), curator.size, columns)
 
 
@@ -228,9 +258,19 @@ def _(
 
 
 def check_value_counts(
-    column: Column, *, categories: Literal["declared", "discover"], domain: Any, nan_policy: NanPolicy, **_: Any
+    column: Column,
+    *,
+    weights: Column | None,
+    categories: Literal["declared", "discover"],
+    domain: Any,
+    nan_policy: NanPolicy,
+    **_: Any,
 ) -> None:
     """Check that there are categories to count, before anything is charged."""
+    if weights is not None and (categories == "discover" or domain is not None):
+        raise ArgumentError(
+            "Values that are found cannot be weighted.", "Declare the categories, or leave weights= out."
+        )
     if categories == "declared" and column.categories is None and domain is None:
         raise SchemaError(
             f"Column {column.name!r} has no categories.",
@@ -249,11 +289,12 @@ def check_value_counts(
         )
 
 
-@mechanism(columns={"column": "any"}, delta=True)
+@mechanism(columns={"column": "any", "weights": "numeric"}, delta=True)
 def value_counts(
     curator: Curator,
     column: Column,
     *,
+    weights: Column | None = None,
     categories: Literal["declared", "discover"] = "declared",
     domain: Sequence[Any] | str | None = None,
     nan_policy: NanPolicy = "omit",
@@ -265,6 +306,9 @@ def value_counts(
     column : str
         A column with categories. Whatever is none of them counts nowhere, or as ``"other"`` where the column has
         that rule for missing values.
+    weights : str, optional
+        A column of sampling weights, with bounds from 0 or above: counts and shares are those of the population
+        that they stand for. Weights count as clipped to their bounds; rows without one are left out.
     categories : {"declared", "discover"}
         Count the categories that were declared; or the values that enough rows hold, whatever was declared, which
         takes a delta.
@@ -301,7 +345,14 @@ def value_counts(
     categories there are [1]_. So with a domain: what is shown has the law of noise on the counts of all its values
     and a threshold [2]_. With ``categories="discover"`` (ε, δ)-differential privacy, as `find_categories`.
 
-    **Statistics.** As for `histogram`. Rows in no category are known where the number of rows is public: they
+    With weights, v being a weight over its upper bound, the sums of v and of v²/2 of each category have Laplace
+    noise of sensitivity 3, or 3/2 where rows come and go; before, with a thirty-second of ε, the weights beyond
+    their bounds are counted.
+
+    **Statistics.** As for `histogram`. With weights, intervals are for the population's counts, by the noise and
+    the variance of Poisson sampling, which is too large if the design fixes the number of rows. For intervals of
+    shares ask `proportions`.
+    Rows in no category are known where the number of rows is public: they
     are what is left, with the noise of all counts. Of a domain of d values, those are shown whose noisy count
     reaches a threshold of about b ln(20 d) rows, where b = 2/ε if rows change and 1/ε if they come and go: at
     ε = 1, 29 rows or 15 for 100,000 values, 47 or 24 for a billion. So 0.05 values that no row holds are shown on
@@ -331,7 +382,7 @@ def value_counts(
     """
     if categories == "discover" or domain is not None:
         return measure_frequent_values(curator, (column,), domain)
-    return measure_cells(curator, features.OneHot(column), (column,), nan_policy)
+    return measure_cells(curator, (column,), nan_policy, weights)
 
 
 @value_counts.concludes
@@ -372,8 +423,10 @@ def check_crosstab(a: Column, b: Column, **_: Any) -> None:
         )
 
 
-@mechanism(columns={"a": "category", "b": "category"})
-def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = "omit") -> Cells:
+@mechanism(columns={"a": "category", "b": "category", "weights": "numeric"})
+def crosstab(
+    curator: Curator, a: Column, b: Column, *, weights: Column | None = None, nan_policy: NanPolicy = "omit"
+) -> Cells:
     """Count the rows in each combination of two columns' categories.
 
     Parameters
@@ -382,6 +435,8 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
         A column with categories, for the rows.
     b : str
         Another, for the columns.
+    weights : str, optional
+        A column of sampling weights, as for `value_counts`.
     nan_policy : {"omit", "fill", "raise"}
         As for `value_counts`.
     normalize : {False, True, "all", "index", "columns"}
@@ -428,8 +483,10 @@ def crosstab(curator: Curator, a: Column, b: Column, *, nan_policy: NanPolicy = 
     (0.0, True)
     """
     first, second = sorted((a, b), key=lambda column: column.name)  # crosstab(b, a), and tests, find the same
-    measured = measure_cells(curator, features.OneHot(first, second), (first, second), nan_policy)
-    return measured if first is a else replace(measured, raw=measured.raw.T)
+    measured = measure_cells(curator, (first, second), nan_policy, weights)
+    if first is a:
+        return measured
+    return replace(measured, raw=measured.raw.T, sampled=None if measured.sampled is None else measured.sampled.T)
 
 
 @crosstab.concludes

@@ -514,8 +514,9 @@ def total(
     range of the column if rows change and that is larger [1]_. With weights as `mean`.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not. With weights it
-    is for the population's, by the variance of sampling a fixed number of rows with replacement (Horvitz and
-    Thompson); where that number is private by the variance of Poisson sampling, which is larger.
+    is for the population's (Horvitz and Thompson), by the variance of Poisson sampling, which is too large if the
+    design fixes the number of rows. Where the population's size N is known, ``view.mean(..., weights=...) * N`` is
+    more accurate.
 
     References
     ----------

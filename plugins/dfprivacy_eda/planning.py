@@ -124,8 +124,6 @@ _SOURCES = {
 
 def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column in a release, if they determine the statistic; else None."""
-    if getattr(release, "weights", None) is not None:
-        return None
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.of_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
@@ -173,7 +171,7 @@ def _answer_reader(name: str) -> Any:
         columns: tuple[Column, ...] | None = None,
         **asked: Any,
     ) -> tuple[float, Sums] | None:
-        if asked.get("weights") is not None:
+        if asked.get("weights") is not None or getattr(release, "weights", None) is not None:
             return None
         if column is None and len(columns or ()) == 1:
             (column,) = columns or ()
@@ -195,11 +193,13 @@ def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at:
     """Return a function that plans noisy counts; `of` gives the number of cells for the average count."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
-        error = noise_sd(curator, at)
+        weights = asked.get("weights")  # of which a row has about the middle of the bounds
+        unit, each = (1.0, 1.0) if weights is None else (weights.high, weights.mid)
+        error = unit * noise_sd(curator, at)
         named = what.format("bin's count" if "bins" in asked else "count")
         return {
             f"expected standard error of {named}": error,
-            RELATIVE: error * of(curator, **asked) / assumed_rows(curator),
+            RELATIVE: error * of(curator, **asked) / (each * assumed_rows(curator)),
         }
 
     return findings

@@ -416,10 +416,8 @@ def weighted_parameter(
     ends = np.array(bounds[::-1])
 
     def parameter(sums: WeightedSums) -> tuple[Any, Any, Any]:
-        if statistic == "mean":
-            found = ratio(sums[0], ends, np.ones(2))
-        else:
-            found = total(sums[0], measured.most * ends, measured.size)
+        mean = statistic == "mean"
+        found = ratio(sums[0], ends, np.ones(2)) if mean else total(sums[0], measured.most * ends)
         return found if covers == "population" else (found[0], np.zeros(1), np.inf)
 
     return parameter

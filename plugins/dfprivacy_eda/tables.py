@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.inference.counts import project
@@ -16,7 +18,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, forest, ink
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import number, sure, with_unit
+from dfprivacy.wording import noise_share, number, sure, whose, with_unit
 from dfprivacy_eda.results import BAR, SURE, draw_matrix, interval_label, legend, missing_row
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ class _CellCounts(Release):
     normalize: bool = False
     missing: float | None = None
     missing_standard_error: float | None = None
+    weights: str | None = None
+    sampling_standard_errors: NDArray[np.float64] | None = None
+    limits: tuple[str, ...] = ()
     released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
 
     def _redrawn(self) -> Mapping[str, Any]:
@@ -73,13 +78,26 @@ class _CellCounts(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends of confidence intervals for the exact counts."""
-        return np.maximum(self.raw - self.reach, 0), np.maximum(self.raw, 0) + self.reach
+        """Lower and upper ends of confidence intervals for the exact counts, with weights for the population's."""
+        return np.maximum(self.raw - self._reaches, 0), np.maximum(self.raw, 0) + self._reaches
 
     @property
     def reach(self) -> float:
-        """Half the width of the confidence interval of a count, in rows."""
-        return self._law.reach(self.confidence)
+        """Half the width of the confidence interval of a count, in rows; with weights that of the widest."""
+        return float(np.max(self._reaches, initial=0.0))
+
+    @property
+    def _reaches(self) -> NDArray[np.float64]:
+        """Half the width of the confidence interval of each count."""
+        if self.sampling_standard_errors is None:
+            return np.full(self.raw.shape, self._law.reach(self.confidence))
+        both = np.hypot(self.noise_standard_error, self.sampling_standard_errors)
+        return np.asarray(both * ndtri((1 + self.confidence) / 2))
+
+    @property
+    def _counted(self) -> str:
+        """What is counted: rows, or with weights the population that these stand for."""
+        return "rows" if self.weights is None else "population"
 
     @property
     def _law(self) -> NoiseLaw:
@@ -113,10 +131,14 @@ class _CellCounts(Release):
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
         count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _MIN_ERROR)
         share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
-        whose, noise = ("this table", 1.0) if self.noise_scale else ("", None)
-        how = sure(low, high, self.confidence, whose=whose, noise=noise)
+        about, noise = (whose(self.covers or "", self.weights), 1.0) if self.noise_scale else ("", None)
+        if self.sampling_standard_errors is not None:
+            sampling = float(self.sampling_standard_errors.ravel()[at])
+            noise = noise_share(math.hypot(sampling, self.noise_standard_error), sampling)
+        how = sure(low, high, self.confidence, whose=about, noise=noise)
         cell = f"{self._noun(*self._counted_columns)} = {self._cell_label(at)}"
-        return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)} rows{share}{how}."
+        rows = " rows" if self.weights is None else ""
+        return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)}{rows}{share}{how}."
 
     def _cell_label(self, at: int) -> str:
         """Return the label of a cell for a sentence."""
@@ -137,18 +159,25 @@ class _CellCounts(Release):
         more = self.raw.size - _SHOWN
         rows += [(f"… {more:,} more", "", "")] if more > 0 else []
         return Grid(
-            (self._counted_columns[0], "share" if shown else "rows", f"{100 * self.confidence:.4g}% CI, rows"),
+            (
+                self._counted_columns[0],
+                "share" if shown else self._counted,
+                f"{100 * self.confidence:.4g}% CI, {self._counted}",
+            ),
             rows,
         )
 
     def _rows(self) -> list[tuple[str, str]]:
         error = self.noise_standard_error
-        rows = [("noise_standard_error", f"{error:.4g} rows in each count")] if error else []
+        unit = " rows" if self.weights is None else ""
+        rows = [("noise_standard_error", f"{error:.4g}{unit} in each count")] if error else []
+        if self.weights is not None:
+            rows.append(("weights", f"{self.weights}; rows without a weight are left out"))
         rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self._notes())]
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = [*self.limits]
         if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
             notes.append(
                 "Uninformative: no count is clearly above the noise: too little data for this epsilon. "
@@ -174,7 +203,7 @@ class _ColumnCounts(_CellCounts):
     @property
     def _plot_unit(self) -> tuple[float, str]:
         """Divisor of the counts in a picture, and its unit: rows, or shares of all rows."""
-        return (max(self.total, 1.0), "share of rows") if self.normalize else (1.0, "rows")
+        return (max(self.total, 1.0), f"share of {self._counted}") if self.normalize else (1.0, self._counted)
 
     def _labelled_frame(self, **keys: Any) -> Any:
         """Return the counts, or shares, with their labels as a frame."""
@@ -214,6 +243,13 @@ class Counts(_ColumnCounts):
         Coverage of each interval.
     missing, missing_standard_error : float or None
         Rows in none of the categories, and the standard error; None where that is not known.
+    weights : str or None
+        The column of sampling weights: counts are then those of the population that they stand for, estimated, and
+        intervals are for these.
+    sampling_standard_errors : ndarray or None
+        With weights, the standard error of each count from sampling.
+    limits : tuple of str
+        Notes on weights that were limited to their bounds.
     released : tuple of (str, tuple of int) or None
         The measurement, and which of its numbers these are.
     """
@@ -398,8 +434,11 @@ class Crosstab(_CellCounts):
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
         if self.reach:
-            reach = f"± {number(self.reach, self.reach)} rows around each noisy count"
+            most, unit = ("", " rows") if self.weights is None else ("at most ", "")
+            reach = f"{most}± {number(self.reach, self.reach)}{unit} around each noisy count"
             rows.append((f"{100 * self.confidence:.4g}% CI", reach))
+        if self.weights is not None:
+            return [*rows, *super()._rows()]
         first, second = self.columns
         question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
         return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
@@ -413,7 +452,7 @@ class Crosstab(_CellCounts):
         written = np.vectorize(form.format, otypes=[object])(values) if few else None
         ax = axes(ax, height=max(2.2, _ROW_INCHES * (len(rows) + 4)))
         draw_matrix(ax, np.nan_to_num(values), written, rows, columns)
-        reach = f"each ± {self.reach:.3g} rows ({100 * self.confidence:.4g}%)"
-        ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else 'rows'},\n{reach}")
+        reach = f"each ± {self.reach:.3g} {self._counted} ({100 * self.confidence:.4g}%)"
+        ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else self._counted},\n{reach}")
         ax.set(xlabel=self._called(self.columns[1]), ylabel=self._called(self.columns[0]))
         return ax

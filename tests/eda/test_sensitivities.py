@@ -97,6 +97,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "histogram": {"column": "x", "bins": 3},
     "value_counts": {"column": "g"},
     "crosstab": {"a": "g", "b": "h"},
+    "weighted crosstab": {"a": "g", "b": "h", "weights": "w"},
     "describe": {"columns": ["x", "g"]},
     "find_bounds": {"columns": ["x"]},
 }
