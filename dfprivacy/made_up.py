@@ -152,6 +152,11 @@ def shares_of(
     return rows
 
 
+def equal_weights(n: int, weights: Column | None) -> dict[str, NDArray[np.float64]]:
+    """Return sampling weights in the middle of their bounds for all of n rows, by column; none without a column."""
+    return {} if weights is None else {weights.name: np.full(n, weights.mid)}
+
+
 def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | NDArray[np.float64]:
     """Draw values of a column: normal numbers around the middle of its bounds, or equally likely categories.
 

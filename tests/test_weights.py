@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import dfprivacy as dp
 from dfprivacy.inference.engine import infer
@@ -107,6 +108,31 @@ def test_counts_are_those_of_survey_statistics(neighbors):
     assert "for the population that 'w' stands for" in " ".join(str(counts).split())
     twice = dp.combine(lambda found: 2 * found.raw[0], counts)
     assert float(twice) == pytest.approx(2 * counts.raw[0], rel=1e-3)
+
+
+def test_a_test_is_that_of_survey_statistics():
+    """A weighted mean, and a difference of two, with design-based errors and a p-value from them."""
+    frame = survey()
+    view = protect(frame)
+    (a, of_a), (b, of_b) = (hajek(part["income"], part["w"]) for _, part in frame.groupby("rich"))
+
+    one = view.ttest("income", popmean=35_000, weights="w", epsilon=10**4)
+    two = view.ttest("income", by="rich", weights="w", epsilon=10**4)
+
+    mean, error = hajek(frame["income"], frame["w"])
+    assert (mean, error) == pytest.approx((one.estimate, one.standard_error), rel=1e-3)
+    assert (a - b, np.hypot(of_a, of_b)) == pytest.approx((two.estimate, two.standard_error), rel=1e-3)
+    assert two.rejected
+    assert two.sizes == pytest.approx(
+        frame.groupby("rich")["w"].agg(lambda w: w.sum() ** 2 / (w**2).sum()), rel=1e-3
+    )
+    assert one.pvalue == pytest.approx(2 * norm.sf(abs(mean - 35_000) / error), rel=0.01)
+    assert one.confidence_interval(0.9).low == pytest.approx(mean - 1.645 * error, rel=1e-3)
+    assert "for the population that 'w' stands for" in " ".join(str(two).split())
+    assert float(two / 1000) == pytest.approx(two.estimate / 1000, rel=1e-3)
+    for said in ({"equal_var": True}, {"queries": "separately"}, {"method": "naive"}):
+        with pytest.raises(dp.ArgumentError, match="keeps variances apart"):
+            view.ttest("income", by="rich", weights="w", epsilon=1, **said)
 
 
 def test_equal_weights_change_nothing():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.inference.engine import Alternative, Inference
     from dfprivacy.inference.moments import NoisyMoments
+    from dfprivacy.inference.weighted import NoisyWeighted
 
     Array = NDArray[np.float64]
 
@@ -137,7 +138,7 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
 
 
 def doubts(
-    found: Inference, sums: NoisyMoments, ranks: str = "", *, uninformative: bool = False
+    found: Inference, sums: NoisyMoments | NoisyWeighted, ranks: str = "", *, uninformative: bool = False
 ) -> tuple[str, ...]:
     """Return notes on sizes that are mostly noise, and on noise above the sampling error, with remedies.
 
@@ -145,7 +146,7 @@ def doubts(
     ----------
     found : Inference
         What is known of one parameter.
-    sums : NoisyMoments
+    sums : NoisyMoments or NoisyWeighted
         What it follows from.
     ranks : str
         The method that uses ranks instead; empty if there is none.

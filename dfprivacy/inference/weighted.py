@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dfprivacy.inference.clipped import Clipped
+from dfprivacy.inference.counts import Counts
 from dfprivacy.inference.draws import DRAWS, cube_noise, noise, points, redrawn
 from dfprivacy.laws import NoiseLaw
 
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["NoisyWeighted", "WeightedSums", "ratio", "total"]
+__all__ = ["NoisyWeighted", "WeightedSums", "difference", "effective_counts", "mean", "ratio", "total"]
 
+_DOUBTFUL = 5.0  # standard errors that a sum of weights should have to divide by it
+_NOTHING = 1e-6  # of a row
 _LEAST = 1e-12  # of a variance: estimates from constant values have a distribution
 
 
@@ -159,8 +161,10 @@ class NoisyWeighted:
 
     @property
     def estimate(self) -> WeightedSums:
-        """Sums as released, with a last axis of length 1."""
-        return self._sums(self.values[..., None])
+        """Sums as released, with a last axis of length 1; sums of weighted rows are raised to nearly 0."""
+        values = self.values.copy()
+        values[..., : self.width] = np.maximum(values[..., : self.width], _NOTHING)
+        return self._sums(values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[WeightedSums, Array]:
         """Draw possible exact sums, given the release.
@@ -202,27 +206,32 @@ class NoisyWeighted:
             second[..., i, j, :] = second[..., j, i, :] = values[..., 2 * p :, :]
         return WeightedSums(values[..., :p, :], second)
 
-    def simulated(self, sums: ArrayLike, products: ArrayLike) -> NoisyWeighted:
-        """Return the release that is to be expected of exact sums, for planning.
+    def typical(self, rows: Sequence[float], v: float, spread: float) -> NoisyWeighted:
+        """Return the release that is to be expected of halves (1+y)/2 and (1-y)/2, for planning.
 
         Parameters
         ----------
-        sums : array_like of shape (k, p)
-            Of each group.
-        products : array_like of shape (k, d - p)
-            Of each group, in the order of the release.
+        rows : sequence of k float
+            Rows in each group.
+        v : float
+            Their weight, as a part of its bound.
+        spread : float
+            The standard deviation of y, whose mean is 0.
 
         Returns
         -------
         NoisyWeighted
             With these values.
         """
-        return replace(self, values=np.concatenate([sums, products], axis=-1)[..., : self.values.shape[-1]])
+        square, crossed = v * v * (1 + spread**2) / 4, v * v * (1 - spread**2) / 4
+        each = np.array([v / 2, v / 2, square, square, crossed])[: self.values.shape[-1]]
+        return replace(self, values=np.outer(rows, each))
 
-    @cached_property
-    def standard_errors(self) -> Array:
-        """Standard error of the noise in each sum of a group, shape (d,)."""
-        return np.array([law.standard_deviation for law in self.laws])
+    @property
+    def doubtful(self) -> bool:
+        """Whether the sum of the weights of a group is too noisy to divide by."""
+        least = _DOUBTFUL * math.sqrt(self.width) * self.laws[0].standard_deviation
+        return bool((self.values[..., : self.width].sum(axis=-1) <= least).any())
 
 
 def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> tuple[Array, Array, Array]:
@@ -238,18 +247,35 @@ def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> t
     Returns
     -------
     tuple of ndarray
-        The ratio, within what it can be and NaN where the denominator is not positive, its design-based variance,
-        and Kish's effective number of rows less 1, which is never above the number of rows.
+        The ratio, within what it can be, its design-based variance, and Kish's effective number of rows less 1,
+        which is never above the number of rows. Draws whose denominator is not positive are half at either end.
     """
     a, b = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
     below, ends = np.einsum("i,...id->...d", b, sums.first), a[b > 0] / b[b > 0]
-    theta = np.einsum("i,...id->...d", a, sums.first) / np.where(below > 0, below, np.nan)
-    theta = np.clip(theta, ends.min(), ends.max())  # it is a mean of these
+    unknown = below <= 0
+    divisor = np.where(unknown, 1.0, below)
+    anywhere = np.where(np.arange(below.shape[-1]) % 4 < 2, ends.max(), ends.min())  # noqa: PLR2004 - as `infer` has it
+    theta = np.clip(np.einsum("i,...id->...d", a, sums.first) / divisor, ends.min(), ends.max())
+    theta = np.where(unknown, anywhere, theta)
     c = a[:, None] - b[:, None] * theta[..., None, :]
     meat = _possible(np.einsum("...id,...ijd,...jd->...d", c, sums.second, c))
     squares = np.einsum("i,...ijd,j->...d", b, sums.second, b)
-    effective = below**2 / np.clip(squares, _LEAST, np.maximum(below, _LEAST))
-    return theta, meat / below**2, np.maximum(effective - 1, 1.0)
+    effective = divisor**2 / np.clip(squares, _LEAST, np.maximum(divisor, _LEAST))
+    return theta, np.where(unknown, _LEAST, meat / divisor**2), np.maximum(effective - 1, 1.0)
+
+
+def mean(group: WeightedSums, bounds: tuple[float, float]) -> tuple[Array, Array, Array]:
+    """Return the weighted mean of a column from its halves (1+y)/2 and (1-y)/2, as `ratio` does."""
+    return ratio(group, bounds[::-1], (1.0, 1.0))
+
+
+def difference(
+    first: WeightedSums, second: WeightedSums, bounds: tuple[float, float]
+) -> tuple[Array, Array, Array]:
+    """Return the difference of two weighted means, its variance, and Satterthwaite's degrees of freedom."""
+    (one, of_one, df_one), (two, of_two, df_two) = (mean(group, bounds) for group in (first, second))
+    df = (of_one + of_two) ** 2 / (of_one**2 / df_one + of_two**2 / df_two)
+    return one - two, of_one + of_two, df
 
 
 def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Array]:
@@ -275,7 +301,31 @@ def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Ar
     return theta, _possible(np.einsum("i,...ijd,j->...d", a, sums.second, a)), np.asarray(math.inf)
 
 
+def effective_counts(sums: WeightedSums, rows: float) -> Counts:
+    """Return counts of as many rows without weights as would give the weighted shares the same accuracy.
+
+    Parameters
+    ----------
+    sums : WeightedSums
+        Of all groups, with two sums each: of rows with an outcome, and of those without it.
+    rows : float
+        How many there are at most.
+
+    Returns
+    -------
+    Counts
+        With the weighted shares, and n of p(1-p)/n the variance of a share p, which lies between the sum of the
+        weights, as parts of their bound, and the rows.
+    """
+    share, variance, _ = ratio(sums, (1.0, 0.0), (1.0, 1.0))
+    least = np.maximum(sums.first.sum(axis=-2), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        n = np.nan_to_num(share * (1 - share) / variance, nan=1.0, posinf=rows)
+    n = np.clip(n, np.minimum(least, rows), max(rows, 1.0))
+    return Counts(n * share, n)
+
+
 def _possible(variance: Array) -> Array:
     """Return variances of at least 0: draws reach as far above what was released below 0 as they do of that."""
-    middle = np.nanmedian(np.nan_to_num(variance), axis=-1, keepdims=True)
+    middle = np.median(variance, axis=-1, keepdims=True)
     return np.maximum(variance - np.minimum(middle, 0.0), _LEAST)

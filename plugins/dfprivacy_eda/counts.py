@@ -76,11 +76,11 @@ class Cells:
     @classmethod
     def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
         """Return the cells of a population, estimated from weighted counts of the shape of a table."""
-        counts, variances, _ = total(sums.estimate, [sums.most])
+        counts, (_, variances, _) = sums.most * sums.values[:, 0], total(sums.estimate, [sums.most])
         law = sums.laws[0]
         law = replace(law, scale=law.scale * sums.most)
         unsure = sums.laws[1].standard_deviation * sums.most**2  # of a variance, below which none is taken to be
-        sampled = np.sqrt(np.maximum(variances, _LEAST_PART * unsure)).reshape(shape)
+        sampled = np.sqrt(np.maximum(variances[:, 0], _LEAST_PART * unsure)).reshape(shape)
         return cls(counts.reshape(shape), law, None, (None, None), id=sums.id, weights=sums, sampled=sampled)
 
     def result_fields(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:

@@ -97,10 +97,8 @@ def _moment_planner(name: str) -> Any:
 
 def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column, covers: str) -> Findings:
     """Plan a weighted mean or sum: values are near the middle of their bounds, and weights in that of theirs."""
-    planned, v = curator.planned, weights.mid / weights.high
     n = assumed_rows(curator)
-    halves, squares = n * v / 2, n * v**2 * np.array([1 + SD**2, 1 + SD**2, 1 - SD**2]) / 4
-    sums = planned.simulated([[halves, halves]], [squares])
+    sums = curator.planned.typical([n], weights.mid / weights.high, SD)
     found = infer(sums, weighted_parameter(sums, name, (column.low, column.high), covers))
     error = float(found.noise_standard_error)
     size = SD * column.half * (weights.mid * n if name == "sum" else 1)

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.inference.engine import infer
-from dfprivacy.inference.weighted import NoisyWeighted, ratio, total
+from dfprivacy.inference.weighted import NoisyWeighted, mean, total
 from dfprivacy.plotting import axes, below, forest, ink
 from dfprivacy.wording import (
     between,
@@ -413,11 +413,10 @@ def weighted_parameter(
     measured: NoisyWeighted, statistic: str, bounds: tuple[float, float], covers: str = "population"
 ) -> Parameter:
     """Return the function that computes a weighted mean or sum from `WeightedSums`, in the units of the column."""
-    ends = np.array(bounds[::-1])
 
     def parameter(sums: WeightedSums) -> tuple[Any, Any, Any]:
-        mean = statistic == "mean"
-        found = ratio(sums[0], ends, np.ones(2)) if mean else total(sums[0], measured.most * ends)
+        group, ends = sums[0], measured.most * np.array(bounds[::-1])
+        found = mean(group, bounds) if statistic == "mean" else total(group, ends)
         return found if covers == "population" else (found[0], np.zeros(1), np.inf)
 
     return parameter
@@ -431,13 +430,11 @@ def weighted_statistic(
     found = infer(measured, weighted_parameter(measured, statistic, bounds, covers))
     low, high = map(float, found.interval(confidence))
     notes = measured.limits
-    value = float(found.estimate)
     if statistic == "mean":
         low, high = (min(max(end, bounds[0]), bounds[1]) for end in (low, high))
-        value = value if math.isfinite(value) else column.mid
         notes += (_WIDE,) * (high - low > column.half)
     return ColumnStatistic(
-        value=value,
+        value=float(found.estimate),
         low=low,
         high=high,
         confidence=confidence,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["dfprivacy_conformance_cases"]
 
 _BOUNDS = {"x": (-3.0, 1.5)}
+_WEIGHTED = {**_BOUNDS, "w": (0.5, 4.0)}
 _GROUPS = {"g": ["a", "b", "c"]}
 
 
@@ -35,6 +36,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         case(arguments=one, bounds=_BOUNDS, neighbors="add_remove"),
         case(arguments={**one, "nan_policy": "fill"}, bounds=_BOUNDS),
         case(arguments={**one, "nan_policy": "fill"}, bounds=_BOUNDS, neighbors="add_remove"),
+        case(arguments={**one, "weights": "w"}, bounds=_WEIGHTED),
+        case(arguments={**two, "weights": "w"}, bounds=_WEIGHTED, categories=_GROUPS),
+        case(arguments={**two, "weights": "w"}, bounds=_WEIGHTED, categories=_GROUPS, neighbors="add_remove"),
         case(arguments={**two, "nan_policy": "fill"}, **grouped, public=["g"]),
         case(arguments=two, **grouped),
         case(arguments={**one, "queries": "separately"}, bounds=_BOUNDS, neighbors="add_remove"),

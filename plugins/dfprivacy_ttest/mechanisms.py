@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
-from dfprivacy.estimates import Estimate, measure_moments, public_sizes, tested
+from dfprivacy.estimates import Estimate, measure_moments, measure_weighted, public_sizes, tested
 from dfprivacy.features import RowFeatures
 from dfprivacy.inference.engine import Alternative, Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
-from dfprivacy.inference.notes import notes
+from dfprivacy.inference.notes import doubts, notes
+from dfprivacy.inference.weighted import NoisyWeighted, difference, mean
 from dfprivacy.plotting import axes, below, ink
 from dfprivacy.release import NoisyValue
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import limited, number, sure, with_unit
+from dfprivacy.wording import limited, number, sure, whose, with_unit
 from dfprivacy_ttest.parameters import Method, Queries, classical_inference, mean_parameter
 
 if TYPE_CHECKING:
@@ -29,24 +30,26 @@ if TYPE_CHECKING:
 
     from dfprivacy import Release
     from dfprivacy.estimates import Measured
+    from dfprivacy.inference.engine import Parameter
 
-__all__ = ["Power", "TTest", "check_ttest", "check_ztest", "noisy_moments", "ttest", "ztest"]
+__all__ = ["Power", "TTest", "check_ttest", "check_ztest", "noisy_moments", "ttest", "weighted_parameter", "ztest"]
 
 _COUNT_ERROR = 10.0  # with this error a number of rows is printed without decimals
 _RELATION = {"two-sided": "different from", "greater": "above", "less": "below"}
 _UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
 
 
-@mechanism(columns={"column": "numeric", "by": "category"})
+@mechanism(columns={"column": "numeric", "by": "category", "weights": "numeric"})
 def ttest(
     curator: Curator,
     column: Column,
     by: Column | None = None,
     *,
+    weights: Column | None = None,
     groups: Sequence[Any] | None = None,
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
-) -> Measured:
+) -> Measured | NoisyWeighted:
     """Test a mean, or the difference of the means of two groups.
 
     Parameters
@@ -55,6 +58,9 @@ def ttest(
         A column with bounds. What is tested is the mean of its values as clipped to them.
     by : str, optional
         A column with categories: compare two groups instead.
+    weights : str, optional
+        A column of sampling weights, with bounds from 0 or above: the means are those of the population that they
+        stand for. Weights count as clipped to their bounds; rows without one are left out (docs/howto/weights.md).
     groups : list or tuple of two categories, optional
         The groups to compare, first minus second; default: the column's, if it has two.
     queries : {"jointly", "separately"}
@@ -102,16 +108,24 @@ def ttest(
     private, of 1 have the sensitivities 2, 1 and 1, or 2 each if one row can change its group, and each gets pure
     (ε/2)- or (ε/3)-differential privacy. (The reference gives ε to each.)
 
+    With weights, v being a weight over its upper bound, the sums of v(1+y)/2, v(1-y)/2 and of the products of these
+    two numbers, of all rows or of each group, are released with noise of the cube, of sensitivity 1, or Laplace
+    noise of sensitivity 3, or 3/2 if rows come and go (`dfprivacy.features.Weighted`). Before, with a thirty-second
+    of ε, the rows beyond the bounds are counted.
+
     **Statistics.** For normal data the estimate is distributed as normal plus Laplace; p-values and intervals come
     from that convolution, averaged over what few rows and noise leave open about the variance. (The reference
     analyses the textbook test on noisy statistics, which is ``method="naive"`` here, with
     ``queries="separately"``.) Where the data could be so
     far from normal that the p-value would not hold, or the noise is most of the error, ``notes`` says so.
+    Weighted means are Hájek's, with the variance of sampling with replacement, and Kish's effective numbers of rows
+    give the degrees of freedom [2]_.
 
     References
     ----------
     .. [1] X. Tong, B. Xi, M. Kantarcioglu, A. Inan. Gaussian mixture models for classification and hypothesis
        tests under differential privacy. DBSec 2017.
+    .. [2] Kish (1965). Survey sampling. Wiley.
 
     Examples
     --------
@@ -122,12 +136,16 @@ def ttest(
     >>> view.ttest("bmi", by="smoker", epsilon=0.5).pvalue < 0.01
     True
     """
-    return _measure_sums(curator, column, nan_policy, by, chosen_groups(by, groups) or None, queries)
+    pair = chosen_groups(by, groups) or None
+    if weights is not None:
+        halves, keys = features.Moments(column, degree=1, count=True), [] if by is None else [by]
+        return measure_weighted(curator, weights, halves, [column], nan_policy, by=keys, groups=pair)
+    return _measure_sums(curator, column, nan_policy, by, pair, queries)
 
 
 @ttest.concludes
 def _(
-    measured: Measured,
+    measured: Measured | NoisyWeighted,
     column: Column,
     *,
     by: Column | None,
@@ -143,8 +161,9 @@ def _(
 ) -> TTest:
     """Compute the t-test from the noisy sums, in the units of the column."""
     return ttest_result(
-        noisy_moments(measured, column, queries),
+        measured if isinstance(measured, NoisyWeighted) else noisy_moments(measured, column, queries),
         column=column.name,
+        bounds=(column.low, column.high),
         by=None if by is None else by.name,
         groups=chosen_groups(by, groups) or None,
         popmean=popmean,
@@ -164,9 +183,18 @@ def check_ttest(
     by: Column | None,
     groups: Sequence[Any] | None,
     popmean: float,
+    weights: Column | None = None,
+    queries: Queries = "jointly",
+    equal_var: bool = False,
+    method: Method = "conv",
     **_: Any,
 ) -> None:
     """Check the arguments of a t-test before anything is charged."""
+    if weights is not None and (equal_var or queries == "separately" or method == "naive"):
+        raise ArgumentError(
+            'A weighted test keeps variances apart, and knows neither queries="separately" nor method="naive".',
+            "Leave equal_var=, queries= and method= out, or weights=.",
+        )
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
@@ -250,6 +278,7 @@ def _(
     return ttest_result(
         noisy_moments(measured, column),
         column=column.name,
+        bounds=(column.low, column.high),
         popmean=popmean,
         sigma=sigma,
         alternative=alternative,
@@ -345,14 +374,21 @@ def noisy_moments(measured: Measured, column: Column, queries: Queries = "jointl
     return NoisyMoments.measured(*measured, column, apart=queries == "separately")
 
 
-def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Method = "conv", **asked: Any) -> TTest:
+def ttest_result(
+    sums: NoisyMoments | NoisyWeighted,
+    *,
+    bounds: tuple[float, float],
+    sigma: float | None = None,
+    method: Method = "conv",
+    **asked: Any,
+) -> TTest:
     """Compute the test, and the fields of its result, from noisy sums.
 
     Parameters
     ----------
-    sums : NoisyMoments
+    sums : NoisyMoments or NoisyWeighted
         Of one group, or two.
-    sigma, method, **asked
+    bounds, sigma, method, **asked
         What was asked, as the attributes of `TTest`.
 
     Returns
@@ -361,37 +397,78 @@ def ttest_result(sums: NoisyMoments, *, sigma: float | None = None, method: Meth
         The result.
     """
     groups, alternative = sums.values.shape[-2], asked["alternative"]
-    found = _infer_parameter(sums, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
+    found = _infer_parameter(sums, bounds, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
     null = asked["popmean"] if groups == 1 else 0.0
     told = tested(found, null, alternative, asked["alpha"], asked["confidence"])
     away, error, p = told["estimate"] - null, told["standard_error"], told["pvalue"]
+    about = _weighted_fields(sums, bounds) if isinstance(sums, NoisyWeighted) else _fields(sums, asked)
     if method == "naive":
         known: tuple[str, ...] = () if math.isfinite(p) else (_UNDEFINED,)
+    elif isinstance(sums, NoisyWeighted):
+        known = doubts(found, sums)
     else:
         known = notes(found, sums, p, asked["alpha"], alternative, normal=sigma is not None)
-    missing, missing_standard_error = sums.missing or (None, None)
+    about["notes"] += known
     return TTest(
-        **asked | told,
+        **asked | told | about,
         sigma=sigma,
         method=method,
         term="mean" if groups == 1 else "difference of means",
-        n=float(sums.size.sum()),
         statistic=away / error if error else math.copysign(math.inf, away),
         df=float(found.degrees_of_freedom),
-        means=tuple(sums.estimate.mean[:, 0].tolist()),
-        sizes=tuple(sums.size.tolist()),
-        missing=missing,
-        missing_standard_error=missing_standard_error,
-        notes=(*sums.limits(asked.get("groups") or (), "mean"), *known),
-        clipped=sums.shares,
         released=sums.released,
-        bounds=sums.bounds,
+        bounds=bounds,
     )
 
 
-def _infer_parameter(sums: NoisyMoments, *, sigma: float | None, equal_var: bool, method: Method) -> Inference:
+def _fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a result that are about its groups."""
+    missing, missing_standard_error = sums.missing or (None, None)
+    return {
+        "n": float(sums.size.sum()),
+        "means": tuple(sums.estimate.mean[:, 0].tolist()),
+        "sizes": tuple(sums.size.tolist()),
+        "missing": missing,
+        "missing_standard_error": missing_standard_error,
+        "notes": sums.limits(asked.get("groups") or (), "mean"),
+        "clipped": sums.shares,
+    }
+
+
+def _weighted_fields(sums: NoisyWeighted, bounds: tuple[float, float]) -> dict[str, Any]:
+    """Return the fields of a weighted result that are about its groups."""
+    means, _, df = mean(sums.estimate, bounds)
+    return {
+        "n": sums.rows,
+        "means": tuple(means[:, 0].tolist()),
+        "sizes": tuple((df[:, 0] + 1).tolist()),
+        "missing": None,
+        "missing_standard_error": None,
+        "notes": sums.limits,
+        "clipped": None,
+        "weights": sums.weights,
+    }
+
+
+def _infer_parameter(
+    sums: NoisyMoments | NoisyWeighted,
+    bounds: tuple[float, float],
+    *,
+    sigma: float | None,
+    equal_var: bool,
+    method: Method,
+) -> Inference:
+    if isinstance(sums, NoisyWeighted):
+        return infer(sums, weighted_parameter(len(sums.values), bounds))
     tested = mean_parameter(sums.values.shape[-2], sigma=sigma, equal_var=equal_var)
     return classical_inference(sums, tested) if method == "naive" else infer(sums, tested)
+
+
+def weighted_parameter(groups: int, bounds: tuple[float, float]) -> Parameter:
+    """Return the function that computes a weighted mean, or a difference of two, with its variance."""
+    if groups == 1:
+        return lambda sums: mean(sums[0], bounds)
+    return lambda sums: difference(sums[0], sums[1], bounds)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -407,12 +484,15 @@ class TTest(Estimate):
     means : tuple of float
         The noisy mean of each group.
     sizes : tuple of float
-        Rows with a value in each group; noisy where their number is private.
+        Rows with a value in each group; noisy where their number is private. With weights the effective number of
+        rows of each group (Kish): as many with equal weights would tell as much.
     missing : float or None
         Noisy number of rows that were left out because their value is missing. None if nothing was left out, or
         if the number of rows is private: then what is measured of them does not tell it.
     missing_standard_error : float or None
         Standard error of `missing`, from noise alone.
+    weights : str or None
+        The column of sampling weights; the means are then those of the population that they stand for.
     by, groups, popmean, sigma, equal_var, method, queries
         What was asked.
     """
@@ -425,6 +505,7 @@ class TTest(Estimate):
     sizes: tuple[float, ...]
     missing: float | None
     missing_standard_error: float | None
+    weights: str | None = None
     by: str | None = None
     groups: tuple[Any, ...] | None = None
     popmean: float
@@ -437,7 +518,7 @@ class TTest(Estimate):
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
         """Return the label of each of the two groups, with a result that has only the sums of this group."""
-        if self.groups is None or self.queries == "separately":
+        if self.groups is None or self.queries == "separately" or self.weights is not None:
             return super()._parts()
         sums = NoisyMoments.of_release(self.released, self.bounds)
         return [
@@ -447,6 +528,10 @@ class TTest(Estimate):
 
     def _redrawn(self) -> Mapping[str, Any]:
         """Return the estimate and the means under draws of the noise."""
+        if self.weights is not None:
+            weighted = NoisyWeighted.of_release(self.released)
+            drawn, parameter = weighted.redrawn, weighted_parameter(len(weighted.values), self.bounds)
+            return {"estimate": parameter(drawn)[0], "means": tuple(mean(drawn, self.bounds)[0])}
         sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
         tested = mean_parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
         return {"estimate": tested(sums.estimate)[0][..., 0], "means": tuple(sums.estimate.mean[..., 0].T)}
@@ -459,6 +544,8 @@ class TTest(Estimate):
     def _rows(self) -> list[tuple[str, str]]:
         """Return the rows of the printed table, with each mean and size labelled by its group."""
         rows = dict(super()._rows())
+        if self.weights is not None:
+            rows["weights"] = f"{self.weights}; rows without a weight are left out, sizes are effective"
         if self.groups is None:
             del rows["means"]  # it is the estimate
         else:
@@ -470,8 +557,12 @@ class TTest(Estimate):
     def _sentence(self) -> str:
         """Write a sentence with the mean, or the difference of two means, and the result of the test."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
-        how = sure(self.low, self.high, self.confidence, unit=unit, noise=self._noise_part, p=self.pvalue)
-        what = f"mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
+        stands = "" if self.weights is None else whose(self.covers or "", self.weights)
+        how = sure(
+            self.low, self.high, self.confidence, unit=unit, whose=stands, noise=self._noise_part, p=self.pvalue
+        )
+        weighted = "" if self.weights is None else "weighted "
+        what = f"{weighted}mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
             said = with_unit(number(self.estimate, error), unit)
@@ -505,8 +596,11 @@ class TTest(Estimate):
         return f"{what}: {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
 
     def _interval(self, level: float) -> tuple[Any, Any]:
-        sums = NoisyMoments.of_release(self.released, self.bounds)
-        found = _infer_parameter(sums, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
+        if self.weights is None:
+            sums: NoisyMoments | NoisyWeighted = NoisyMoments.of_release(self.released, self.bounds)
+        else:
+            sums = NoisyWeighted.of_release(self.released)
+        found = _infer_parameter(sums, self.bounds, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
         return found.interval(level, self.alternative)
 
     def plot(self, ax: Any = None) -> Any:

@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Probability, Range
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference import planning
 from dfprivacy.inference.clipped import WEIGHT
-from dfprivacy.inference.engine import Alternative
+from dfprivacy.inference.engine import Alternative, infer
 from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import groups_in_steps, spread_of
+from dfprivacy.made_up import equal_weights, groups_in_steps, spread_of
 from dfprivacy.schema import as_probability
-from dfprivacy_ttest.mechanisms import noisy_moments
+from dfprivacy_ttest.mechanisms import noisy_moments, weighted_parameter
 from dfprivacy_ttest.parameters import Queries, mean_parameter
 
 if TYPE_CHECKING:
@@ -289,9 +290,12 @@ def plan_test(
     popmean: float = 0.0,
     sigma: float | None = None,
     queries: Queries = "jointly",
+    weights: Column | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
     """Return the smallest detectable effect of a test, and its noise, from public numbers; for ``explain``."""
+    if weights is not None:
+        return _plan_weighted(curator, column, weights, alternative, alpha)
     groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
     sd = column.half / 2 if sigma is None else sigma
     power_at = _power_function(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _N_TABLES)
@@ -307,6 +311,25 @@ def plan_test(
     return {
         f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{' in each group' * (groups > 1)}",
         **_describe_noise(sums, alike, sd, supposed and f" if {supposed}"),
+    }
+
+
+def _plan_weighted(
+    curator: Curator, column: Column, weights: Column, alternative: Alternative, alpha: float
+) -> Mapping[str, Any]:
+    """Return the smallest detectable effect of a weighted test, and its noise; weights are taken to be alike."""
+    sd, (size, supposed) = column.half / 2, curator.supposed_size
+    groups = len(curator.planned.values)
+    sums = curator.planned.typical([size / groups] * groups, weights.mid / weights.high, sd / column.half)
+    found = infer(sums, weighted_parameter(groups, (column.low, column.high)))
+    tail = alpha / 2 if alternative == "two-sided" else alpha
+    reach = float(ndtri(1 - tail) + ndtri(planning.FOUND)) * float(found.standard_error)
+    given = f" if the standard deviation is {sd:.3g} and weights are near {weights.mid:.3g}"
+    noise = float(found.noise_standard_error)
+    return {
+        f"smallest effect found with probability {planning.FOUND},{given}": reach,
+        f"expected standard error from noise{given}{supposed and f' and {supposed}'}": noise,
+        "expected relative error": noise / sd,
     }
 
 
@@ -335,6 +358,7 @@ def draw_values(
     groups: Sequence[Any] | None = None,
     popmean: float = 0.0,
     sigma: float | None = None,
+    weights: Column | None = None,
     *,
     effect: float = 0.5,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
@@ -342,9 +366,9 @@ def draw_values(
 ) -> dict[str, Any]:
     """Draw normal values whose group means, or mean and popmean, differ by `effect` standard deviations."""
     if by is not None:
-        return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
+        return groups_in_steps(rng, n, column, by, groups, effect, spread, first) | equal_weights(n, weights)
     sd = spread_of(column, sigma if spread is None else spread)
-    return {column.name: popmean + sd * (effect + rng.normal(size=n))}
+    return {column.name: popmean + sd * (effect + rng.normal(size=n))} | equal_weights(n, weights)
 
 
 def _planned_moments(
