@@ -110,6 +110,25 @@ def test_counts_are_those_of_survey_statistics(neighbors):
     assert float(twice) == pytest.approx(2 * counts.raw[0], rel=1e-3)
 
 
+def test_shares_are_those_of_survey_statistics():
+    """Weighted shares of groups, with sizes that give them their design-based errors."""
+    frame = survey()
+    view, hit = protect(frame), (frame["part"] == "b").astype(float)
+
+    one = view.proportions("part", success="b", weights="w", epsilon=10**4)
+    every = view.proportions("part", by="rich", success="b", weights="w", epsilon=10**4)
+
+    share, error = hajek(hit, frame["w"])
+    assert share == pytest.approx(one.shares[0], abs=1e-4)
+    assert share * (1 - share) / error**2 == pytest.approx(one.sizes[0], rel=0.01)
+    assert 2 * 1.96 * error == pytest.approx(one.highs[0] - one.lows[0], rel=0.02)
+    for at, (_, group) in enumerate(frame.groupby("rich")):
+        assert hajek(hit[group.index], group["w"])[0] == pytest.approx(every.shares[at], abs=1e-3)
+    assert one.weights == every.weights == "w"
+    assert "for the population that 'w' stands for" in " ".join(str(one).split())
+    assert dp.Release.from_dict(every.to_dict()) == every
+
+
 def test_a_test_is_that_of_survey_statistics():
     """A weighted mean, and a difference of two, with design-based errors and a p-value from them."""
     frame = survey()
@@ -155,6 +174,16 @@ def test_nothing_to_weigh_is_uninformative(of):
 
     assert (found.low, found.high) == (0, 200_000)
     assert "Uninformative" in found.notes[-1]
+
+
+def test_values_that_are_found_are_not_weighted():
+    """What nobody declared has no weights: refused before anything is charged."""
+    view = protect(survey())
+
+    with pytest.raises(dp.ArgumentError, match="cannot be weighted"):
+        view.value_counts("part", domain=["a", "b"], weights="w", epsilon=1)
+
+    assert view.budget.spent == 0
 
 
 @pytest.mark.parametrize(("weights", "bounds", "words"), [

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.inference.clipped import Clipped
-from dfprivacy.inference.counts import Counts
 from dfprivacy.inference.draws import DRAWS, cube_noise, noise, points, redrawn
 from dfprivacy.laws import NoiseLaw
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["NoisyWeighted", "WeightedSums", "difference", "effective_counts", "mean", "ratio", "total"]
+__all__ = ["NoisyWeighted", "WeightedSums", "difference", "mean", "ratio", "total"]
 
 _DOUBTFUL = 5.0  # standard errors that a sum of weights should have to divide by it
 _NOTHING = 1e-6  # of a row
@@ -299,30 +298,6 @@ def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Ar
     a = np.asarray(coefficients, dtype=np.float64)
     theta = np.einsum("i,...id->...d", a, sums.first)
     return theta, _possible(np.einsum("i,...ijd,j->...d", a, sums.second, a)), np.asarray(math.inf)
-
-
-def effective_counts(sums: WeightedSums, rows: float) -> Counts:
-    """Return counts of as many rows without weights as would give the weighted shares the same accuracy.
-
-    Parameters
-    ----------
-    sums : WeightedSums
-        Of all groups, with two sums each: of rows with an outcome, and of those without it.
-    rows : float
-        How many there are at most.
-
-    Returns
-    -------
-    Counts
-        With the weighted shares, and n of p(1-p)/n the variance of a share p, which lies between the sum of the
-        weights, as parts of their bound, and the rows.
-    """
-    share, variance, _ = ratio(sums, (1.0, 0.0), (1.0, 1.0))
-    least = np.maximum(sums.first.sum(axis=-2), 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        n = np.nan_to_num(share * (1 - share) / variance, nan=1.0, posinf=rows)
-    n = np.clip(n, np.minimum(least, rows), max(rows, 1.0))
-    return Counts(n * share, n)
 
 
 def _possible(variance: Array) -> Array:

@@ -27,6 +27,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     asked = {"column": "x", "by": "g"}
     both = {**_TWO, "h": ["u", "v", "w"]}
     times: dict[str, Any] = {"bounds": {"t": (0.0, 2.0)}, "categories": {**_TWO, "e": [0, 1]}}
+    weighted: dict[str, Any] = {"bounds": {"x": (0.0, 4.0)}, "categories": both}
     known: dict[str, list[Any]] = {
         "mannwhitneyu": [
             case(arguments=asked, **two, epsilon=9),
@@ -45,6 +46,10 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         "proportions": [
             case(arguments={"column": "h", "by": "g", "success": "u"}, categories=both),
             case(arguments={"column": "h", "by": "g", "success": "u"}, categories=both, public=["g"]),
+            *(
+                case(arguments={**asked, "column": "h", "success": "u", "weights": "x"}, **weighted, neighbors=each)
+                for each in ("replace_one", "add_remove")
+            ),
         ],
         "mcnemar": [
             case(arguments={"column": "g", "other": "k", "success": "a"}, categories={**_TWO, "k": ["a", "b"]})

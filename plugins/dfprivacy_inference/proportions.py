@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,15 +21,18 @@ from dfprivacy import (
     features,
     mechanism,
 )
+from dfprivacy.estimates import measure_weighted
 from dfprivacy.features import RowFeatures
 from dfprivacy.inference.counts import Form, NoisyCounts, difference, odds_ratio, ratio, share, share_of
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.planning import FEW, FOUND, effect_for, expected, power
-from dfprivacy.made_up import shares_of
+from dfprivacy.inference.weighted import NoisyWeighted
+from dfprivacy.made_up import equal_weights, shares_of
 from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import listed, noise_share, number, sure
+from dfprivacy.wording import listed, noise_share, number, sure, whose
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
+from dfprivacy_inference.weighted import EffectiveCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,12 +127,17 @@ class Proportions(Release):
         noise; None where it is not known.
     column, success, by, nan_policy
         What was asked.
+    weights : str or None
+        The column of sampling weights; shares are then those of the population that they stand for, and sizes the
+        effective numbers of rows: as many without weights would tell as much.
     notes : tuple of str
         What to know before trusting the numbers.
     released : tuple of tuples of float
         The noisy counts of each group.
     noise_standard_error : float
         The standard error that privacy adds to each of them.
+    share_errors : tuple of float or None
+        With weights, the standard error that privacy adds to each share.
     """
 
     groups: tuple[Any, ...]
@@ -148,6 +156,8 @@ class Proportions(Release):
     notes: tuple[str, ...]
     released: tuple[tuple[float, ...], ...]
     noise_standard_error: float
+    weights: str | None = None
+    share_errors: tuple[float, ...] | None = None
     covers: str | None = "population"
 
     _row_counts = ("sizes",)
@@ -156,7 +166,7 @@ class Proportions(Release):
     def _shown(self) -> tuple[str, ...]:  # type: ignore[override]
         two = ("difference", "risk_ratio", "odds_ratio") if len(self.groups) == 2 else ()  # noqa: PLR2004
         first = ("groups", "shares", "lows", "highs", "confidence", "sizes")
-        return (*first, *two, "missing", "missing_standard_error", "notes")
+        return (*first, *two, "weights", "missing", "missing_standard_error", "notes")
 
     @property
     def difference(self) -> tuple[float, ConfidenceInterval]:
@@ -176,16 +186,18 @@ class Proportions(Release):
     def _sentence(self) -> str:
         """Write a sentence with the share of each group, or of many groups the smallest and the largest."""
         of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
+        stands = "" if self.weights is None else whose(self.covers or "", self.weights)
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
         shown = sorted(range(len(of)) if len(of) <= _MAX_LISTED else {order[0], order[-1]})
         told = [
             number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
             + of[at]
-            + sure(self.lows[at], self.highs[at], self.confidence, noise=self._noise_share(at))
+            + sure(self.lows[at], self.highs[at], self.confidence, whose=stands, noise=self._noise_share(at))
             for at in shown
         ]
         least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
-        return f"The share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
+        weighted = "" if self.weights is None else "weighted "
+        return f"The {weighted}share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
 
     def _noise_share(self, at: int) -> float | None:
         """Return the part of the width of a share's interval that is due to noise, near the estimate."""
@@ -193,6 +205,7 @@ class Proportions(Release):
         if size < 1:
             return None
         sampling, noise = math.sqrt(share * (1 - share) / size), self.noise_standard_error / size
+        noise = noise if self.share_errors is None else self.share_errors[at]
         return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -243,7 +256,7 @@ class Proportions(Release):
         return ax
 
 
-@mechanism(columns={"column": "category", "by": "category"})
+@mechanism(columns={"column": "category", "by": "category", "weights": "numeric"})
 def proportions(
     curator: Curator,
     column: Column,
@@ -251,8 +264,9 @@ def proportions(
     *,
     success: Any,
     groups: Sequence[Any] | None = None,
+    weights: Column | None = None,
     nan_policy: NanPolicy = "omit",
-) -> NoisyCounts:
+) -> NoisyCounts | NoisyWeighted:
     """Estimate the frequency of an outcome in groups, with differences, risk ratios and odds ratios.
 
     Parameters
@@ -265,6 +279,9 @@ def proportions(
         The category of `column` whose share is asked for.
     groups : list or tuple of categories, optional
         The groups to compare; default: all.
+    weights : str, optional
+        A column of sampling weights, with bounds from 0 or above: shares are those of the population that they
+        stand for. Weights count as clipped to their bounds; rows without one are left out (docs/howto/weights.md).
     nan_policy : {"omit", "fill", "raise"}
         ``"omit"``: a row in which `column` is missing does not count. ``"fill"``: it counts where the column has
         the category ``"other"`` for it, and nowhere else. ``"raise"``: it is refused, where `column` is public.
@@ -288,19 +305,25 @@ def proportions(
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. In each group the rows with
     the outcome and those without it are counted, with noise of the scale 2/ε, or 1/ε where rows come and go, or
     where the groups are public: then half of their difference, and half of their sum if values may be missing. All
-    else is post-processing.
+    else is post-processing. With weights, v being a weight over its upper bound, the sums of v and of v² of the
+    rows with the outcome and of those without it are released with noise of the cube, of sensitivity 1, or Laplace
+    noise of sensitivity 3, or 3/2 if rows come and go; before, with a thirty-second of ε, the weights beyond their
+    bounds and the rows are counted.
 
     **Statistics.** What the exact counts may be is drawn from what was released; sampling is added by the normal
     law: of the angle of a share [1]_, of a difference with a row of each kind added to both groups [2]_, of
     logarithms of ratios with half a row added to each count. Measured, intervals of 95% cover on average 95% to 96%
     of shares, differences and ratios, and at least 92.6%, of groups of 50 to 5,000 rows with shares from .005 to
-    .95, at ε from .1 to 2.
+    .95, at ε from .1 to 2. With weights these are intervals of as many rows as would tell the weighted share with
+    its design-based variance (with replacement) [3]_.
 
     References
     ----------
     .. [1] Anscombe (1948). The transformation of Poisson, binomial and negative-binomial data. Biometrika 35.
     .. [2] Agresti and Caffo (2000). Simple and effective confidence intervals for proportions and differences of
        proportions result from adding two successes and two failures. American Statistician 54.
+    .. [3] Korn and Graubard (1998). Confidence intervals for proportions with small expected number of positive
+       counts estimated from survey data. Survey Methodology 24.
 
     Examples
     --------
@@ -314,6 +337,12 @@ def proportions(
     True
     """
     code = column.code(success)
+    kept = chosen_groups(by, groups, least=1, most=None)
+    if weights is not None:
+        if nan_policy == "raise":
+            curator.refuse_missing(column)
+        outcome, keys = Outcome(column, code, "counts"), [] if by is None else [by]
+        return measure_weighted(curator, weights, outcome, by=keys, groups=kept or None, crossed=False)
     gaps = bool(curator.gaps([column], "omit" if nan_policy == "fill" else nan_policy))
     form: Form
     if by is None:
@@ -321,7 +350,6 @@ def proportions(
         alone = None if size is None else (size,)
         form = "halves" if alone is None or gaps else "hits"
         return NoisyCounts.measured(curator.sum(Outcome(column, code, form)), alone, form)
-    kept = chosen_groups(by, groups, least=1, most=None)
     rows = public_sizes(curator, by, kept)
     form = "counts" if rows is None else "halves" if gaps else "hits"
     noisy = curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form))
@@ -330,7 +358,7 @@ def proportions(
 
 @proportions.concludes
 def _(
-    measured: NoisyCounts,
+    measured: NoisyCounts | NoisyWeighted,
     column: Column,
     by: Column | None,
     *,
@@ -341,37 +369,45 @@ def _(
 ) -> Proportions:
     """Compute the shares of groups, and their comparisons, from the noisy counts."""
     kept = chosen_groups(by, groups, least=1, most=None)
-    plain = measured.estimate
-    lows, highs = map(share_of, infer(measured, share).interval(confidence))
+    counts = EffectiveCounts(measured) if isinstance(measured, NoisyWeighted) else measured
+    plain = counts.estimate
+    lows, highs = map(share_of, infer(counts, share).interval(confidence))
     missing = error = None
-    if measured.rows is not None and measured.form == "halves":
-        missing = float((measured.rows - measured.size).sum())
-        error = 2 * math.sqrt(len(measured.size)) * measured.laws[1].standard_deviation
+    limits: tuple[str, ...] = ()
+    about: dict[str, Any] = {}
+    if isinstance(counts, EffectiveCounts):
+        sizes, errors = plain.n[:, 0], tuple(counts.share_error.tolist())
+        about, limits = {"weights": counts.sums.weights, "share_errors": errors}, counts.sums.limits
+    else:
+        sizes = np.maximum(counts.size, 0.0)
+        if counts.rows is not None and counts.form == "halves":
+            missing = float((counts.rows - counts.size).sum())
+            error = 2 * math.sqrt(len(counts.size)) * counts.laws[1].standard_deviation
+    wide = "Uninformative: an interval is wider than 0.5, half of the possible range. Use more epsilon or rows."
     return Proportions(
         groups=kept,
         shares=tuple(plain.share[:, 0].tolist()),
         lows=tuple(np.minimum(lows, plain.share[:, 0]).tolist()),
         highs=tuple(np.maximum(highs, plain.share[:, 0]).tolist()),
         confidence=confidence,
-        comparisons=_comparisons(kept, measured, confidence),
-        sizes=tuple(np.maximum(measured.size, 0.0).tolist()),
+        comparisons=_comparisons(kept, counts, confidence),
+        sizes=tuple(sizes.tolist()),
         missing=missing,
         missing_standard_error=error,
         column=column.name,
         success=(column.categories or ())[column.code(success)],
         by=None if by is None else by.name,
         nan_policy=nan_policy,
-        notes=(
-            "Uninformative: an interval is wider than 0.5, half of the possible range. Use more epsilon or rows.",
-        )
-        if np.any(highs - lows > 1 / 2)
-        else (),
+        notes=(*limits, *([wide] if np.any(highs - lows > 1 / 2) else [])),
         released=tuple(map(tuple, measured.values.tolist())),
         noise_standard_error=measured.laws[0].standard_deviation,
+        **about,
     )
 
 
-def _comparisons(groups: tuple[Any, ...], counts: NoisyCounts, confidence: float) -> tuple[tuple[Any, ...], ...]:
+def _comparisons(
+    groups: tuple[Any, ...], counts: NoisyCounts | EffectiveCounts, confidence: float
+) -> tuple[tuple[Any, ...], ...]:
     """Compare all pairs of groups: difference, ratio and odds ratio, each with its interval."""
     pairs = list(itertools.combinations(range(len(groups)), 2))
     if not pairs:
@@ -399,8 +435,22 @@ def check_proportions(
     chosen_groups(by, groups, least=1, most=None)
 
 
-def plan_proportions(curator: Curator, *, by: Column | None, confidence: float, **_: Any) -> dict[str, Any]:
+def plan_proportions(
+    curator: Curator, *, by: Column | None, weights: Column | None, confidence: float, **_: Any
+) -> dict[str, Any]:
     """Return the expected confidence intervals of shares near 1/2, where intervals are widest."""
+    if weights is not None:
+        groups, (n, given) = len(curator.planned.values), assumed_rows(curator)
+        planned = replace(
+            curator.planned.typical([n / groups] * groups, weights.mid / weights.high, 1.0), rows=float(n)
+        )
+        counts = EffectiveCounts(planned)
+        low, high = (float(share_of(end)[0]) for end in infer(counts, share).interval(confidence))
+        alike = f"{given or ', if'}{' and' * bool(given)} weights are near {weights.mid:.3g}"
+        return {
+            f"interval of a share of .5{alike}": f"{low:.3f} to {high:.3f}",
+            "expected relative error": 2 * float(counts.share_error[0]),
+        }
     sums, (n, given) = curator.planned, assumed_rows(curator)
     each = n / (1 if by is None else len(by.categories or ())) if sums.rows is None else float(sums.rows.min())
 
@@ -436,6 +486,7 @@ def draw_outcomes(
     by: Column | None,
     success: Any,
     groups: Sequence[Any] | None,
+    weights: Column | None = None,
     *,
     effect: float = 0.1,
     share: Probability = 0.5,
@@ -443,7 +494,7 @@ def draw_outcomes(
 ) -> dict[str, Any]:
     """Draw outcomes with probability `share`, but larger by `effect` in the first group."""
     hit = (column.categories or ())[column.code(success)]
-    return shares_of(rng, n, column, hit, by, groups, effect, share, first)
+    return shares_of(rng, n, column, hit, by, groups, effect, share, first) | equal_weights(n, weights)
 
 
 def shares_differ(release: Proportions) -> bool:
