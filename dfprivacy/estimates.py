@@ -114,7 +114,12 @@ def measure_moments(
 
 
 def measure_beyond(
-    curator: Curator, columns: Sequence[Column], gaps: Sequence[Column] = (), share: Fraction = SHARE
+    curator: Curator,
+    columns: Sequence[Column],
+    gaps: Sequence[Column] = (),
+    share: Fraction = SHARE,
+    *,
+    counted: bool = False,
 ) -> tuple[NoisyValue, ...]:
     """Measure how many rows lie beyond the bounds of each column, with K-norm noise of the cube.
 
@@ -130,15 +135,19 @@ def measure_beyond(
         Columns in which a row must have a value.
     share : Fraction
         The part of the call's budget.
+    counted : bool
+        Whether to count the complete rows as well.
 
     Returns
     -------
     tuple of NoisyValue
-        Of each column the rows below and above: what `dfprivacy.inference.clipped.limits` takes.
+        Of each column the rows below and above, and then the rows if they are counted: what
+        `dfprivacy.inference.clipped.limits` takes.
     """
     if not columns:
         return ()
-    of: features.RowFeatures = features.Stack(*map(features.Beyond, columns))
+    more = [features.Count()] if counted else []
+    of: features.RowFeatures = features.Stack(*map(features.Beyond, columns), *more)
     return curator.sum(features.Given(*gaps, of=of) if gaps else of, noise="cube", share=share).parts
 
 
@@ -214,8 +223,7 @@ def measure_weighted(
     ]
     laws = NoiseLaw(widest[0], kind="cube", dimension=cube.dimension), NoiseLaw(widest[1])
     columns = tuple(dict.fromkeys((*numbers, weights)))
-    counted = [features.Given(*gaps)] if gaps else [features.Count()] if curator.size is None else []
-    beyond = curator.sum(features.Stack(*map(features.Beyond, columns), *counted), noise="cube", share=SHARE)
+    beyond = measure_beyond(curator, columns, gaps, counted=bool(gaps) or curator.size is None)
     best = noise == "any" and laws[0].variance <= laws[1].variance
     noisy = curator.sum(cube, noise="cube") if best else curator.sum(laplace)
     return NoisyWeighted.measured(noisy, weights, checked.of.dimension, curator.size, beyond, *columns)

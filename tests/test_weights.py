@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from statsmodels.api import WLS, add_constant
 
 import dfprivacy as dp
 from dfprivacy.inference.engine import infer
@@ -152,6 +153,31 @@ def test_a_test_is_that_of_survey_statistics():
     for said in ({"equal_var": True}, {"queries": "separately"}, {"method": "naive"}):
         with pytest.raises(dp.ArgumentError, match="keeps variances apart"):
             view.ttest("income", by="rich", weights="w", epsilon=1, **said)
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_a_regression_is_that_of_statsmodels(neighbors):
+    """Weighted least squares, with sandwich errors: for the population's coefficients, which the rows' are not."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0, 10, 20_000)
+    y = (20 + 3 * x + 0.35 * (x - 5) ** 2 + rng.normal(0, 3 + x)).clip(0, 100)
+    frame = pd.DataFrame({"x": x, "y": y, "w": np.exp((50 - y) / 25)})
+    view = protect(frame, bounds={"x": (0, 10), "y": (0, 100), "w": (0, 8)}, categories={}, neighbors=neighbors)
+
+    fit = view.ols("y ~ x", weights="w", epsilon=1000)
+    plain = view.ols("y ~ x", epsilon=1000)
+
+    known = WLS(frame["y"], add_constant(frame["x"]), weights=frame["w"]).fit(cov_type="HC0")
+    assert [*fit.params.values()] == pytest.approx(known.params.to_numpy(), rel=0.01)
+    assert [*fit.bse.values()] == pytest.approx(known.bse.to_numpy(), rel=0.05)
+    assert abs(plain.params["x"] - known.params["x"]) > 4 * known.bse["x"]
+    assert fit.nobs == pytest.approx(len(frame), abs=1)
+    assert (fit.weights, plain.weights) == ("w", None)
+    assert "for the population that 'w' stands for" in " ".join(str(fit).split())
+    with pytest.raises(dp.ArgumentError, match="as its weights"):
+        view.ols("y ~ x + w", weights="w", epsilon=1)
+    few = view.ols("y ~ x", weights="w", epsilon=0.01, fresh=True)
+    assert few.low["x"] < known.params["x"] < few.high["x"]
 
 
 def test_equal_weights_change_nothing():

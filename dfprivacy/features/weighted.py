@@ -13,12 +13,43 @@ from dfprivacy.features.base import UP, Norm, RowFeatures, enforce_bounds, root
 from dfprivacy.features.composed import Composed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from dfprivacy._table.batch import Batch
     from dfprivacy.schema import Column
 
-__all__ = ["Weighted"]
+__all__ = ["Weighted", "check_weights"]
+
+
+def check_weights(weights: Column, columns: Iterable[Column]) -> None:
+    """Check that a column is one of sampling weights, and none of the columns that it weights.
+
+    Parameters
+    ----------
+    weights : Column
+        The weights.
+    columns : iterable of Column
+        What they are the weights of.
+
+    Raises
+    ------
+    ArgumentError
+        If the weights may be negative or can only be 0, or are among the columns.
+    """
+    low, high = weights.bounds or (-1.0, 0.0)
+    if low < 0 or not high > 0:
+        raise ArgumentError(
+            f"The weights {weights.name!r} are bounded by {low:g} and {high:g}; sampling weights are not negative, "
+            "and some are above 0.",
+            f"Declare bounds from 0 or above, such as bounds={{{weights.name!r}: (0, 100)}}.",
+        )
+    if any(column.name == weights.name for column in columns):
+        raise ArgumentError(
+            f"{weights.name!r} is named as a column of values and as its weights.",
+            "Name the column of sampling weights as weights=.",
+        )
 
 
 @final
@@ -75,18 +106,7 @@ class Weighted(Composed):
     """
 
     def __init__(self, weights: Column, of: RowFeatures, *, square: float = 1.0, crossed: bool = True) -> None:
-        low, high = weights.bounds or (-1.0, 0.0)
-        if low < 0 or not high > 0:
-            raise ArgumentError(
-                f"The weights {weights.name!r} are bounded by {low:g} and {high:g}; sampling weights are not "
-                "negative, and some are above 0.",
-                f"Declare bounds from 0 or above, such as bounds={{{weights.name!r}: (0, 100)}}.",
-            )
-        if any(column.name == weights.name for column in of.columns):
-            raise ArgumentError(
-                f"{weights.name!r} is named as a column of values and as its weights.",
-                "Name the column of sampling weights as weights=.",
-            )
+        check_weights(weights, of.columns)
         self.of = of = enforce_bounds(of)
         if of.radius(1) > 1 or np.any(np.asarray(of.weights) != 1):
             raise ArgumentError(

@@ -94,7 +94,13 @@ class NoisyWeighted:
 
     @classmethod
     def measured(
-        cls, noisy: NoisyValue, weights: Column, width: int, size: int | None, beyond: NoisyValue, *columns: Column
+        cls,
+        noisy: NoisyValue,
+        weights: Column,
+        width: int,
+        size: int | None,
+        beyond: Sequence[NoisyValue],
+        *columns: Column,
     ) -> NoisyWeighted:
         """Construct from noisy sums of `dfprivacy.features.Weighted`, and the rows beyond the bounds of columns.
 
@@ -108,9 +114,8 @@ class NoisyWeighted:
             Coordinates of the weighted features.
         size : int or None
             The number of all rows, where it is public.
-        beyond : NoisyValue
-            A stack of `dfprivacy.features.Beyond` of each column, and of the number of complete rows, if that may
-            be another.
+        beyond : sequence of NoisyValue
+            `dfprivacy.features.Beyond` of each column, and the number of complete rows, if that may be another.
         *columns : Column
             Columns with bounds, the weights among them.
 
@@ -120,11 +125,11 @@ class NoisyWeighted:
             Of values of shape (k, d).
         """
         rows = float(size or 0)
-        if len(beyond.parts) > len(columns):
-            rows = float(beyond.parts[-1].values[0])
+        if len(beyond) > len(columns):
+            rows = float(beyond[-1].values[0])
         clipped = {
             column.name: Clipped.measured(each, (column.low, column.high), rows)
-            for column, each in zip(columns, beyond.parts, strict=False)
+            for column, each in zip(columns, beyond, strict=False)
         }
         law = noisy.law
         values, scales = (np.reshape(each, (-1, noisy.values.shape[-1])) for each in (noisy.values, noisy.scales))

@@ -21,6 +21,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         "bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)},
         "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},
     }
+    weighted = {"bounds": {**known["bounds"], "w": (0.5, 4.0)}}
     if mechanism.name == "logit":
         return [
             case(arguments={"y": "h ~ x + C(g)"}, **known),
@@ -29,5 +30,9 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
     return [
         case(arguments={"y": "y", "x": ["x", "g"]}, **known),
         case(arguments={"y": "y ~ x"}, **known, neighbors="add_remove"),
+        *(
+            case(arguments={"y": "y ~ x", "weights": "w"}, **{**known, **weighted}, neighbors=neighbors)
+            for neighbors in ("replace_one", "add_remove")
+        ),
         case(arguments={"y": "y ~ x", "nan_policy": "fill", "robust": False}, **known, public=["x"]),
     ]

@@ -31,18 +31,35 @@ class Design:
     A row is z = (1, x, y): the numbers and y are mapped from their bounds to [-1, 1], and a factor has a 0 or 1 for
     each of its categories but the first. M is the sum of z zᵀ over the rows.
 
-    With a `success`, y is 1 in this category of the outcome, and 0 in any other.
+    With a `success`, y is 1 in this category of the outcome, and 0 in any other. With `weights`, M is the sum of
+    v z zᵀ, v being a row's weight over its upper bound.
     """
 
     outcome: Column
     numbers: tuple[Column, ...]
     factors: tuple[Column, ...]
     success: Category | None = None
+    weights: Column | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns of the design."""
+        """All columns of the design, but for its weights."""
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
+
+    @property
+    def read_columns(self) -> tuple[Column, ...]:
+        """All columns of the design, with its weights."""
+        return self.columns if self.weights is None else (*self.columns, self.weights)
+
+    @property
+    def bounded_columns(self) -> tuple[Column, ...]:
+        """The numeric columns of which the rows beyond their bounds are counted: with the weights."""
+        return self.clipped_columns if self.weights is None else (*self.clipped_columns, self.weights)
+
+    @property
+    def typical_weight(self) -> float:
+        """What the weight of a row, over its bound, is taken to be in a plan; 1 without weights."""
+        return 1.0 if self.weights is None else self.weights.mid / self.weights.high
 
     @property
     def clipped_columns(self) -> tuple[Column, ...]:
@@ -135,20 +152,28 @@ class Design:
         start : ndarray of shape (m,)
         map : ndarray of shape (m, coordinates)
         """
-        entries, first = _moment_entries(self), int(exact is None)
+        entries, first = self.moment_entries(), int(exact is None)
         m = len(entries) + 2
         start, taken = np.zeros(m), np.zeros((m, first + len(entries)))
         if exact is None:
             taken[0, 0] = 1
         else:
             start[0] = exact
-        numbers = self._scaled_indices()
-        for at, (i, j) in enumerate(entries):
+        for at, (_, _, centred) in enumerate(entries):
             taken[at + 1, first + at] = 1
-            if i == j and i in numbers:  # measured as 2z² - 1
+            if centred:
                 taken[at + 1] = (taken[at + 1] + taken[0]) / 2
                 start[at + 1] = start[0] / 2
         return start, taken
+
+    def moment_entries(self) -> Sequence[tuple[int, int, bool]]:
+        """Return the entries (i, j) of M that are measured, in order, and whether as 2z² - 1 in place of z²."""
+        numbers = self._scaled_indices()
+        return [(i, j, i == j and i in numbers) for i, j in _moment_entries(self)]
+
+    def row_weights(self, batch: features.Batch) -> Numbers | float:
+        """Return v of the rows of a batch: weights over their upper bound; 1 without weights."""
+        return 1.0 if self.weights is None else batch.values(self.weights) / self.weights.high
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return (x, y) of the rows of a batch, without the constant, shape (q, batch.size)."""

@@ -61,7 +61,7 @@ class DesignMoments:
     sums : tuple of Sums
         What was measured, k sums in all.
     beyond : tuple of NoisyValue
-        The rows beyond the bounds of each column of numbers.
+        The rows beyond the bounds of each column of numbers; with weights, theirs, and the number of rows as well.
     """
 
     design: Design
@@ -105,9 +105,16 @@ class DesignMoments:
     @cached_property
     def beyond_bounds(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
         """Shares of the rows beyond the bounds of each column, and notes on these shares."""
-        columns = self.design.clipped_columns
-        clipped, notes = limits(self.beyond, columns, self.moments[0], moved="coefficient")
+        columns = self.design.bounded_columns
+        clipped, notes = limits(self.beyond, columns, self.rows[0], moved="coefficient")
         return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
+
+    @property
+    def rows(self) -> tuple[float, float]:
+        """Number of complete rows, and the standard error of its noise."""
+        if self.design.weights is None:
+            return float(self.moments[0]), math.sqrt(float(self.covariance[0, 0]))
+        return max(float(self.beyond[-1].values[0]), 0.0), self.beyond[-1].law.standard_deviation
 
     @cached_property
     def covariance(self) -> Numbers:

@@ -25,16 +25,17 @@ from dfprivacy import (
     mechanism,
 )
 from dfprivacy.estimates import measure_beyond
+from dfprivacy.features.weighted import check_weights
 from dfprivacy.inference.clipped import SHARE
 from dfprivacy.inference.draws import DRAWS, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import spread_of
+from dfprivacy.made_up import equal_weights, spread_of
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
-from dfprivacy_regression.scores import Score, n_score_sums
+from dfprivacy_regression.scores import Score, WeightedMoments, n_score_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -103,12 +104,13 @@ def known_columns(columns: Iterable[Column]) -> dict[str, Column]:
     return {each.name: each for each in columns if each.bounds is not None or each.categories is not None}
 
 
-@mechanism()
+@mechanism(columns={"weights": "numeric"})
 def ols(
     curator: Curator,
     y: str,
     x: str | Sequence[str] | None = None,
     *,
+    weights: Column | None = None,
     robust: bool = True,
     nan_policy: NanPolicy = "omit",
 ) -> OLSMeasurement:
@@ -122,6 +124,10 @@ def ols(
         The regressors. A column with bounds is a number, one with categories only is compared with its first
         category, as ``C(...)`` is in a formula. There always is an intercept. Values count as clipped to their
         bounds.
+    weights : str, optional
+        A column of sampling weights, with bounds from 0 or above: the coefficients are those of the population that
+        they stand for. Weights count as clipped to their bounds; rows without one are left out
+        (docs/howto/weights.md).
     robust : bool
         Standard errors that hold where the spread of the residuals changes from row to row, where they can be had
         (in two stages).
@@ -154,7 +160,8 @@ def ols(
     the score of the residuals at the first estimate, clipped where few are, and how much of them is beyond, in the
     same norm. Before, with a thirty-second of ε, the rows beyond the bounds of each number are counted: one row
     moves each count by 1 at most. All are noisy sums; what the second stage is of follows from what the first
-    released. All else is post-processing. docs/explanation/regression.md has the proofs.
+    released. All else is post-processing. docs/explanation/regression.md has the proofs. With weights every sum is
+    one of these vectors times a row's weight over its upper bound, which is at most 1, so a row moves it no more.
 
     **Statistics.** The two measurements are of one matrix, up to clipping, and are put together as such (Kalman's
     update). Errors hold what clipping may have cut off the score: with outliers the first stage decides. Where n or
@@ -162,11 +169,15 @@ def ols(
     hold the noise as well as the sampling of rows, for the population's coefficients of values limited to their
     bounds; where the noise leaves open whether the regressors can be told apart, ``informative`` is False, there
     are no estimates, and intervals have no ends. Nothing is shrunk. Outside the two stages errors are the classical
-    ones.
+    ones. With weights the estimate is that of weighted least squares, and robust errors are the design-based ones
+    of sampling with replacement [2]_; classical errors are an upper bound of these, if residuals have the same
+    variance in all rows.
 
     References
     ----------
     .. [1] Hardt and Talwar (2010). On the geometry of differential privacy. STOC.
+    .. [2] Binder (1983). On the variances of asymptotically normal estimators from complex surveys. International
+       Statistical Review 51.
 
     Examples
     --------
@@ -181,12 +192,19 @@ def ols(
     (2.0, True)
     """
     design = formula.linear_design(y, x, known_columns(curator.columns))
-    (rows, _), n, q = curator.supposed_size, curator.size, design.width
     gaps = curator.gaps(design.columns, nan_policy)
+    if weights is not None:
+        check_weights(weights, design.columns)
+        design = replace(design, weights=weights)
+        gaps += curator.gaps([weights], "omit" if nan_policy == "fill" else nan_policy)
+    (rows, _), n, q = curator.supposed_size, curator.size, design.width
     of, exact = moment_features(design, n, gaps)
-    beyond = measure_beyond(curator, design.clipped_columns, gaps)
-    known_of = partial(DesignMoments.from_sums, design, exact, rows=rows, beyond=beyond)
-    signal = signal_to_noise(curator, of.dimension, q)  # the fewer the rows, the more the first estimate decides
+    beyond = measure_beyond(curator, design.bounded_columns, gaps, counted=weights is not None)
+    typical = round(rows * design.typical_weight)
+    known_of = partial(DesignMoments.from_sums, design, exact, rows=typical, beyond=beyond)
+    signal = (
+        signal_to_noise(curator, of.dimension, q) * design.typical_weight
+    )  # the fewer the rows, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = NoisySums.from_measurement(curator.sum(of, noise="cube"))
@@ -250,6 +268,9 @@ def moment_features(
             f"{n} rows are too few for {design.width} coefficients.",
             "Name fewer regressors, or ask a view with more rows.",
         )
+    if design.weights is not None:
+        weighted = WeightedMoments(design)
+        return (features.Given(*gaps, of=weighted) if gaps else weighted), None
     of = design.moment_features(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
@@ -413,6 +434,7 @@ def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]
         if not fit.informative:
             return {**stages, _RELATIVE_ERROR: "not known: the noise may exceed the variation of the regressors"}
         assumed = ["standard deviations are a sixth of the range", *filter(None, [curator.supposed_size[1]])]
+        assumed += [f"weights are near {design.weights.mid:.3g}"] if design.weights is not None else []
         assumed += [f"half of the rows are {design.success!r}"] if binary else []
         names, share, spread = design.names[1:], M[0, 1:-1] / M[0, 0], 1.0 if binary else 1 / 3  # of the outcome
         spreads = np.sqrt(np.diag(M)[1:-1] / M[0, 0] - share**2) / spread / np.diag(design.units_map()[1])[1:]
@@ -435,6 +457,7 @@ def draw_outcomes(
     schema: Schema,
     y: str,
     x: str | Sequence[str] | None,
+    weights: Column | None = None,
     *,
     effect: float = 0.2,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
@@ -444,7 +467,7 @@ def draw_outcomes(
     rows, score = draw_regressors(rng, n, design)
     out = design.outcome
     rows[out.name] = out.mid + spread_of(out, spread) * (effect * score + rng.normal(size=n))
-    return rows
+    return rows | equal_weights(n, weights)
 
 
 def first_is_significant(release: Regression) -> bool:

@@ -15,7 +15,7 @@ from dfprivacy.expressions import read_column
 from dfprivacy.inference.draws import redrawn
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import forest
-from dfprivacy.wording import covered, noise_share, number, sure, with_unit
+from dfprivacy.wording import covered, noise_share, number, sure, whose, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,6 +86,8 @@ class Regression(Release):
         limited to their bounds; "population" where all columns are categories.
     notes : tuple of str
         What to know before trusting the numbers.
+    weights : str or None
+        The column of sampling weights; the coefficients are then those of the population that they stand for.
     formulas : dict
         Of each column that is computed from others, how it is computed.
     """
@@ -112,6 +114,7 @@ class Regression(Release):
     informative: bool
     covers: str | None = "limited population"
     notes: tuple[str, ...] = ()
+    weights: str | None = None
     formulas: dict[str, Any] = field(default_factory=dict)
 
     def _redrawn(self) -> Mapping[str, Any]:
@@ -199,13 +202,19 @@ class Regression(Release):
         name = min(known, key=lambda each: self.pvalues[each])
         error = self.bse[name]
         how = sure(
-            self.low[name], self.high[name], self.confidence, noise=self._noise_share(name), p=self.pvalues[name]
+            self.low[name],
+            self.high[name],
+            self.confidence,
+            whose="" if self.weights is None else whose(self.covers or "", self.weights),
+            noise=self._noise_share(name),
+            p=self.pvalues[name],
         )
         per = f" per {self._unit(name)}" if self._unit(name) else ""
         what = self._term_words(name) if name.startswith("C(") else self._noun(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
-        return f"The {self._coefficient} of {what} for {of} is {told}{how}{more}."
+        weighted = "" if self.weights is None else "weighted "
+        return f"The {weighted}{self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _noise_share(self, name: str) -> float | None:
         """Return the share of the width of a coefficient's interval that is due to noise."""
@@ -271,6 +280,8 @@ class Regression(Release):
             rows.append((name, f"{_formatted(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
+        if self.weights is not None:
+            rows.append(("weights", f"{self.weights}; rows without a weight are left out"))
         rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals include the noise")]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
@@ -505,8 +516,9 @@ def common_fields(
         "noise_covariance": noise,
         "regressors": tuple((column.name, column.low, column.high) for column in design.numbers),
         "factors": tuple((factor.name, factor.categories or ()) for factor in design.factors),
-        "nobs": float(known.moments[0]),
-        "nobs_standard_error": math.sqrt(float(known.covariance[0, 0])),
+        "nobs": known.rows[0],
+        "nobs_standard_error": known.rows[1],
+        "weights": None if design.weights is None else design.weights.name,
         "covers": design.covered_population,
         "clipped": known.beyond_bounds[0],
         "formulas": {each.name: each.describe() for each in design.columns if each.computed},

@@ -23,6 +23,7 @@ __all__ = [
     "Information",
     "LogisticScore",
     "Score",
+    "WeightedMoments",
     "discriminant_start",
     "l1_norm",
     "n_score_sums",
@@ -58,8 +59,35 @@ class _UnitFeatures(features.RowFeatures):
 
 
 @final
+class WeightedMoments(_UnitFeatures):
+    """Weighted second moments of a design: v, and v z_i z_j, for the squares of numbers v (2z² - 1).
+
+    Parameters
+    ----------
+    design : Design
+        The regression, with weights.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        self.columns = design.read_columns
+        self.shape = (1 + len(design.moment_entries()),)
+
+    def rows(self, batch: features.Batch) -> Numbers:
+        """Return the feature vectors of the rows in a batch."""
+        z, v = np.vstack([np.ones(batch.size), self.design.rows(batch)]), self.design.row_weights(batch)
+        products = [
+            2 * z[i] * z[j] - 1 if centred else z[i] * z[j] for i, j, centred in self.design.moment_entries()
+        ]
+        rows: Numbers = np.stack([z[0], *products], axis=-1) * np.reshape(v, (-1, 1))
+        return rows
+
+
+@final
 class Score(_UnitFeatures):
     """Score of residuals clipped at c (ψ): x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1; if robust 2 u_j² ψ²/c² - 1.
+
+    With weights v in [0, 1]: v x_j ψ/c, v (2ψ²/c² - 1), v (2w/top - 1), and v (2v u_j² ψ²/c² - 1).
 
     With e = y - xᵀb, ψ is e clipped to ±c, w = (|e| - c)₊ is the part beyond, at most top = 1 + |b|₁ - c, and
     u_j = a_jᵀx. Every coordinate is in [-1, 1].
@@ -80,7 +108,7 @@ class Score(_UnitFeatures):
 
     def __init__(self, design: Design, b: Numbers, c: float, tilt: Numbers | None = None) -> None:
         self.design = design
-        self.columns = design.columns
+        self.columns = design.read_columns
         self.b, self.c = b, c
         self.top = max(1 + float(np.abs(b).sum()) - c, 1e-9)
         self.tilt = None if tilt is None else np.trunc(tilt * _GRID_STEPS)
@@ -107,8 +135,11 @@ class Score(_UnitFeatures):
             u /= _GRID_STEPS**2
             u *= u
             u *= rows[q]
+        v = self.design.row_weights(batch)
+        rows[q + 2 :] *= v
         rows[q:] *= 2
         rows[q:] -= 1
+        rows *= v
         return rows.T
 
     def expected_sums(self, M: Numbers) -> Numbers:
@@ -117,8 +148,8 @@ class Score(_UnitFeatures):
         squares = v @ M @ v / self.c**2
         sums = [*np.zeros(self.design.width), 2 * squares - n, -n]
         if self.tilt is not None:
-            tilt = self.tilt / _GRID_STEPS
-            sums += [2 * (u @ M[:-1, :-1] @ u) / n * squares - n for u in tilt]
+            tilt, weight = self.tilt / _GRID_STEPS, self.design.typical_weight
+            sums += [2 * weight * (u @ M[:-1, :-1] @ u) / n * squares - n for u in tilt]
         return np.array(sums)
 
 
