@@ -192,6 +192,20 @@ def test_equal_weights_change_nothing():
     assert plain.high - plain.low == pytest.approx(weighted.high - weighted.low, rel=0.01)
 
 
+def test_weights_that_are_shrunk_or_trimmed():
+    """Bounds trim weights, which a note says; a computed column shrinks them. Both are other weights."""
+    frame = survey()
+    view = protect(frame, bounds={"income": (0, 200_000), "w": (0, 60)})
+
+    trimmed = view.mean("income", weights="w", epsilon=10**4)
+    shrunk = view.with_columns(s=dp.col("w") / 2 + 20).mean("income", weights="s", epsilon=10**4)
+
+    w = frame["w"].clip(upper=60)
+    assert np.average(frame["income"], weights=w) == pytest.approx(trimmed.value, rel=1e-4)
+    assert np.average(frame["income"], weights=w / 2 + 20) == pytest.approx(shrunk.value, rel=1e-4)
+    assert any("were above 60, and limited to it" in note for note in trimmed.notes)
+
+
 @pytest.mark.parametrize("of", [{"w": 0.0}, {"w": np.nan}, {"income": np.nan}])
 def test_nothing_to_weigh_is_uninformative(of):
     """Rows without weight tell nothing: the interval is all that is possible, and a note says so."""

@@ -96,7 +96,7 @@ class _CellCounts(Release):
 
     @property
     def _counted(self) -> str:
-        """What is counted: rows, or with weights the population that these stand for."""
+        """The unit of the counts: rows, or with weights the population that these stand for."""
         return "rows" if self.weights is None else "population"
 
     @property

@@ -58,7 +58,7 @@ class Design:
 
     @property
     def typical_weight(self) -> float:
-        """What the weight of a row, over its bound, is taken to be in a plan; 1 without weights."""
+        """The weight of a row over its bound that a plan assumes; 1 without weights."""
         return 1.0 if self.weights is None else self.weights.mid / self.weights.high
 
     @property
