@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import TYPE_CHECKING, final
 
@@ -36,7 +37,7 @@ def check_weights(weights: Column, columns: Iterable[Column]) -> None:
     Raises
     ------
     ArgumentError
-        If the weights may be negative or can only be 0, or are among the columns.
+        If the weights may be negative or can only be 0, or are too large, or among the columns.
     """
     low, high = weights.bounds or (-1.0, 0.0)
     if low < 0 or not high > 0:
@@ -44,6 +45,11 @@ def check_weights(weights: Column, columns: Iterable[Column]) -> None:
             f"The weights {weights.name!r} are bounded by {low:g} and {high:g}; sampling weights are not negative, "
             "and some are above 0.",
             f"Declare bounds from 0 or above, such as bounds={{{weights.name!r}: (0, 100)}}.",
+        )
+    if math.isinf(high * high):
+        raise ArgumentError(
+            f"Squares of {weights.name!r} are too large for float64 within its bounds.",
+            "Declare the largest weight there is.",
         )
     if any(column.name == weights.name for column in columns):
         raise ArgumentError(
