@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Estimate",
+    "check_squares",
     "measure_beyond",
     "measure_moments",
     "measure_weighted",
@@ -75,6 +76,22 @@ private, and the numbers of rows beyond the bounds are released with discrete La
 """
 
 
+def check_squares(column: Column) -> None:
+    """Check that squares of a column's values, and variances of these, are finite within its bounds.
+
+    Raises
+    ------
+    ArgumentError
+        If they may be infinite.
+    """
+    square = column.half * column.half
+    if math.isinf(square * square):
+        raise ArgumentError(
+            f"Squares of {column.name!r} are too large for float64 within its bounds.",
+            "Declare narrower bounds, or another unit.",
+        )
+
+
 def measure_moments(
     curator: Curator,
     column: Column,
@@ -106,8 +123,10 @@ def measure_moments(
     Raises
     ------
     ArgumentError
-        If a group whose number of rows is public has fewer than two; nothing is charged.
+        If squares of the values may be too large, or a group whose number of rows is public has fewer than two;
+        nothing is charged.
     """
+    check_squares(column)
     sizes = public_sizes(curator, by, groups)
     gaps = curator.gaps([column], nan_policy)
     return curator.sum(_features_to_sum(column, gaps, sizes is None, by, groups)), sizes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
+from dfprivacy import Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
-from dfprivacy.estimates import measure_weighted
+from dfprivacy.estimates import check_squares, measure_weighted
 from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.moments import laws_of
@@ -170,6 +170,8 @@ def _measure_mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, al
     of rows without one are measured. Of many rows, a part of the budget gives of these a guess t, and the mean is
     t plus the mean of y - t: the less t is off, the less it matters how many rows there are.
     """
+    if not alone:
+        check_squares(column)
     gaps, rows = curator.gaps([column], nan_policy), _rows_epsilon(curator)
     if not (alone and gaps and rows >= _MEAN_GUESS_FROM):
         return _measure_moments(curator, column, nan_policy, degree=1 if alone else 2)
@@ -410,11 +412,7 @@ def mean_and_degrees(drawn: StatisticDraws) -> tuple[Any, Any, Any]:
 
 def check_var(column: Column, **_: Any) -> None:
     """Check that squares of the values are finite, before anything is charged."""
-    if math.isinf(column.half * column.half):
-        raise ArgumentError(
-            f"Squares of {column.name!r} are too large for float64 within its bounds.",
-            "Use std() in place of var().",
-        )
+    check_squares(column)
 
 
 @mechanism(columns={"column": "numeric"})
