@@ -185,8 +185,12 @@ def first_questions():
 
 
 def pytest_generate_tests(metafunc):
-    """Run a test of a question once for each case; one of a method for the first case of each."""
-    for name, every in (("question", questions()), ("method", first_questions())):
+    """Run a test of a question once for each case; one of a method for the first case of each.
+
+    And one of what is asked publicly for each case with public columns.
+    """
+    publicly = [each for each in questions() if each.case.public]
+    for name, every in (("question", questions()), ("method", first_questions()), ("publicly", publicly)):
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, every, ids=[f"{each.method}({each.case})" for each in every])
 
@@ -211,22 +215,33 @@ def ledger(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def answers(tmp_path_factory):
-    """Look up the answer to a question about columns with labels; each is asked once."""
-    folder, known = tmp_path_factory.mktemp("schemas"), {}
+def folder(tmp_path_factory):
+    """A folder for schemas that say labels of columns."""
+    return tmp_path_factory.mktemp("schemas")
 
-    def answer(question):
-        if str(question) not in known:
-            known[str(question)] = question.of(folder=folder)()
-        return known[str(question)]
+
+@pytest.fixture(scope="session")
+def answers(folder):
+    """Look up the answer to a question about columns with labels; each is asked once, with the noise of a test."""
+
+    @cache
+    def answer(at):
+        with seeded_noise(1):
+            return questions()[at].of(folder=folder)()
 
     return answer
 
 
 @pytest.fixture
-def answer(question, answers):
+def at(request):
+    """Where a question stands among all."""
+    return request.node.callspec.indices["question"]
+
+
+@pytest.fixture
+def answer(at, answers):
     """What a question is answered."""
-    return answers(question)
+    return answers(at)
 
 
 @pytest.fixture
@@ -329,22 +344,12 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ),
     ("nothing is assumed that could be found", "test_power_of_what_a_method_assumes", NO_TEST.split()),
 ]
-# What is not asked of those that are not refused, and why.
-LEFT_OUT: list[tuple[str, str, list[str]]] = [
-    (
-        "this summary is as statsmodels prints it",
-        "test_a_page_says_what_was_asked_and_how_private_it_is",
-        ["ols -summary", "logit -summary"],
-    ),
-]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Let a test end with a refusal, at no charge, where the table says so, and nowhere else."""
-    refused, left_out = (_reasons(pyfuncitem, table) for table in (REFUSED, LEFT_OUT))
-    if left_out and not refused:
-        pytest.skip(left_out[0])
+    refused = _reasons(pyfuncitem)
     if not refused:
         return (yield)
     try:
@@ -357,12 +362,12 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
-def _reasons(test, table):
-    """Give what a table says of a test."""
+def _reasons(test):
+    """Give what the table says of a test."""
     method, _, asked = test.name.partition("[")[2].partition("(")
     return [
         why
-        for why, tests, those in table
+        for why, tests, those in REFUSED
         if test.originalname in tests.split()
         and any(first == method and all(word in asked for word in words) for first, *words in map(str.split, those))
     ]
