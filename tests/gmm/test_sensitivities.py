@@ -50,12 +50,6 @@ def gaps(search):
     return Gaps
 
 
-def waves(of):
-    """Cosines and sines of five frequencies."""
-    half = np.array([column.half for column in of])
-    return features.Fourier(of, np.random.default_rng(len(of)).normal(size=(5, len(of))) * 2 / half)
-
-
 @pytest.mark.parametrize("by", GROUPS)
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_no_row_moves_the_moments_more(search, gaps, columns, by):
@@ -75,15 +69,6 @@ def test_no_row_moves_the_moments_more(search, gaps, columns, by):
         assert 0.4 < gaps(every, 1).features(by_group(given, group), norm, tries=3, steps=100) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("columns", COLUMNS)
-def test_no_row_moves_the_sketch_more(search, gaps, columns):
-    """Cosines and sines, of all rows and of complete ones."""
-    of = COLUMNS[columns]
-
-    assert 0.5 < search(of, 2).features(waves(of), 2, tries=3, steps=100) <= 1 + 1e-9
-    assert 0.5 < gaps(of, 2).features(Given(*of, of=waves(of)), 2, tries=3, steps=100) <= 1 + 1e-9
-
-
 @pytest.mark.parametrize("by", ["all", "private", "public"])
 @pytest.mark.parametrize("factors", [(X,), (X, X), (X, FAR), (X, KNOWN)], ids=["y", "square", "product", "known"])
 def test_no_row_moves_a_sum_more(search, factors, by):
@@ -92,14 +77,3 @@ def test_no_row_moves_a_sum_more(search, factors, by):
     every = [*asked.columns, *([] if group is None else [group])]
 
     assert 0.9 < search(every, 1).features(by_group(asked, group), 1, tries=3, steps=100) <= 1 + 1e-9
-
-
-def test_a_heavier_count_would_not_be_free(gaps):
-    """With half as much weight again, the search finds rows farther apart than two complete ones can be."""
-    of, r = COLUMNS["two"], 0.7 * math.sqrt(2)
-    heavy = Given(*of, of=features.Outer(of, radius=r, count=1.5 * r * math.sqrt(2.5)))
-    free = features.Outer(of, radius=r).diameter(2, frozenset())
-
-    most = gaps(of, 1).features(heavy, 2, tries=3, steps=120) * heavy.diameter(2, frozenset())
-
-    assert most > 1.1 * free
