@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
 from dfprivacy.cli import main
 from dfprivacy.testing import seeded_noise
-from dfprivacy.tidy import COLUMNS_MAX
 from dfprivacy.wording import covered
 
 if TYPE_CHECKING:
@@ -186,28 +183,10 @@ def test_every_bundled_method_is_asked(capsys):
 # Tables
 
 
-def checked(frame, library, keys=()):
-    """The frame is of the library, and has few columns of scalars beside the keys and `covers`, named once each."""
-    names = frame.column_names if library == "pyarrow" else list(frame.columns)
-    rows = frame.to_pandas() if library != "pandas" else frame
-    assert type(frame).__module__.partition(".")[0] == library
-    assert list(keys) == names[: len(keys)]
-    assert 1 <= len(names) - len(keys) - ("covers" in names) <= COLUMNS_MAX
-    assert len(rows) >= 1
-
-
-@pytest.mark.parametrize(
-    ("library", "make"),
-    [("pandas", lambda rows: rows), ("polars", pl.from_pandas), ("pyarrow", pa.Table.from_pandas)],
-)
-def test_a_table_is_of_the_library_of_the_frame(library, make, protect, grouped):
-    """Nobody has to name it; of groups the key comes first, under another name where that is taken."""
-    view = protect(make(patients()))
-
-    for method in ("ttest", "mean", "crosstab", "ols", "moments"):
-        checked(ask(view, method).to_frame(), library)
+def test_the_key_of_groups_comes_first(grouped):
+    """Under another name where that is taken; the contracts see of which library a table is, and what is in it."""
     for method, answer in grouped.items():
-        checked(answer.to_frame(library), library, ["ward_"] if method == "crosstab" else ["ward"])
+        assert next(iter(answer.to_frame())) == ("ward_" if method == "crosstab" else "ward")
 
 
 @pytest.mark.parametrize("method", ASKED)
