@@ -19,6 +19,7 @@ from fractions import Fraction
 from functools import cache, partial
 from unittest import mock
 
+import core_checks
 import numpy as np
 
 import dfprivacy as dp
@@ -38,8 +39,9 @@ from dfprivacy._privacy.losses import Laplace, Pure
 from dfprivacy._table.batch import batches, category, number
 from dfprivacy._table.frames import Read, redact_errors
 from dfprivacy._table.people import BoundedFrame
-from dfprivacy._table.sample import SampledFrame
+from dfprivacy._table.sample import DrawnFrame, SampledFrame
 from dfprivacy.local import Arc, RowLabels
+from dfprivacy.schema import Unit
 from dfprivacy.testing import seeded_noise
 from dfprivacy_audit import Case
 
@@ -1082,6 +1084,40 @@ def all_rows_of_a_person():
         yield
 
 
+@contextmanager
+def rows_of_nobody_count():
+    """Rows that name nobody are each a person of its own."""
+    with mock.patch.object(core_checks, "_UNIT", Unit(core_checks._WHO, 2, "own")):
+        yield
+
+
+@contextmanager
+def three_times_epsilon():
+    """On a sample, three times epsilon is spent, whatever the share."""
+    with mock.patch.object(question, "epsilon_on_sample", lambda epsilon, _: epsilon * 3):
+        yield
+
+
+@contextmanager
+def all_rows_of_a_sample():
+    """Rows that are not drawn are read all the same."""
+    with mock.patch.object(DrawnFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size)):
+        yield
+
+
+@contextmanager
+def public_columns_of_a_sample():
+    """A sample is drawn in which public columns stay public."""
+    right = Table.sampled
+
+    def sampled(self, share):
+        found = right(self, share)
+        return found._with(schema=replace(found.schema, columns=self.schema.columns))
+
+    with mock.patch.object(Table, "sampled", sampled):
+        yield
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault, the case in which it shows, and the check that is to catch it."""
@@ -1102,10 +1138,22 @@ FAULTS = [
     Fault(honest_average, "reuses_what_was_measured", around=bound_left_out),
     Fault(honest_average, "reuses_what_was_measured", around=condition_left_out),
     Fault(honest_average, "reuses_what_was_measured", around=paid_although_taken),
-    Fault(honest_average, "people_stand_together", around=noise_for_one_row),
-    Fault(honest_average, "people_stand_together", around=all_rows_of_a_person),
-    Fault(honest_average, "samples_stand_alone", around=one_sample_for_all),
-    Fault(honest_average, "samples_stand_alone", around=epsilon_over_share),
+    *(
+        Fault(honest_average, check, case, around=around)
+        for case in (NUMBER, replace(NUMBER, neighbors="add_remove"))
+        for check, around in (
+            ("people_stand_together", noise_for_one_row),
+            ("people_stand_together", all_rows_of_a_person),
+            ("people_stand_together", rows_of_nobody_count),
+            ("samples_stand_alone", one_sample_for_all),
+            ("samples_stand_alone", epsilon_over_share),
+            ("samples_stand_alone", three_times_epsilon),
+        )
+    ),
+    Fault(
+        honest_average, "samples_stand_alone", replace(NUMBER, neighbors="add_remove"), around=all_rows_of_a_sample
+    ),
+    Fault(honest_cube, "samples_stand_alone", replace(GROUPS, public=["g"]), around=public_columns_of_a_sample),
     Fault(half_the_noise, "loss_within_charge"),
     Fault(noise_of_a_seed, "concludes_from_noise_alone"),
     Fault(mean_of_n_minus_1, "loss_within_charge"),

@@ -6,7 +6,6 @@ import json
 import math
 import pickle
 
-import core_checks
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,12 +17,7 @@ import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import read_relation, write_relation
-from dfprivacy._measure.evaluate import Table
-from dfprivacy._table.people import BoundedFrame
-from dfprivacy.schema import Unit
 from dfprivacy.statistics import OfSums
-from dfprivacy_audit import Case
-from dfprivacy_audit.discipline import Audit, Failed
 
 SAID = {"bounds": {"x": (0.0, 8.0)}, "categories": {"g": ["a", "b"]}}
 OTHERS = [(1, 8.0, "a"), (2, 0.0, "b"), (2, 3.0, "a"), (2, 5.0, "b"), (2, 8.0, "b"), (1, 2.0, "a")]
@@ -423,35 +417,3 @@ def test_what_has_no_proof_is_refused(views):
     assert single.kernel_two_sample(["x"], other=second, epsilon=1).privacy.unit == "pid"
     assert view.where(lambda row: "pid" not in row).sum("x", epsilon=1).privacy.epsilon == 1
     assert view.chosen("g", epsilon=1).value == 0
-
-
-# The conformance kit
-
-
-def audited(neighbors, **arguments):
-    """What the kit finds of a method that counts rows by category."""
-    case = Case(arguments={"by": "g"}, categories={"g": ["a", "b"]}, neighbors=neighbors, **arguments)
-
-    @dp.mechanism(columns={"by": "category"})
-    def counted(curator, by):
-        "The number of rows in each category."
-        return list(curator.sum(features.OneHot(by)).values)
-
-    return core_checks.people_stand_together(Audit(counted, case))
-
-
-@pytest.mark.parametrize("neighbors", ["add_remove", "replace_one"])
-def test_the_kit_finds_what_is_broken(neighbors, monkeypatch):
-    """Noise for one row alone, rows beyond k that are read, rows of nobody that are; and else nothing."""
-    for arguments in ({}, {"group_by": "g"}, {"where": {"g": "a"}}):
-        said = audited(neighbors, **arguments)
-        assert said.startswith("rows: answered, loss" if arguments else "rows: answered, loss 0.333333")
-    for broken in (
-        (Table, "max_rows_per_person", 1),
-        (BoundedFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size)),
-        (core_checks, "_UNIT", Unit(core_checks._WHO, 2, "own")),
-    ):
-        with monkeypatch.context() as patched:
-            patched.setattr(*broken)
-            with pytest.raises(Failed):
-                audited(neighbors)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,21 +14,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from core_checks import samples_stand_alone
 from sqlalchemy import func, select
 
 import dfprivacy as dp
 from dfprivacy import features
-from dfprivacy._call import question
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._ledger.tables import tables
-from dfprivacy._measure.evaluate import Table
 from dfprivacy._privacy.conversions import epsilon_on_sample
 from dfprivacy._privacy.losses import Approximate, Pure
 from dfprivacy._table import sample
 from dfprivacy.view import PrivateFrame
-from dfprivacy_audit import Case
-from dfprivacy_audit.discipline import Audit, Failed
 
 ROWS = 24
 SURE = 600  # an epsilon of which half, for two rows of a person, leaves no doubt about a count
@@ -398,47 +391,3 @@ def test_a_private_number_of_rows_refuses_nothing():
         view.mannwhitneyu("x", by="g", epsilon=1)
     assert plan.epsilon == view.budget.spent == 1
     assert view.where(x=(0, 0.4)).mannwhitneyu("x", by="g", epsilon=1).privacy.epsilon == 1
-
-
-# The conformance kit
-
-
-def audited(neighbors, **arguments):
-    """What the kit finds of a method that counts rows by category."""
-    case = Case(arguments={"by": "g"}, categories={"g": ["a", "b"]}, neighbors=neighbors, **arguments)
-
-    @dp.mechanism(columns={"by": "category"})
-    def counted(curator, by):
-        "The number of rows in each category."
-        return [float(count) for count in curator.sum(features.OneHot(by)).values]  # noqa: PD011
-
-    return samples_stand_alone(Audit(counted, case))
-
-
-def with_public_columns(self, share, real=Table.sampled):
-    """Draw a sample in which public columns stay public."""
-    found = real(self, share)
-    return found._with(schema=replace(found.schema, columns=self.schema.columns))
-
-
-BOTH = ({"neighbors": "add_remove"}, {"neighbors": "replace_one"})
-FAULTS = [
-    (sample.SampledFrame, "drawn", functools.lru_cache(sample.SampledFrame.drawn), BOTH),
-    (question, "epsilon_on_sample", lambda epsilon, share: epsilon / share, BOTH),
-    (question, "epsilon_on_sample", lambda epsilon, _: epsilon * 3, BOTH),
-    (sample.DrawnFrame, "batches", lambda self, reads, size: self.frame.batches(reads, size), BOTH[:1]),
-    (Table, "sampled", with_public_columns, [{"neighbors": "replace_one", "public": ["g"]}]),
-]
-
-
-def test_the_kit_finds_what_is_broken(monkeypatch):
-    """One sample for two questions, prices that take q for too much, rows that are not drawn; and else nothing."""
-    for arguments, terms in itertools.product(({}, {"group_by": "g"}, {"where": {"g": "a"}}), BOTH):
-        assert "loss" in audited(**terms, **arguments)
-    assert "loss" in audited("replace_one", public=["g"])
-    for owner, name, fault, cases in FAULTS:
-        for terms in cases:
-            with monkeypatch.context() as patched:
-                patched.setattr(owner, name, fault)
-                with pytest.raises(Failed):
-                    audited(**terms)
