@@ -345,9 +345,9 @@ def test_level_of_noisy_counts(shares, sizes, scale):
     runs, cells = 200, np.outer(shares, sizes) / sum(sizes)
     pvalues = [each.pvalue for each in drawn(np.random.default_rng(20_261_124), cells, sum(sizes), scale, runs)]
 
-    assert sum(p <= 0.2 for p in pvalues) >= stats.binom.ppf(1e-4, runs, 0.12)
+    assert sum(p <= 0.2 for p in pvalues) >= stats.binom.ppf(1e-6, runs, 0.12)
     for alpha in (0.2, 0.05, 0.01):
-        assert sum(p <= alpha for p in pvalues) <= stats.binom.isf(1e-4, runs, 1.2 * alpha)
+        assert sum(p <= alpha for p in pvalues) <= stats.binom.isf(1e-6, runs, 1.2 * alpha)
 
 
 def test_noisy_counts_without_noise_are_pearsons_test():

@@ -184,13 +184,31 @@ def first_questions():
     return list({each.method: each for each in reversed(questions())}.values())[::-1]
 
 
-def pytest_generate_tests(metafunc):
-    """Run a test of a question once for each case; one of a method for the first case of each.
+@cache
+def asked_of():
+    """Give by name of an argument the questions that a test with this argument asks."""
+    every, first = questions(), first_questions()
+    sided = {
+        check.audit.mechanism.name
+        for check in all_checks()
+        if "alternative" in check.audit.mechanism.signature.parameters
+    }
+    return {
+        "question": every,
+        "method": first,
+        "publicly": [each for each in every if each.case.public],
+        "computable": [each for each in every if "other" not in each.case.missing.values()],
+        "sided": [each for each in first if each.method in sided],
+    }
 
-    And one of what is asked publicly for each case with public columns.
+
+def pytest_generate_tests(metafunc):
+    """Run a test of a question once for each case, and one of a method for the first case of each.
+
+    And for each case with public columns; for each in which no value counts as another category, which is declared
+    of a column that is there; and for the first case of each method that tests on a side.
     """
-    publicly = [each for each in questions() if each.case.public]
-    for name, every in (("question", questions()), ("method", first_questions()), ("publicly", publicly)):
+    for name, every in asked_of().items():
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, every, ids=[f"{each.method}({each.case})" for each in every])
 
@@ -234,8 +252,9 @@ def answers(folder):
 
 @pytest.fixture
 def at(request):
-    """Where a question stands among all."""
-    return request.node.callspec.indices["question"]
+    """Where the question of a test stands among all."""
+    (asked,) = (each for each in request.node.callspec.params.values() if isinstance(each, Question))
+    return next(at for at, each in enumerate(questions()) if each is asked)
 
 
 @pytest.fixture
