@@ -214,19 +214,6 @@ def test_every_sampler_refuses_what_would_protect_nobody(which, kind):
     assert draw(np.zeros(0, dtype=np.int64), 2.0).shape == (0,)
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize("which", SAMPLERS)
-def test_samplers_draw_the_continuous_law_on_a_fine_grid(which, kind):
-    """At 2^40 steps the noise is Laplace or Gaussian to any test, and its neighbours are independent."""
-    scale = 2.0**40
-    values = getattr(SAMPLERS[which](), kind)(np.zeros(20_000, dtype=np.int64), scale) / scale
-    law = stats.laplace if kind == "laplace" else stats.norm
-
-    assert stats.kstest(values, law.cdf).pvalue > ONE_IN_TEN_MILLION
-    assert stats.spearmanr(values[:-1], values[1:]).pvalue > ONE_IN_TEN_MILLION
-
-
 def fit(observed, expected):
     """P-value of chi-square goodness of fit, with all rare cells in one."""
     common = expected >= 20
