@@ -179,7 +179,6 @@ def measure_weighted(
     *,
     by: Sequence[Column] = (),
     groups: tuple[Any, ...] | None = None,
-    variance: bool = True,
     crossed: bool = True,
     noise: Literal["any", "laplace"] = "any",
 ) -> NoisyWeighted:
@@ -205,8 +204,6 @@ def measure_weighted(
         The columns of the groups, or of cells.
     groups : tuple, optional
         Which groups, of one column; default: all categories.
-    variance : bool
-        Whether the sampling variance is needed.
     crossed : bool
         As for `dfprivacy.features.Weighted`.
     noise : {"any", "laplace"}
@@ -231,7 +228,7 @@ def measure_weighted(
     )
 
     def asked(square: float) -> features.RowFeatures:
-        inner: features.RowFeatures = features.Weighted(weights, of, square=square * variance, crossed=crossed)
+        inner: features.RowFeatures = features.Weighted(weights, of, square=square, crossed=crossed)
         inner = features.Given(*gaps, of=inner) if gaps else inner
         kept = {by[0].name: groups} if by and groups else None
         return features.OneHot(*by, groups=kept, of=inner) if by else inner

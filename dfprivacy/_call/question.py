@@ -89,7 +89,7 @@ class Question:
         if not isinstance(fresh, bool):
             raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
         given = mechanism.bind(args, rest)
-        if target.table.sample is not None and "covers" not in rest and given.get("covers", "") in ("table", None):
+        if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
             given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
         other = mechanism.second_view_parameter(given)
         if not other:

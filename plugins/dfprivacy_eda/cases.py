@@ -55,7 +55,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
                 case(arguments={**asked, "weights": "w"}, neighbors=relation, **_WEIGHTED)
                 for relation in _RELATIONS
             ),
-            case(arguments={**asked, "weights": "w", "covers": "table"}, **_WEIGHTED, group_by="g"),
+            case(arguments={**asked, "weights": "w"}, **_WEIGHTED, group_by="g"),
             case(arguments=asked, **_GROUPED, where={"g": ["a", "b"]}),
             case(arguments=asked, **_GROUPED, group_by="g"),
             case(arguments=asked, **_GROUPED, group_by="g", neighbors="add_remove"),

@@ -248,7 +248,7 @@ def mean(
     *,
     weights: Column | None = None,
     nan_policy: NanPolicy = "omit",
-    covers: Covers | None = None,
+    covers: Covers = "table",
 ) -> Sums | NoisyWeighted:
     """Return the mean of a column.
 
@@ -264,8 +264,7 @@ def mean(
         fill value, ``"raise"`` refuses them, where the column is public.
     covers : {"table", "population"}
         What the interval is for: the table's own mean, as a dataframe has it, or that of a population of which the
-        rows are a sample. Sampling is in the second as well as noise. Default: the table's, with weights the
-        population's.
+        rows are a sample. Sampling is in the second as well as noise. With weights it is always the population's.
     confidence : float
         Coverage of the interval.
 
@@ -323,19 +322,19 @@ def mean(
     """
     if weights is not None:
         halves = features.Moments(column, degree=1, count=True)
-        return measure_weighted(curator, weights, halves, [column], nan_policy, variance=covers != "table")
-    return _measure_mean(curator, column, nan_policy, alone=covers != "population")
+        return measure_weighted(curator, weights, halves, [column], nan_policy)
+    return _measure_mean(curator, column, nan_policy, alone=covers == "table")
 
 
 @mean.concludes
 def _(
-    measured: Sums | NoisyWeighted, column: Column, *, covers: Covers | None, confidence: Probability = 0.95
+    measured: Sums | NoisyWeighted, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Compute the mean from the noisy sum and the number of rows."""
     if isinstance(measured, NoisyWeighted):
-        return weighted_statistic("mean", measured, column, confidence, covers or "population")
+        return weighted_statistic("mean", measured, column, confidence)
     release = column_statistic("mean", measured, confidence)
-    if covers != "population":
+    if covers == "table":
         return release
     if (release.low, release.high) == column.bounds:
         return replace(release, covers="limited population")
@@ -546,5 +545,5 @@ def total(
 def _(measured: Sums | NoisyWeighted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the sum of the column with its confidence interval."""
     if isinstance(measured, NoisyWeighted):
-        return weighted_statistic("sum", measured, column, confidence, "population")
+        return weighted_statistic("sum", measured, column, confidence)
     return column_statistic("sum", measured, confidence)

@@ -85,9 +85,9 @@ def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
 def _moment_planner(name: str) -> Any:
     """Return a function that plans a mean, a sum, a variance or a standard deviation."""
 
-    def findings(curator: Curator, column: Column, *, weights: Column | None = None, **asked: Any) -> Findings:
+    def findings(curator: Curator, column: Column, *, weights: Column | None = None, **_: Any) -> Findings:
         if weights is not None:
-            return _weighted_errors(curator, name, column, weights, asked.get("covers") or "population")
+            return _weighted_errors(curator, name, column, weights)
         error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
         return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
@@ -95,11 +95,11 @@ def _moment_planner(name: str) -> Any:
     return findings
 
 
-def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column, covers: str) -> Findings:
+def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column) -> Findings:
     """Plan a weighted mean or sum: values are near the middle of their bounds, and weights in that of theirs."""
     n = assumed_rows(curator)
     sums = curator.planned.typical([n], weights.mid / weights.high, SD)
-    found = infer(sums, weighted_parameter(sums, name, (column.low, column.high), covers))
+    found = infer(sums, weighted_parameter(sums, name, (column.low, column.high)))
     error = float(found.noise_standard_error)
     size = SD * column.half * (weights.mid * n if name == "sum" else 1)
     return {

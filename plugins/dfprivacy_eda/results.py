@@ -409,25 +409,22 @@ def column_statistic(name: str, sums: Sums, confidence: float) -> ColumnStatisti
     )
 
 
-def weighted_parameter(
-    measured: NoisyWeighted, statistic: str, bounds: tuple[float, float], covers: str = "population"
-) -> Parameter:
+def weighted_parameter(measured: NoisyWeighted, statistic: str, bounds: tuple[float, float]) -> Parameter:
     """Return the function that computes a weighted mean or sum from `WeightedSums`, in the units of the column."""
 
     def parameter(sums: WeightedSums) -> tuple[Any, Any, Any]:
         group, ends = sums[0], measured.most * np.array(bounds[::-1])
-        found = mean(group, bounds) if statistic == "mean" else total(group, ends)
-        return found if covers == "population" else (found[0], np.zeros(1), np.inf)
+        return mean(group, bounds) if statistic == "mean" else total(group, ends)
 
     return parameter
 
 
 def weighted_statistic(
-    statistic: str, measured: NoisyWeighted, column: Column, confidence: float, covers: str
+    statistic: str, measured: NoisyWeighted, column: Column, confidence: float
 ) -> ColumnStatistic:
     """Return a weighted mean or sum computed from noisy sums, with its confidence interval."""
     bounds = column.low, column.high
-    found = infer(measured, weighted_parameter(measured, statistic, bounds, covers))
+    found = infer(measured, weighted_parameter(measured, statistic, bounds))
     low, high = map(float, found.interval(confidence))
     notes = measured.limits
     if statistic == "mean":
@@ -441,7 +438,7 @@ def weighted_statistic(
         noise_standard_error=float(found.noise_standard_error),
         statistic=statistic,
         column=column.name,
-        covers=f"limited {covers}",
+        covers="limited population",
         count=measured.rows,
         bounds=bounds,
         clipped=measured.beyond[column.name].shares[0],
