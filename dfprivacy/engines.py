@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +103,39 @@ class Engine(ABC):
             in one part.
         """
         return [self]
+
+    def join(
+        self,
+        other: Engine,  # noqa: ARG002
+        on: str,  # noqa: ARG002
+        how: Literal["left", "inner"],  # noqa: ARG002
+        own: Sequence[str],  # noqa: ARG002
+        others: Sequence[str],  # noqa: ARG002
+    ) -> Engine | None:
+        """Join the rows with those of another table, where they are.
+
+        Two rows meet if they name the same person, exactly: no number is rounded, no letter taken for another one,
+        and a row that names nobody meets no row.
+
+        Parameters
+        ----------
+        other : Engine
+            The other table.
+        on : str
+            The column that names people in both: whole numbers, text or bytes in both, or Python objects in both.
+        how : {"left", "inner"}
+            Whether a row that meets no other one is kept, with missing values.
+        own, others : sequence of str
+            The columns of the join: those of this table, with `on`, and those of the other one. No name is among
+            both.
+
+        Returns
+        -------
+        Engine or None
+            The join, whose rows of one person are in an order that follows from the rows of this person in both
+            tables alone, and whose other rows stay in their order; None if the two cannot be joined where they are.
+        """
+        return None
 
     def ready(self) -> None:  # noqa: B027 - most are
         """Raise an error, before anything is charged, if rows cannot be read in this process."""

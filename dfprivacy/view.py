@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy._call.payment import Target, positive_price
 from dfprivacy._call.power import Power, power_of
@@ -14,6 +14,7 @@ from dfprivacy._method_signature import check_given
 from dfprivacy._public_facts import PublicFacts
 from dfprivacy._table.conditions import Satisfies, read_condition
 from dfprivacy._table.declare import computed_columns, redeclared_schema
+from dfprivacy._table.joins import read_join
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._visible import visible
@@ -163,6 +164,84 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         return self._with_table(table.with_columns(computed_columns(table.schema, columns, bounds or {})))
 
     assign = with_columns
+
+    @trimmed
+    def join(
+        self,
+        other: PrivateFrame,
+        /,
+        *,
+        on: str,
+        how: Literal["left", "inner"] = "left",
+        max_rows: int | None = None,
+    ) -> PrivateFrame:
+        """Join with another table of the same people, on the column that names them.
+
+        Parameters
+        ----------
+        other : PrivateFrame
+            The view of the other table, which shares the account and selects no rows.
+        on : str
+            The column that names people in both tables: the `unit` of a table that has one. A table without one has
+            one row a person, as it was declared, and ``on`` says which column of it names them. In both tables it
+            is of whole numbers, or in both of text.
+        how : {"left", "inner"}
+            Whether a row that meets no row of the other table is kept, with missing values. A row that names nobody
+            is left out.
+        max_rows : int, optional
+            How many rows of one person count at most; default: the product of both tables' ``max_rows``.
+
+        Returns
+        -------
+        PrivateFrame
+            The view of the joined rows, with the columns of both as they are declared, which shares the account.
+            Conditions and computed columns of this view stay, and computed columns of the other come along. An
+            undeclared column whose name is also one of the other table is left out.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If the tables cannot be joined: of another account, on another column, held by another library, or with
+            a declared column in common.
+
+        Notes
+        -----
+        **Privacy.** A person's rows of the join are made of this person's rows in both tables, and of nothing else,
+        and at most ``max_rows`` of them count. So it is a table of people with several rows, and every guarantee is
+        that of `protect` with ``unit=on``: docs/howto/joins.md has the proof. Which rows count is chosen after the
+        join, by the account's key.
+
+        The tables are joined where they are: by DuckDB, Polars, Spark or Dask, lazily where the tables are lazy.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> visits = pd.DataFrame({"id": [1, 1, 2, 3] * 500, "cost": [90.0, 120, 40, 300] * 500})
+        >>> visits["id"] += 3 * (visits.index // 4)
+        >>> persons = pd.DataFrame({"id": range(1, 1501), "age": [34, 71, 52] * 500})
+        >>> visits = dp.protect(visits, "visits", account="ward", epsilon=2, ledger="memory:",
+        ...                     unit="id", max_rows=2, bounds={"cost": (0, 500)})
+        >>> persons = dp.protect(persons, "persons", account="ward", ledger="memory:", bounds={"age": (18, 100)})
+        >>> joined = visits.join(persons, on="id")
+        >>> joined.schema.unit
+        Unit(column='id', max_rows=2, missing='omit')
+        >>> 90 < joined.where(age=(18, 40)).mean("cost", epsilon=1).value < 120
+        True
+        """
+        if not isinstance(other, PrivateFrame):
+            raise ArgumentError(
+                f"join() takes the view of a protected table, not {type(other).__name__}.",
+                "Protect the other table with account= too; columns of a public table are added by lookup().",
+            )
+        account, second = self._target.account, other._target.account
+        if (account.name, account.ledger.where) != (second.name, second.ledger.where):
+            raise ArgumentError(
+                f"The tables belong to the accounts {account.name!r} and {second.name!r}, which need not be about "
+                "the same people.",
+                f"Protect both with account={account.name!r}, in one ledger.",
+            )
+        table, others = self._target.table, other._target.table
+        return self._with_table(table.join(others, read_join(table, others, on, how, max_rows, account.name)))
 
     @trimmed
     def power(

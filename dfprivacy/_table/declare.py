@@ -142,7 +142,7 @@ def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
             "public columns need one row a person: tables that differ in all rows of a person agree on no column.",
             "Leave out public=, or unit=.",
         )
-    if not frame.names_people(unit.column):
+    if not frame.kind_of_names(unit.column):
         raise SchemaError(
             f"unit={unit.column!r} must be a column of whole numbers or text.",
             "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "

@@ -3,7 +3,7 @@
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
 conditions. So nothing outside of this module pairs one of them with others: a table gives another one by its own
-verbs, `where`, `select`, `with_declarations`, `per_person` and `sampled`, and each sets all that follows.
+verbs, `where`, `select`, `with_declarations`, `join`, `per_person` and `sampled`, and each sets all that follows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dfprivacy._table.conditions import with_private_column
 from dfprivacy._table.people import BoundedFrame, sort_columns
 from dfprivacy._table.person_rows import People, PerFrame
 from dfprivacy._table.sample import Sample, SampledFrame
-from dfprivacy.errors import NotProtected
+from dfprivacy.errors import ArgumentError, NotProtected
 from dfprivacy.expressions import ComputedColumn, parts_of
 from dfprivacy.schema import Schema
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
+    from dfprivacy._table.joins import Join
     from dfprivacy._table.person_rows import PersonColumn
     from dfprivacy.schema import Column
 
@@ -207,8 +208,7 @@ class Rows:
 
     def with_declarations(self, columns: Mapping[str, Column]) -> Self:
         """Return the table with other declarations; each person's rows are chosen anew by them."""
-        every = [*columns.values(), *(column for each in self.conditions for column in each.columns)]
-        known = sort_columns({part for column in every for part in parts_of(column, {})})
+        known = _parts_of_columns(columns, self.conditions)
         return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
     def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:
@@ -220,6 +220,22 @@ class Rows:
         of = None if self._of is None else self._of._chosen_by_columns(known)  # noqa: SLF001 - of our own kind
         again = self._with if self._frame is None else self._with_new_frame
         return again(known=known, _of=of)
+
+    def join(self, other: Self, join: Join) -> Self:
+        """Return the rows joined with those of another table of the same people, who may have several rows.
+
+        Conditions stay; which of a person's rows count is chosen among the rows of the join.
+        """
+        left, right = (each.frame if isinstance(each, BoundedFrame) else each for each in (self.rows, other.rows))
+        joined = left.join(right, join.on, join.how, join.own, join.others)
+        if joined is None:
+            raise ArgumentError(
+                "The tables are not held by one engine, which could join them where they are.",
+                "Hold both in the same library, and with DuckDB in one connection.",
+            )
+        conditions = tuple(map(with_private_column, self.conditions))
+        known = _parts_of_columns(join.schema.columns, conditions)
+        return self._with_new_frame(schema=join.schema, known=known, conditions=conditions, _source=joined)
 
     def per_person(self, columns: tuple[PersonColumn, ...]) -> Self:
         """Return the table of the people among the rows, with one row for each person.
@@ -286,6 +302,12 @@ class Rows:
     def chosen(self) -> list[list[Any]]:
         """Columns by which a person's rows are chosen, as plain JSON values."""
         return [[column.name, column.describe()] for column in self.known]
+
+
+def _parts_of_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
+    """Return the columns by which rows are chosen, where these columns and conditions are known of them."""
+    every = [*columns.values(), *(column for each in conditions for column in each.columns)]
+    return sort_columns({part for column in every for part in parts_of(column, {})})
 
 
 _MIXED = "These rows were chosen, and what is public of them goes with how they were."

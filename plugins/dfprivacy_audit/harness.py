@@ -163,9 +163,9 @@ class MemoryFrame(MadeUpFrame):
         self._public = None if public is None else frozenset(public)
         self._raw: dict[Read, Raw] = {}
 
-    def names_people(self, name: str) -> bool:
-        """Return True: any column can identify people."""
-        return name in self.columns
+    def kind_of_names(self, name: str) -> str:
+        """Return a kind of names: any column can identify people."""
+        return "Python objects" if name in self.columns else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Yield the rows in batches of at most `size`."""

@@ -28,7 +28,7 @@ from dfprivacy.engines import Engine, WorkersLost
 from dfprivacy.errors import ArgumentError, ReadError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from types import EllipsisType
 
     from numpy.typing import NDArray
@@ -127,9 +127,20 @@ class Frame(Rows, ABC):
         """Return all rows of some columns, in order, as lists of Python values: for public columns only."""
         raise NotImplementedError(names)
 
-    def names_people(self, name: str) -> bool:  # noqa: ARG002
-        """Return whether a column's type can name people: whole numbers, text, bytes or Python objects."""
-        return False
+    def kind_of_names(self, name: str) -> str:  # noqa: ARG002
+        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
+        return ""
+
+    def join(
+        self,
+        other: Frame,
+        on: str,
+        how: Literal["left", "inner"],
+        own: Sequence[str],
+        others: Sequence[str],
+    ) -> Frame | None:
+        """Return the join with another frame, as `dfprivacy.engines.Engine.join` does; None if it cannot."""
+        raise NotImplementedError(other, on, how, own, others)
 
 
 class DerivedFrame(Frame):
@@ -144,6 +155,10 @@ class DerivedFrame(Frame):
     def columns(self) -> tuple[str, ...]:
         """Column names in order."""
         return self.frame.columns
+
+    def kind_of_names(self, name: str) -> str:
+        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
+        return self.frame.kind_of_names(name)
 
     def ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
@@ -175,10 +190,11 @@ class MadeUpFrame(Frame):
         """Count the rows."""
         return len(next(iter(self._columns.values())))
 
-    def names_people(self, name: str) -> bool:
-        """Return whether a column can name people."""
+    def kind_of_names(self, name: str) -> str:
+        """Return the kind of names that a column can have for people; empty if it cannot name people."""
         column = self._columns[name]
-        return isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
+        whole = isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
+        return "whole numbers" if whole else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the rows in batches of at most `size`."""
@@ -247,6 +263,14 @@ def _engine_of_frame(frame: object) -> object | None:
 def _engine_from_module(module: str, frame: object) -> object | None:
     engine: object | None = importlib.import_module(f"{__name__}.{module}").adapt(frame)
     return engine
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return a name for a column that is none of those that are taken, whatever the case of letters."""
+    known = {each.casefold() for each in taken}
+    while name in known:
+        name += "'"
+    return name
 
 
 def redact_errors(work: Callable[[], T]) -> T:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from dfprivacy._table.frames import TOGETHER, redact_errors
+from dfprivacy._table.frames import TOGETHER, Read, free_name, redact_errors
+from dfprivacy._table.frames.columns import join_people, matching_rows, read_column
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import ArgumentError
 
@@ -42,7 +45,25 @@ def adapt(frame: Any) -> Engine | None:
     )
 
 
-class StreamEngine(Engine):
+class ArrowEngine(Engine):
+    """A source of record batches in this process."""
+
+    @abstractmethod
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+
+    @abstractmethod
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table | pa.RecordBatch]:
+        """Read some columns, part after part."""
+
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another source: the rows of this one as they are read, with those of the other in memory."""
+        return JoinedEngine(self, other, on, how, own, others) if isinstance(other, ArrowEngine) else None
+
+
+class StreamEngine(ArrowEngine):
     """A stream, opened anew at every pass; or a table."""
 
     def __init__(self, frame: Any) -> None:
@@ -68,7 +89,7 @@ class StreamEngine(Engine):
         return iter(self._open())
 
 
-class DatasetEngine(Engine):
+class DatasetEngine(ArrowEngine):
     """A data set; only needed columns are read."""
 
     settled = True
@@ -94,17 +115,95 @@ class DatasetEngine(Engine):
         return iter(self._dataset.to_batches(columns=list(columns), filter=wanted, **_AHEAD))
 
 
+class JoinedEngine(ArrowEngine):
+    """The join of two sources, made anew at every pass.
+
+    Parameters
+    ----------
+    left, right : ArrowEngine
+        The sources. The needed columns of the right one are held in memory.
+    on, how, own, others
+        As for `dfprivacy.engines.Engine.join`.
+    """
+
+    def __init__(
+        self,
+        left: ArrowEngine,
+        right: ArrowEngine,
+        on: str,
+        how: Literal["left", "inner"],
+        own: Sequence[str],
+        others: Sequence[str],
+    ) -> None:
+        self._left, self._right, self._on, self._how = left, right, on, how
+        self._own, self._others = own, others
+        self.settled = left.settled and right.settled
+
+    def empty(self) -> pa.Table:
+        """Return a table without rows."""
+        left, right = self._left.empty().select(self._own), self._right.empty().select(self._others)
+        return pa.Table.from_batches([], pa.schema([*left.schema, *right.schema]))
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return sum(table.num_rows for table in self.parts([self._on], ()))
+
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:  # noqa: ARG002
+        """Read some columns, many rows at a time."""
+        (right,) = _tables(self._right, [name for name in self._others if name in columns], self._on, math.inf)
+        people = _people(right.column(self._on))
+        for left in _tables(self._left, [name for name in self._own if name in columns], self._on, TOGETHER):
+            rows, others = matching_rows(_people(left.column(self._on)), people, self._how)
+            theirs = pa.array(others, mask=others < 0)
+            yield pa.table(
+                {
+                    name: left.column(name).take(pa.array(rows))
+                    if name in self._own
+                    else right.column(name).take(theirs)
+                    for name in columns
+                }
+            )
+
+
+def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, most: float) -> Iterator[pa.Table]:
+    """Read some columns and those of people as tables, each of `most` rows or of one batch more."""
+    names = [*dict.fromkeys([*columns, on])]
+    empty = engine.empty().select(names)
+    held, rows = [empty], 0
+    for part in engine.parts(names, ()):
+        held.append((part if isinstance(part, pa.Table) else pa.Table.from_batches([part])).select(names))
+        rows += part.num_rows
+        if rows >= most:
+            yield pa.concat_tables(held)
+            held, rows = [empty], 0
+    yield pa.concat_tables(held)
+
+
+def _people(column: pa.ChunkedArray) -> Any:
+    return join_people([read_column(chunk, Read("", "people")) for chunk in column.chunks])
+
+
 class DuckEngine(Engine):
-    """A relation of DuckDB: a query of the needed columns, run anew at every pass."""
+    """A relation of DuckDB: a query of the needed columns, run anew at every pass.
+
+    Parameters
+    ----------
+    relation : DuckDBPyRelation
+        The query.
+    places : sequence of str
+        Of a join, columns of places by which its rows are in order; they are nobody's to read.
+    """
 
     keeps = True
 
-    def __init__(self, relation: Any) -> None:
+    def __init__(self, relation: Any, places: Sequence[str] = ()) -> None:
         self._relation = relation
+        self._places = places
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        return redact_errors(lambda: pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema)
+        whole = redact_errors(lambda: pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema)
+        return pa.schema([field for field in whole if field.name not in self._places])
 
     def empty(self) -> pa.Table:
         """Return a table without rows."""
@@ -121,14 +220,41 @@ class DuckEngine(Engine):
         if parts <= 1:
             return [self]
         found = (f"hash({_sql_quoted(column)}) % {parts} = {part}" for part in range(parts))
-        return [DuckEngine(self._relation.filter(each)) for each in found]
+        return [DuckEngine(self._relation.filter(each), self._places) for each in found]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""
         relation = self._relation
         for each in keep:
             relation = relation.filter(_sql_condition(each))
-        return iter(pa.RecordBatchReader.from_stream(relation.project(", ".join(map(_sql_quoted, columns)))))
+        if self._places:
+            relation = relation.order(_sql_names(self._places))
+        return iter(pa.RecordBatchReader.from_stream(relation.project(_sql_names(columns))))
+
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another relation of the same connection, by a query."""
+        if not isinstance(other, DuckEngine):
+            return None
+        kinds = {self._schema.field(on).type, other._schema.field(on).type}  # noqa: SLF001
+        plain = len(kinds) == 1 and all(pa.types.is_integer(kind) or pa.types.is_binary(kind) for kind in kinds)
+        # Bytes are compared exactly: other types could be rounded, and letters taken for others.
+        who = _sql_quoted(on) if plain else f"encode(CAST({_sql_quoted(on)} AS VARCHAR))"
+        key = free_name("who", [*own, *others])
+        names, places = [*own, *others, key], list[str]()
+        sides: list[Any] = []
+        for each, columns in ((self, own), (other, others)):
+            projected = [*map(_sql_quoted, columns), f"{who} AS {_sql_quoted(key)}"]
+            for place in [*map(_sql_quoted, each._places)] or ["row_number() OVER ()"]:  # noqa: SLF001
+                places.append(free_name("place", [*names, *places]))
+                projected.append(f"{place} AS {_sql_quoted(places[-1])}")
+            sides.append(each._relation.project(", ".join(projected)).set_alias(f"side {len(sides)}"))  # noqa: SLF001
+        met = " = ".join(f'"side {side}".{_sql_quoted(key)}' for side in (0, 1))
+        with suppress(Exception):  # of another connection
+            joined = sides[0].join(sides[1], met, how=how)
+            return DuckEngine(joined.project(_sql_names([*own, *others, *places])), places)
+        return None
 
 
 def _arrow_filter(keep: Keep, dtype: pa.DataType) -> ds.Expression:
@@ -148,6 +274,10 @@ def _sql_condition(keep: Keep) -> str:
         )
     low = "true" if keep.low is None else f"{name} >= {_sql_number(keep.low)}"
     return low if keep.high is None else f"{low} AND {name} <= {_sql_number(keep.high)}"
+
+
+def _sql_names(names: Sequence[str]) -> str:
+    return ", ".join(map(_sql_quoted, names))
 
 
 def _sql_quoted(name: str, mark: str = '"') -> str:

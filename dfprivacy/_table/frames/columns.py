@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "encode_distinct", "join_people", "names_as_bytes", "names_people", "read_column"]
+__all__ = [
+    "Column",
+    "encode_distinct",
+    "join_people",
+    "kind_of_names",
+    "matching_rows",
+    "names_as_bytes",
+    "read_column",
+]
 
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
-_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), pa.binary(), _TEXT, pa.binary_view()}
+_BYTES = {pa.binary(), _TEXT, pa.binary_view()}
+_TEXTS = {pa.string(), pa.large_string(), pa.string_view(), *_BYTES}
 _WHOLE_MAX = 2**53  # below it float64 holds every whole number
 _SPACE = "[" + BLANKS + "]*"
 _IS_NUMERAL = f"^{_SPACE}{NUMERAL}{_SPACE}$"
@@ -79,16 +88,19 @@ def read_column(column: Column, read: Read) -> Raw:
     )
 
 
-def names_people(column: Column) -> bool:
-    """Return whether a column's type can identify people: whole numbers, text, bytes or Python objects."""
+def kind_of_names(column: Column) -> str:
+    """Return the kind of names that a column's type can have for people; empty if it cannot identify people."""
     if isinstance(column, Dictionary):
-        return names_people(column.values)
+        return kind_of_names(column.values)
     if isinstance(column, pa.Array):
         kind = column.type
         while hasattr(kind, "value_type") and not types.is_nested(kind):
             kind = kind.value_type
-        return kind in _TEXTS or types.is_integer(kind)
-    return isinstance(column, list) or column.dtype.kind in "iu"
+        whole = types.is_integer(kind)
+        return "whole numbers" if whole else "bytes" if kind in _BYTES else "text" if kind in _TEXTS else ""
+    if isinstance(column, list):
+        return "Python objects"
+    return "whole numbers" if column.dtype.kind in "iu" else ""
 
 
 def _decode_encoding(column: pa.Array) -> pa.Array | Dictionary:
@@ -329,6 +341,36 @@ def join_people(parts: Sequence[Any]) -> Dictionary:
     places = np.split(every.codes.astype(np.int32), np.cumsum([len(each) for each in names]))
     whose = [np.append(place, np.int32(-1))[part.codes] for place, part in zip(places, parts, strict=False)]
     return Dictionary(np.concatenate([np.zeros(0, dtype=np.int32), *whose]), every.values)
+
+
+def matching_rows(
+    left: Dictionary, right: Dictionary, how: Literal["left", "inner"]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of a join of two columns of people, in the order of the left rows, then of the right ones.
+
+    Parameters
+    ----------
+    left, right : Dictionary
+        The people of each row.
+    how : {"left", "inner"}
+        Whether a left row without a right one is kept.
+
+    Returns
+    -------
+    tuple of two ndarray of int
+        For each row of the join the left and the right row; -1 where there is no right row.
+    """
+    both = join_people([left, right])
+    codes, others = np.split(both.codes, [len(left)])
+    there = np.flatnonzero(others >= 0)
+    rows = there[np.argsort(others[there], kind="stable")]
+    times = np.bincount(others[there], minlength=len(both.values) + 1)  # the last is nobody's
+    many, first = times[codes], (np.cumsum(times) - times)[codes]
+    of_each = many if how == "inner" else np.maximum(many, 1)
+    of_left = np.repeat(np.arange(len(codes)), of_each)
+    within = np.arange(len(of_left)) - np.repeat(np.cumsum(of_each) - of_each, of_each)
+    found = np.where(many[of_left] > 0, first[of_left] + within, len(rows))
+    return of_left, np.append(rows, -1)[found]
 
 
 def names_as_bytes(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import dask as untyped
 import dask.dataframe as dd
@@ -73,13 +73,38 @@ class DaskEngine(Cluster):
         delayed = dask.delayed(work_on_tables, pure=False)
         yield from _compute_tasks([delayed(part) for part in self._partitions(columns)])
 
-    def _partitions(self, columns: Sequence[str]) -> list[list[Any]]:
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another DataFrame, on the workers: both are divided by person."""
+        if not isinstance(other, DaskEngine):
+            return None
+        empty = self.empty()
+
+        def join_parts(left: list[Any], right: list[Any]) -> Any:
+            try:
+                from dfprivacy._table.frames.pandas import concatenate, join_frames
+            except ImportError:  # which the work says
+                return empty
+            return join_frames(concatenate(left), concatenate(right), on, how, own, others)
+
+        parts = min(self._frame.npartitions, _PARTS)
+        pairs = zip(
+            DaskEngine(self._frame, on)._partitions(own, parts),  # noqa: SLF001
+            DaskEngine(other._frame, on)._partitions([*others, on], parts),  # noqa: SLF001
+            strict=True,
+        )
+        delayed = dask.delayed(join_parts, pure=False)
+        known = join_parts([empty], [other.empty()])
+        return DaskEngine(dd.from_delayed([delayed(*pair) for pair in pairs], meta=known, verify_meta=False))
+
+    def _partitions(self, columns: Sequence[str], parts: int | None = None) -> list[list[Any]]:
         """Return the tables of each part."""
         known = {str(label): label for label in reversed(list(self._frame.columns))}
         tables: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
         if self._by is None:
             return [[table] for table in tables]
-        by, parts = self._by, min(len(tables), _PARTS)
+        by, parts = self._by, parts or min(len(tables), _PARTS)
 
         def divide_partition(table: Any) -> list[Any]:
             try:

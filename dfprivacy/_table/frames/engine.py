@@ -16,7 +16,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import PurePath
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -54,12 +54,26 @@ class EngineFrame(Frame):
         empty = self.engine.empty()
         return tuple(_module_for_table(empty).names(empty))
 
-    def names_people(self, name: str) -> bool:
-        """Return whether the type of a column can name people."""
-        from dfprivacy._table.frames.columns import names_people  # which imports Arrow
+    def kind_of_names(self, name: str) -> str:
+        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
+        from dfprivacy._table.frames.columns import kind_of_names  # which imports Arrow
 
         empty = self.engine.empty()
-        return names_people(_module_for_table(empty).column(empty, name))
+        return kind_of_names(_module_for_table(empty).column(empty, name))
+
+    def join(
+        self,
+        other: Frame,
+        on: str,
+        how: Literal["left", "inner"],
+        own: Sequence[str],
+        others: Sequence[str],
+    ) -> Frame | None:
+        """Return the join with another frame, made by the engine of both; None if they have none in common."""
+        if not isinstance(other, EngineFrame):
+            return None
+        engine = redact_errors(lambda: self.engine.join(other.engine, on, how, own, others))
+        return None if engine is None else frame_of_engine(engine)
 
     def rows(self) -> int:
         """Count the rows."""

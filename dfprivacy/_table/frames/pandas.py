@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pandas.api import types
 
 from dfprivacy._table.frames import Dictionary, Read
-from dfprivacy._table.frames.columns import Column, names_as_bytes, read_column
+from dfprivacy._table.frames.columns import Column, matching_rows, names_as_bytes, read_column
 from dfprivacy.engines import Engine, Keep
 
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ class PandasEngine(Engine):
         """Return the whole table as one part."""
         return iter([self._frame])
 
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another DataFrame, in memory."""
+        if not isinstance(other, PandasEngine):
+            return None
+        return PandasEngine(join_frames(self._frame, other._frame, on, how, own, others))  # noqa: SLF001
+
 
 def names(frame: pd.DataFrame) -> list[str]:
     """Return the names of the columns, duplicates included."""
@@ -71,10 +79,36 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 def divide_by_person(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
     """Divide rows by a hash of the person that a column names; rows without a person are together."""
-    people: Any = read_column(_raw_column(_columns_by_position(frame, [by])[by]), Read(by, "people"))
+    people = _people(frame, by)
     part = [zlib.crc32(name) % parts for name in names_as_bytes(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
     return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
+
+
+def join_frames(
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    on: str,
+    how: Literal["left", "inner"],
+    own: Sequence[str],
+    others: Sequence[str],
+) -> pd.DataFrame:
+    """Join two DataFrames by the people that a column names, as `dfprivacy.engines.Engine.join` does."""
+    of_left, of_right = matching_rows(_people(left, on), _people(right, on), how)
+    columns = {name: each.take(of_left) for name, each in _columns_by_position(left, own).items()}
+    for name, each in _columns_by_position(right, others).items():
+        columns[name] = each.reset_index(drop=True).reindex(of_right)  # without a row -1: it has missing values
+    return pd.DataFrame({name: each.reset_index(drop=True) for name, each in columns.items()})
+
+
+def concatenate(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate the rows of DataFrames; where their types differ, as Python objects, which rounds no number."""
+    alike = all(frame.dtypes.equals(frames[0].dtypes) for frame in frames)
+    return pd.concat(frames if alike else [frame.astype(object) for frame in frames])
+
+
+def _people(frame: pd.DataFrame, by: str) -> Any:
+    return read_column(_raw_column(_columns_by_position(frame, [by])[by]), Read(by, "people"))
 
 
 def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:

@@ -6,11 +6,11 @@ import os
 import queue
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from dfprivacy._table.frames import TOGETHER, redact_errors
+from dfprivacy._table.frames import TOGETHER, free_name, redact_errors
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import DPError, ReadError
 
@@ -77,6 +77,31 @@ class PolarsEngine(Engine):
         """Raise a `ReadError` if no rows can be read in this process."""
         _check_threads()
 
+    @property
+    def _lazy(self) -> pl.LazyFrame:
+        return self._frame.lazy()
+
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another frame: in memory if both are, else by a query."""
+        if not isinstance(other, PolarsEngine):
+            return None
+        left, right = self._lazy, other._lazy  # noqa: SLF001
+        kinds = {self.empty().schema[on], other.empty().schema[on]}
+        alike = len(kinds) == 1 and kinds.isdisjoint({pl.Categorical(), pl.Enum})
+        who = pl.col(on) if alike else pl.col(on).cast(pl.String)  # exact: other types could be rounded
+        key = free_name("who", [*own, *others])
+        joined = left.select(*own, who.alias(key)).join(
+            right.filter(pl.col(on).is_not_null()).select(*others, who.alias(key)),
+            on=key,
+            how=how,
+            maintain_order="left_right",
+        )
+        query = joined.select(*own, *others)
+        in_memory = type(self) is type(other) is PolarsEngine
+        return PolarsEngine(query.collect()) if in_memory else LazyEngine(query)
+
 
 class LazyEngine(PolarsEngine):
     """A LazyFrame, run by the streaming engine at every pass, never held as a whole."""
@@ -91,6 +116,10 @@ class LazyEngine(PolarsEngine):
     def empty(self) -> pl.DataFrame:
         """Return a table without rows."""
         return pl.DataFrame(schema=self._schema)
+
+    @property
+    def _lazy(self) -> pl.LazyFrame:
+        return self._query
 
     def rows(self) -> int:
         """Count the rows."""

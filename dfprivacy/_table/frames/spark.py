@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from dfprivacy._table.frames import free_name
 from dfprivacy.engines import Cluster, Engine, Keep
 
 if TYPE_CHECKING:
@@ -27,17 +28,29 @@ def adapt(frame: object) -> Engine | None:
 
 
 class SparkEngine(Cluster):
-    """A DataFrame of Spark, a plan that is run anew at every pass."""
+    """A DataFrame of Spark, a plan that is run anew at every pass.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The plan.
+    by : str, optional
+        The people's column by which rows are divided.
+    places : sequence of str
+        Of a join, columns of places by which its rows are in order; they are nobody's to read.
+    """
 
     keeps = True
 
-    def __init__(self, frame: DataFrame, by: str | None = None) -> None:
+    def __init__(self, frame: DataFrame, by: str | None = None, places: Sequence[str] = ()) -> None:
         self._frame = frame
         self._by = by
+        self._places = places
 
     def empty(self) -> pa.Table:
         """Return a table without rows."""
-        return to_arrow_schema(self._frame.schema).empty_table()
+        known = to_arrow_schema(self._frame.schema).empty_table()
+        return known.drop_columns([*self._places]) if self._places else known
 
     def rows(self) -> int:
         """Count the rows."""
@@ -45,7 +58,28 @@ class SparkEngine(Cluster):
 
     def together(self, column: str) -> list[SparkEngine]:
         """Divide the rows by person, each part in the order of the rows."""
-        return [SparkEngine(self._frame, column)]
+        return [SparkEngine(self._frame, column, self._places)]
+
+    def join(
+        self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Engine | None:
+        """Join with another DataFrame, by a plan."""
+        if not isinstance(other, SparkEngine):
+            return None
+        names, sides = [*own, *others], []
+        places: list[str] = []
+        keys: list[str] = []
+        for each, columns in ((self, own), (other, others)):
+            keys.append(free_name("who", [*names, *places, *keys]))
+            # Bytes are compared exactly: other types could be rounded, and letters taken for others.
+            chosen = [_column_expression(on).cast("string").cast("binary").alias(keys[-1])]
+            for place in [*map(_column_expression, each._places)] or [functions.monotonically_increasing_id()]:  # noqa: SLF001
+                places.append(free_name("place", [*names, *places, *keys]))
+                chosen.append(place.alias(places[-1]))
+            sides.append(each._frame.select(*map(_column_expression, columns), *chosen))  # noqa: SLF001
+        met = _column_expression(keys[0]) == _column_expression(keys[1])
+        joined = sides[0].join(sides[1], met, how)
+        return SparkEngine(joined.select(*map(_column_expression, [*own, *others, *places])), None, places)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
         """Fetch the batches, a partition at a time."""
@@ -83,12 +117,11 @@ class SparkEngine(Cluster):
         chosen = [*map(_column_expression, columns)]
         if self._by is None:
             return frame.select(*chosen)
-        place = "place"
-        while place in columns:
-            place += "'"
-        placed = frame.select(*chosen, functions.monotonically_increasing_id().alias(place))
-        parts = placed.repartition(_column_expression(self._by)).sortWithinPartitions(_column_expression(place))
-        return parts.select(*chosen)
+        new = free_name("place", columns)
+        places = [*map(_column_expression, self._places or [new])]
+        made = places if self._places else [functions.monotonically_increasing_id().alias(new)]
+        parts = frame.select(*chosen, *made).repartition(_column_expression(self._by))
+        return parts.sortWithinPartitions(*places).select(*chosen)
 
 
 def _column_expression(name: str) -> Any:

@@ -1,0 +1,192 @@
+"""Joins of two tables of the same people, on the column that names them.
+
+A person's rows of a join are made of this person's rows in both tables, and of nothing else. So the join is a table
+of people with several rows, of whom a limited number counts: docs/howto/joins.md has the proof.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from dfprivacy._json import plain_json
+from dfprivacy._table.batch import from_frame, number
+from dfprivacy._table.declare import ROWS_OF_ONE
+from dfprivacy.errors import ArgumentError, SchemaError, quoted
+from dfprivacy.expressions import ComputedColumn
+from dfprivacy.schema import Unit, as_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dfprivacy._table.rows import Rows
+    from dfprivacy.schema import Column, Schema
+
+__all__ = ["Join", "read_join"]
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two tables, as it was checked.
+
+    Attributes
+    ----------
+    on : str
+        The column that names people in both.
+    how : {"left", "inner"}
+        Whether a left row that meets no right one is kept.
+    own, others : tuple of str
+        The columns that are read of the left frame, with `on`, and of the right one.
+    schema : Schema
+        What is public of it.
+    """
+
+    on: str
+    how: Literal["left", "inner"]
+    own: tuple[str, ...]
+    others: tuple[str, ...]
+    schema: Schema
+
+
+def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object, account: str) -> Join:
+    """Read the arguments of a join of two tables of one account.
+
+    Parameters
+    ----------
+    left, right : Rows
+        The tables.
+    on, how, max_rows
+        As for `PrivateFrame.join`.
+    account : str
+        The account's name, which is that of its own table.
+
+    Returns
+    -------
+    Join
+        The join.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the tables cannot be joined so.
+    """
+    if not isinstance(how, str) or how not in ("left", "inner"):
+        raise ArgumentError(f"how{quoted(how)} is unknown.", 'Use "left" or "inner".')
+    if not isinstance(on, str):
+        raise SchemaError(f"A column is named by a string, not by {type(on).__name__}.", "Pass its name.")
+    limits = [_rows_of_one(each, on) for each in (left, right)]
+    if right.conditions:
+        raise ArgumentError(
+            "The right view selects rows, and all of them are joined.",
+            "Join the whole table, and select rows of the join: view.join(...).where(...).",
+        )
+    kinds = [each.rows.kind_of_names(on) for each in (left, right)]
+    if "" in kinds:
+        raise SchemaError(
+            f"on={on!r} must be a column of whole numbers or text in both tables.",
+            "Fractions are rounded, and two people may become one: cast the column.",
+        )
+    if kinds[0] != kinds[1]:
+        raise SchemaError(
+            f"on={on!r} is of {kinds[0]} in one table and of {kinds[1]} in the other: people are not compared.",
+            "Cast one of the columns, and protect the table with it.",
+        )
+    most = limits[0] * limits[1]
+    if max_rows is not None:
+        most = as_whole(max_rows, "max_rows", 1, min(most, ROWS_OF_ONE))
+    elif most > ROWS_OF_ONE:
+        raise ArgumentError(
+            f"One person may have {most} rows, and at most {ROWS_OF_ONE} can count.",
+            "Say how many count: max_rows=.",
+        )
+    return _joined(left, right, on, "left" if how == "left" else "inner", Unit(on, most), account)
+
+
+def _rows_of_one(table: Rows, on: str) -> int:
+    """Return how many rows of one person count in a table that can be joined."""
+    schema = table.schema
+    if schema.derived is not None:
+        raise ArgumentError(
+            "A sample, or a table with one row for each person that per() made, is not joined.",
+            "Join the whole tables, and ask sample() or per() of the join.",
+        )
+    unit = schema.unit
+    if unit is None:
+        if on not in table.rows.columns:
+            raise SchemaError(
+                f"There is no column {on!r} in one of the tables.", f"Its columns are {list(schema.names)!r}."
+            )
+        return 1
+    if on != unit.column:
+        raise ArgumentError(
+            f"The people of one of the tables are named by {unit.column!r}, not by {on!r}.",
+            f"Tables are joined on the column that names people in both: on={unit.column!r}. "
+            "Of a public table, lookup() adds columns by any other.",
+        )
+    if unit.missing == "own":
+        raise ArgumentError(
+            "One of the tables counts each row that names nobody as a person of its own (unit_missing='own'), "
+            "and a join cannot say whose rows these meet.",
+            "Protect a table with unit_missing='omit', under another name.",
+        )
+    return unit.max_rows
+
+
+def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
+    """Return the join, with the columns of both; an undeclared one gives way to one of the same name."""
+    declared = [{n: c for n, c in each.schema.columns.items() if n != on} for each in (left, right)]
+    needed = [_raw_names(columns.values(), each) for columns, each in zip(declared, (left, right), strict=True)]
+    taken = [
+        {_key(name) for name in {*columns, *raw} - {on}} for columns, raw in zip(declared, needed, strict=True)
+    ]
+    clash = sorted((taken[0] & taken[1]) | ({_key(on)} & (taken[0] | taken[1])))
+    if clash:
+        raise SchemaError(
+            f"Both tables have a column {clash[0]!r}.",
+            "Leave it out of one of them: visits.join(persons.select('age', 'sex'), on='patient_id').",
+        )
+    own = [name for name in left.schema.names if name == on or _key(name) not in taken[1] | {_key(on)}]
+    own = own if on in own else [on, *own]
+    others = [name for name in right.schema.names if _key(name) not in taken[0] | {*map(_key, own)}]
+    columns = {**declared[0], **declared[1]}
+    which = {
+        "join": [_identity(each.schema, account) for each in (left, right)],
+        "on": on,
+        "how": how,
+        "max_rows": [each.schema.unit and each.schema.unit.max_rows for each in (left, right)],
+    }
+    schema = replace(
+        left.schema,
+        names=(*own, *others),
+        columns={n: replace(columns[n], public=False) for n in (*own, *others) if n in columns},
+        size=None,
+        unit=unit,
+        people=None,
+        table=plain_json(which),
+        words={**right.schema.words, **left.schema.words},
+        person=on,
+    )
+    frames = left.rows.columns, right.rows.columns
+    return Join(
+        on,
+        how,
+        tuple(name for name in frames[0] if name in own or name in needed[0]),
+        tuple(name for name in frames[1] if name != on and (name in others or name in needed[1])),
+        schema,
+    )
+
+
+def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:
+    """Return the names of the frame's columns from which columns are computed and conditions are read."""
+    computed = (number(column) for column in columns if isinstance(column, ComputedColumn))
+    return {read.name for read in from_frame([*computed, *(read for c in table.conditions for read in c.reads)])}
+
+
+def _key(name: str) -> str:
+    """Return what a name is to an engine that does not tell upper from lower case."""
+    return name.casefold()
+
+
+def _identity(schema: Schema, account: str) -> Any:
+    return [account, ""] if schema.table is None else json.loads(schema.table)
