@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["VIEWS", "MethodAccess", "Price"]
+__all__ = ["VIEWS", "MethodAccess", "Price", "is_protected"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
@@ -137,8 +137,7 @@ class MethodAccess:
 
     def _refuse_tables(self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         for value in (*args, *kwargs.values()):
-            known, *_ = VIEWS.get(id(value), (None,))
-            if known is not None and known() is value:
+            if is_protected(value):
                 raise ArgumentError(
                     f"{mechanism.name}() was given a protected table as an argument.",
                     "Arguments are public: they are kept with the question, and shown.",
@@ -202,6 +201,12 @@ class MethodAccess:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+
+def is_protected(value: object) -> bool:
+    """Return whether an object is a frame that was protected, and not another one with the same id."""
+    known, *_ = VIEWS.get(id(value), (None,))
+    return known is not None and known() is value
 
 
 def _suggest_method(name: str) -> str:

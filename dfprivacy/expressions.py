@@ -10,6 +10,8 @@ logarithm of 0, an overflow) is missing.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -50,7 +52,9 @@ __all__ = [
 
 _NODES_MAX = 1000
 _DEPTH_MAX = 100
-_VALUES_MAX = 10_000  # in one list of edges, of values or of a mapping
+_VALUES_MAX = 100_000  # in one list of edges, of values or of a mapping
+_LONG = 1000  # from here on a list is described by its digest
+_SHOWN = 20  # values of a list
 _POWER_MAX = 64
 _PAIR = 2
 _DAYS_MAX = 3_000_000.0  # some 8,000 years
@@ -89,6 +93,25 @@ class Span(NamedTuple):
 
 
 _TRUTH = Span(0.0, 1.0, (False, True), "truth")
+
+
+class LongList(tuple[Any, ...]):  # noqa: SLOT001 - of a tuple, none can have a value
+    """A long list of constants, which is compared and described by its digest.
+
+    Attributes
+    ----------
+    sha256 : str
+        The digest.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.sha256 = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LongList) and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
 
 
 @dataclass(frozen=True)
@@ -137,7 +160,19 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """Return the node as plain JSON values, which `from_json` reads."""
-        written = [part.to_json() if isinstance(part, Node) else part for part in self.parts]
+        return self._write(lambda constant: constant)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the node as plain JSON values, with a digest in place of each long list."""
+        return self._write(
+            lambda constant: {"sha256": constant.sha256} if isinstance(constant, LongList) else constant
+        )
+
+    def _write(self, write: Callable[[Any], Any]) -> dict[str, Any]:
+        written = [
+            part._write(write) if isinstance(part, Node) else write(part)  # noqa: SLF001 - of our own kind
+            for part in self.parts
+        ]
         return {self.operation: written[0] if self.operation == "col" else written}
 
     @classmethod
@@ -163,7 +198,8 @@ class Node:
 
 def _constant_text(constant: Any) -> str:
     if isinstance(constant, tuple):
-        return f"[{', '.join(map(_constant_text, constant))}]"
+        more = [f"{len(constant) - _SHOWN} more"] if len(constant) > _SHOWN else []
+        return f"[{', '.join([*map(_constant_text, constant[:_SHOWN]), *more])}]"
     return f"{constant:.15g}" if isinstance(constant, float) else repr(constant)
 
 
@@ -271,7 +307,10 @@ class Formula:
             parts: list[tuple[int | None, Any]] = [
                 (places[part], None) if isinstance(part, Node) else (None, part) for part in node.parts
             ]
-            steps.append((_OPERATIONS[node.operation].rows, parts, is_open))
+            rows = _OPERATIONS[node.operation].rows
+            if rows is _Mapping:  # of which there may be many pairs
+                rows, parts = _Mapping(cast("tuple[Any, ...]", node.parts[1])), parts[:1]
+            steps.append((rows, parts, is_open))
         return steps
 
 
@@ -329,7 +368,11 @@ class ComputedColumn(Column):
     def describe(self) -> dict[str, Any]:
         """Return the column as plain JSON values."""
         parts = {column.name: column.describe() for column in self.formula.columns}
-        return {**super().describe(), "formula": self.formula.node.to_json(), "of": parts}
+        return {**super().describe(), "formula": self.formula.node.describe(), "of": parts}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values, with the whole formula."""
+        return {**self.describe(), "formula": self.formula.node.to_json()}
 
 
 def computed_column(
@@ -401,7 +444,7 @@ def parts_of(column: Column, declared: Mapping[str, Column]) -> tuple[Column, ..
 
 
 def read_column(name: str, **plain: Any) -> Column:
-    """Read what `Column.describe` wrote.
+    """Read what `Column.to_json` returned.
 
     Parameters
     ----------
@@ -737,20 +780,40 @@ def _equal_rows(a: Any, b: Any) -> Any:
     return _isin_rows(a, (b,)) if isinstance(a, Labels) else _truth(operator.eq)(a, b)
 
 
-def _map_rows(a: Any, pairs: tuple[Any, ...]) -> Any:
-    results = [value for _, value in pairs]
-    keys: dict[Any, int] = {category_key(key): at for at, (key, _) in enumerate(pairs)}
-    if isinstance(a, Labels):
-        at = np.array([*(keys.get(category_key(each), -1) for each in a.known), -1])[a.codes]
-    else:
-        of_keys = np.array(sorted(keys))
-        place = np.minimum(np.searchsorted(of_keys, a), len(of_keys) - 1)
-        at = np.where(of_keys[place] == a, np.array([keys[key] for key in of_keys.tolist()])[place], -1)
-    span = _labels_span(results)
-    if span.kind == "label":
-        known = list(span.known or ())
-        return Labels(np.array([*_places(known, results), -1], dtype=np.intp)[at], known)
-    return np.array([*map(float, results), math.nan])[at]
+class _Mapping:
+    """A dictionary as a function of rows; what does not depend on them is computed once."""
+
+    def __init__(self, pairs: tuple[Any, ...]) -> None:
+        results = [value for _, value in pairs]
+        span = _labels_span(results)
+        self._known = list(span.known or ()) if span.kind == "label" else None
+        of_results = (
+            [*map(float, results), math.nan] if self._known is None else [*_places(self._known, results), -1]
+        )
+        self._results = np.array(of_results)
+        self._places: dict[Any, int] = {category_key(key): at for at, (key, _) in enumerate(pairs)}
+        self._of_labels: tuple[object, NDArray[np.intp]] = None, np.zeros(0, dtype=np.intp)
+
+    def __call__(self, a: Any) -> Any:
+        """Return the value for each row."""
+        if isinstance(a, Labels):
+            labels, places = self._of_labels
+            if labels is not a.known:
+                places = np.array([*(self._places.get(category_key(each), -1) for each in a.known), -1])
+                self._of_labels = a.known, places
+            at = places[a.codes]
+        else:
+            keys, places = self._sorted_keys
+            place = np.minimum(np.searchsorted(keys, a), len(keys) - 1)
+            at = np.where(keys[place] == a, places[place], -1)
+        return self._results[at] if self._known is None else Labels(self._results[at], self._known)
+
+    @cached_property
+    def _sorted_keys(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Numbers among the keys, sorted, and their places."""
+        keys = np.array([*self._places], dtype=np.float64)
+        order = np.argsort(keys)
+        return keys[order], np.array([*self._places.values()])[order]
 
 
 def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Labels:
@@ -857,7 +920,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "|": _Operation(_truths_span, _floats(np.maximum)),
     "not": _Operation(_truths_span, _floats(lambda a: 1 - a)),
     "isin": _Operation(_isin_span, _isin_rows),
-    "map": _Operation(_map_span, _map_rows),
+    "map": _Operation(_map_span, _Mapping),
     "cut": _Operation(_cut_span, _cut_rows),
     "fill": _Operation(_either_span, _fill_rows),
     "where": _Operation(_where_span, _where_rows),
@@ -952,7 +1015,11 @@ def _values(given: Any) -> tuple[Any, ...]:
         or not 0 < len(listed[: _VALUES_MAX + 1]) <= _VALUES_MAX
     ):
         raise ArgumentError(f"An expression takes a list of 1 to {_VALUES_MAX:,} values.", "For example [18, 65].")
-    return tuple(_label(value) for value in listed)
+    return _listed([_label(value) for value in listed])
+
+
+def _listed(values: Sequence[Any]) -> tuple[Any, ...]:
+    return LongList(values) if len(values) > _LONG else tuple(values)
 
 
 def _edges(given: Any) -> tuple[float, ...]:
@@ -977,7 +1044,7 @@ def _pairs(given: Any) -> tuple[Any, ...]:
             f"map() takes a dictionary of 1 to {_VALUES_MAX:,} values.",
             'For example .map({1: "winter", 7: "summer"}).',
         )
-    return tuple((_label(key), _label(value)) for key, value in pairs)
+    return _listed([(_label(key), _label(value)) for key, value in pairs])
 
 
 _READ: dict[str, tuple[Callable[[Any], Any], ...]] = {

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from dfprivacy._call.payment import Target, positive_price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refine_release
-from dfprivacy._method_access import MethodAccess, Price
+from dfprivacy._method_access import MethodAccess, Price, is_protected
 from dfprivacy._method_signature import check_given
 from dfprivacy._public_facts import PublicFacts
 from dfprivacy._table.conditions import Satisfies, read_condition
-from dfprivacy._table.declare import computed_columns, redeclared_schema
+from dfprivacy._table.declare import computed_columns, looked_up_columns, redeclared_schema
+from dfprivacy._table.frames import adapt
 from dfprivacy._table.joins import read_join
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
@@ -242,6 +243,65 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         table, others = self._target.table, other._target.table
         return self._with_table(table.join(others, read_join(table, others, on, how, max_rows, account.name)))
+
+    @trimmed
+    def lookup(
+        self,
+        table: object,
+        /,
+        *,
+        on: str,
+        columns: Sequence[str] | None = None,
+        missing: Mapping[str, Any] | None = None,
+    ) -> PrivateFrame:
+        """Add columns of a public table, such as the region and the income of a postal code.
+
+        Parameters
+        ----------
+        table : table of pandas, Polars, Arrow, DuckDB, Dask or Spark
+            A table whose values anybody may know: it is read, its values are written into questions and shown, and
+            it is protected from nobody. It has at most 100,000 rows, one for each value of ``on``.
+        on : str
+            A column with bounds or categories here, whose values are looked up in the public table's column of
+            the same name. A value beyond the bounds counts as the bound.
+        columns : sequence of str, optional
+            Columns of the public table to add; default: all others.
+        missing : mapping of str to value, optional
+            Of some of them, what a row has whose value the public table lacks; default: it is missing.
+
+        Returns
+        -------
+        PrivateFrame
+            The same rows, with these columns, whose bounds and categories follow from the public values. A column
+            of more than 200 different numbers has bounds only. A column is public where ``on`` is.
+
+        Raises
+        ------
+        ArgumentError, SchemaError
+            If a value of ``on`` has several rows in the public table, a column is not there, or a name is taken.
+
+        Notes
+        -----
+        **Privacy.** No private column is read. What is looked up is a function of one row's value, as in
+        `with_columns`: ``dp.col(on).map({...})``.
+
+        Examples
+        --------
+        >>> import pandas as pd, dfprivacy as dp
+        >>> df = pd.DataFrame({"zip": ["8001", "8002", "3011", "8001"] * 500})
+        >>> zips = pd.DataFrame({"zip": ["3011", "8001", "8002"], "city": ["Bern", "Zurich", "Zurich"]})
+        >>> view = dp.protect(df, "zips", epsilon=1, ledger="memory:", categories={"zip": ["3011", "8001", "8002"]})
+        >>> view.lookup(zips, on="zip").schema.columns["city"].categories
+        ('Bern', 'Zurich')
+        """
+        if isinstance(table, PrivateFrame) or is_protected(table):
+            raise ArgumentError(
+                "lookup() takes a public table, and this one is protected.",
+                "Tables of the same people are joined: view.join(other, on=...).",
+            )
+        rows = self._target.table
+        made = looked_up_columns(rows.schema, adapt(table), on, columns, missing)
+        return self._with_table(rows.with_columns(made))
 
     @trimmed
     def power(

@@ -21,9 +21,10 @@ from dfprivacy.schema import (
     as_number,
     as_whole,
     bounds_of,
+    code_book_of,
     distinct_of,
 )
-from dfprivacy.schema.values import read_number
+from dfprivacy.schema.values import plain, plain_number, plain_text, read_number
 
 if TYPE_CHECKING:
     from dfprivacy._table.frames import Frame
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ROWS_OF_ONE",
     "computed_columns",
+    "looked_up_columns",
     "read_schema",
     "read_size",
     "read_unit",
@@ -40,6 +42,8 @@ __all__ = [
 
 ROWS_OF_ONE = 1 << 20
 """The most rows of one person that may count."""
+_PUBLIC_ROWS = 100_000  # of a public table in which values are looked up
+_LISTED = 200  # different numbers of it that are listed as categories
 
 
 def read_schema(
@@ -223,6 +227,92 @@ def computed_columns(
         known = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
         made[name] = computed_column(name, expression, known, limits.get(name))
     return made
+
+
+def looked_up_columns(
+    schema: Schema, frame: Frame, on: object, columns: object, missing: object
+) -> dict[str, ComputedColumn]:
+    """Declare columns of a public table by the values that a row's own column has there.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the columns that there are.
+    frame : Frame
+        The public table.
+    on, columns, missing
+        As for `PrivateFrame.lookup`.
+
+    Returns
+    -------
+    dict of str to ComputedColumn
+        The new columns.
+
+    Raises
+    ------
+    ArgumentError, SchemaError
+        If the table or the columns cannot be used.
+    """
+    if not isinstance(on, str):
+        raise SchemaError(f"A column is named by a string, not by {type(on).__name__}.", "Pass its name.")
+    key, names = schema.described(on), frame.columns
+    wanted = [name for name in names if name != on] if columns is None else _read_column_names("columns", columns)
+    fill = _read_mapping("missing", missing)
+    _refuse_unknown_columns(names, "lookup()", [on, *wanted])
+    _refuse_unknown_columns(wanted, "missing", fill)
+    rows = redact_errors(frame.rows)
+    if rows > _PUBLIC_ROWS or not wanted or len(set(names)) < len(names):
+        raise ArgumentError(
+            f"The public table has {rows} rows and the columns {list(names)!r}.",
+            f"Pass one of at most {_PUBLIC_ROWS} rows, with columns of different names besides {on!r}.",
+        )
+    values = redact_errors(lambda: frame.lists([on, *wanted]))
+    keys = [_key_as_declared(key, each) for each in values[on]]
+    if max(Counter(each for each in keys if each is not None).values(), default=1) > 1:
+        raise ArgumentError(
+            f"The column {on!r} of the public table has a value in several rows.",
+            "Pass a table with one row for each value.",
+        )
+    expressions: dict[str, Expression] = {}
+    limits: dict[str, tuple[float, float]] = {}
+    for name in wanted:
+        pairs = zip(keys, map(_plain_value, values[name]), strict=True)
+        found = {each: value for each, value in pairs if each is not None and value is not None}
+        if not found:
+            raise ArgumentError(
+                f"The public table has no value of {name!r} for any possible value of {on!r}.",
+                f"Compare its column {on!r} with what is declared of the column here.",
+            )
+        expressions[name] = col(on).map(found)
+        numbers = {*found.values()}
+        if len(numbers) == 1 and not isinstance(next(iter(numbers)), str | bool):
+            raise ArgumentError(
+                f"The public table has one number only in {name!r}.", "Leave it out: columns=[...]."
+            )
+        if name in fill:
+            expressions[name] = expressions[name].fill(fill[name])
+        elif len(numbers) > _LISTED and not any(isinstance(each, str) for each in numbers):
+            limits[name] = float(min(numbers)), float(max(numbers))
+    return computed_columns(schema, expressions, limits)
+
+
+def _key_as_declared(column: Column, value: object) -> Any:
+    """Return what a public value is among the values of a column: a number or a category; None if it is none."""
+    if column.bounds is None:
+        at = code_book_of(column.categories or ()).code(value, -1)
+        return None if at < 0 else (column.categories or ())[at]
+    text = plain_text(value)
+    number = plain_number(value) if text is None else read_number(text)
+    return number if column.low <= number <= column.high else None
+
+
+def _plain_value(value: object) -> Any:
+    """Return a public value as a text, a truth value or a finite number; None for anything else."""
+    known = plain(value)
+    if isinstance(known, str | bool | int):
+        return known
+    number = plain_number(value)
+    return number if math.isfinite(number) else None
 
 
 class _ColumnExpressions:

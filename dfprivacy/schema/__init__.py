@@ -229,6 +229,10 @@ class Column:
             **({} if self.beyond is None else {"beyond": self.beyond}),
         }
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the column as plain JSON values, which `dfprivacy.expressions.read_column` reads."""
+        return self.describe()
+
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
         """Clip raw numbers to the bounds; missing numbers become the fill value.
 

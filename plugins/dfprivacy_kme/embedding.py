@@ -132,7 +132,7 @@ class Space:
 
     def as_json(self) -> dict[str, Any]:
         """Return the feature space as JSON values, from which `from_json` makes it again."""
-        columns = [{"name": column.name, **column.describe()} for column in self.columns]
+        columns = [{"name": column.name, **column.to_json()} for column in self.columns]
         return {**vars(self), "columns": columns}
 
     @classmethod

@@ -521,7 +521,7 @@ def common_fields(
         "weights": None if design.weights is None else design.weights.name,
         "covers": design.covered_population,
         "clipped": known.beyond_bounds[0],
-        "formulas": {each.name: each.describe() for each in design.columns if each.computed},
+        "formulas": {each.name: each.to_json() for each in design.columns if each.computed},
     }
 
 
