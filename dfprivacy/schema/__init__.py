@@ -657,7 +657,7 @@ class Schema:
         Raises
         ------
         SchemaError
-            If rows were made of a person's several ones, or are a sample: a file says what the table is.
+            If rows were made of a person's several ones, joined, or are a sample: a file says what a table is.
 
         Examples
         --------
@@ -673,9 +673,9 @@ class Schema:
         <BLANKLINE>
         [columns.sex]
         """
-        if self.derived is not None:
+        if self.derived is not None or isinstance(json.loads(self.table or "null"), dict):
             raise SchemaError(
-                "A schema file cannot describe a sample, or a table made of another with one row a person.",
+                "A schema file cannot describe a sample, a join, or a table made of another with one row a person.",
                 "Write the schema of the view of the whole table.",
             )
         terms: dict[str, Any] = {"neighbors": self.neighbors}

@@ -270,13 +270,11 @@ def frames():
 
 
 # What is refused, and why: in which tests, and for which methods, with words that are in the question.
-PRIVATE_SIZE = (
-    "test_by_private_groups test_a_private_part_of_the_rows test_the_other_neighbours "
-    "test_people_with_several_rows test_a_row_for_each_person"
-)
+PEOPLE = "test_people_with_several_rows test_a_row_for_each_person test_a_join_answers_as_the_merged_table"
+PRIVATE_SIZE = f"test_by_private_groups test_a_private_part_of_the_rows test_the_other_neighbours {PEOPLE}"
 TWO_TABLES = (
     "test_by_private_groups test_by_public_groups test_people_with_several_rows test_a_secret_sample "
-    "test_power_is_free"
+    "test_power_is_free test_a_join_answers_as_the_merged_table"
 )
 PRIVATE_GROUPS = "test_no_public_columns test_a_secret_sample"
 SINGLE = (
@@ -311,7 +309,7 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ("sizes of groups are private", "test_by_private_groups test_a_private_part_of_the_rows", ["chi2 public"]),
     (
         "groups are private",
-        f"test_the_other_neighbours test_people_with_several_rows test_a_row_for_each_person {PRIVATE_GROUPS}",
+        f"test_the_other_neighbours {PEOPLE} {PRIVATE_GROUPS}",
         ["chi2 nan_policy"],
     ),
     (
@@ -328,7 +326,7 @@ REFUSED: list[tuple[str, str, list[str]]] = [
     ("another party's message cannot be written down", "test_a_request_is_answered", ["dcor_with"]),
     (
         "keys that nobody declared are shown, which is proved for one row a person",
-        "test_people_with_several_rows",
+        "test_people_with_several_rows test_a_join_answers_as_the_merged_table",
         ["find_categories", "profile", "value_counts 'discover'"],
     ),
     (

@@ -336,6 +336,122 @@ def test_people_of_a_large_query_are_read_in_parts(monkeypatch):
         assert expected == of_people(table, "mean")
 
 
+# Names that engines may take for each other: of other case, with zeros in front, missing, empty, with what is not
+# shown, and numbers that are one as fractions.
+TEXT_NAMES = ["1", "01", "1.0", "a", "A", "\u00e4", "a\u0308", "", "x", "x\0", "x ", "True", "nan", None]
+NUMBER_NAMES = [1, 0, -1, 2**53, 2**53 + 1, 2**62, 2**62 + 1, -(2**63), 2**63 - 1, 7, 8, 9, 10, None]
+NAMES = {
+    "text": (TEXT_NAMES, pa.string(), pa.string()),
+    "categories": (TEXT_NAMES, pa.dictionary(pa.int8(), pa.string()), pa.string()),
+    "bytes": ([None if name is None else name.encode() for name in TEXT_NAMES], pa.binary(), pa.binary()),
+    "numbers": (NUMBER_NAMES, pa.int64(), pa.int64()),
+    "small numbers": ([None if name is None else abs(name) % 100 for name in NUMBER_NAMES], pa.int16(), pa.int64()),
+    "large numbers": ([2**53, 2**53 + 1, 2**62, 2**62 + 1, 2**63 - 1, 7, None], pa.int64(), pa.uint64()),
+}
+nullable = {"types_mapper": pd.ArrowDtype}
+
+
+def in_parts(table, **how):
+    """A Dask DataFrame of four parts."""
+    return dd.from_pandas(table.to_pandas(**how), npartitions=4, sort=False)
+
+
+HOLDS = {
+    "pandas": lambda table, _: table.to_pandas(**nullable),
+    "objects": lambda table, _: pd.DataFrame(
+        {name: pd.Series(table[name].to_pylist(), dtype=object) for name in table.column_names}
+    ),
+    "polars": lambda table, _: pl.from_arrow(table),
+    "lazy": lambda table, _: pl.from_arrow(table).lazy(),
+    "arrow": lambda table, _: table,
+    "data set": lambda table, _: ds.dataset(pa.concat_tables([table[:7], table[7:]])),
+    "duckdb": lambda table, connection: connection.from_arrow(table),
+    "dask": lambda table, _: in_parts(table, **nullable),
+}
+AT = (f"joined {at}" for at in range(10**6))
+
+
+def joins_of(hold, names, kind, other, how, connection=None):
+    """The rows of a join that count, sorted, and sums of them."""
+    rng = np.random.default_rng(9)
+    places = rng.integers(0, len(names), 90), rng.integers(0, len(names), 30)
+    left = pa.table(
+        {
+            "pid": pa.array([names[at] for at in places[0]], pa.string() if "dict" in str(kind) else kind).cast(
+                kind
+            ),
+            "x": np.arange(90.0),
+        }
+    )
+    right = pa.table(
+        {"pid": pa.array([names[at] for at in places[1]], other), "y": np.arange(30.0), "h": list("pqr") * 10}
+    )
+    account = next(AT)
+    said = {"account": account, "epsilon": 1, "ledger": "memory:", "unit": "pid", "max_rows": 4}
+    one = dp.protect(hold(left, connection), f"{account} left", bounds={"x": (0, 90)}, **said)
+    more = {"bounds": {"y": (0, 30)}, "categories": {"h": ["p", "q", "r"]}}
+    two = dp.protect(hold(right, connection), f"{account} right", **more, **said)
+    table = one.join(two, on="pid", how=how)._target.table
+    table = Table(table.frame.frame, table.schema, key=bytes(range(32)))
+    x, y, h = (table.schema.columns[name] for name in "xyh")
+    every = table.gathered((x, y, h))
+    rows = zip(every.values(x).tolist(), every.values(y).tolist(), every.codes(h).tolist(), strict=True)
+    return sorted(rows), table.total(
+        features.Stack(features.OneHot(h) * features.Moments(x), features.Moments(y)), 20
+    )
+
+
+def expected_joins(names, kind, other, how):
+    """The same of Python's objects."""
+    return joins_of(HOLDS["objects"], names, kind, other, how)
+
+
+@pytest.mark.parametrize("how", ["left", "inner"])
+@pytest.mark.parametrize(("names", "kind", "other"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
+def test_the_same_people_meet_on_every_engine(hold, names, kind, other, how):
+    """Whatever they are called and by whichever types; who has no name meets nobody."""
+    found, sums = joins_of(hold, names, kind, other, how, duckdb.connect())
+    rng = np.random.default_rng(9)
+    left, right = ([names[at] for at in rng.integers(0, len(names), many)] for many in (90, 30))
+    met = {
+        (float(at), float(place), place % 3)
+        for at, name in enumerate(left)
+        for place, one in enumerate(right)
+        if name is not None and name == one
+    }
+    alone = {float(at) for at, name in enumerate(left) if name is not None and name not in right}
+
+    assert {row for row in found if row[2] < 3} <= met
+    assert {row[0] for row in found if row[2] == 3} == (alone if how == "left" else set())
+    assert (found, sums) == expected_joins(names, kind, other, how)
+
+
+def test_people_of_a_collation_that_ignores_case_are_told_apart():
+    """DuckDB compares its own columns as they were made."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE one (pid VARCHAR COLLATE NOCASE, x DOUBLE)")
+    connection.execute("CREATE TABLE two (pid VARCHAR COLLATE NOCASE, y DOUBLE, h VARCHAR)")
+    made = {"x": connection.table("one"), "y": connection.table("two")}
+
+    def hold(table, _):
+        name = "x" if "x" in table.column_names else "y"
+        connection.from_arrow(table).insert_into("one" if name == "x" else "two")
+        return made[name]
+
+    assert joins_of(hold, TEXT_NAMES, pa.string(), pa.string(), "left") == expected_joins(
+        TEXT_NAMES, pa.string(), pa.string(), "left"
+    )
+
+
+def test_the_same_people_meet_on_spark(spark):
+    """Of text and of numbers of different widths."""
+    for names, kind, other in (NAMES["text"], NAMES["numbers"], NAMES["small numbers"]):
+        for how in ("left", "inner"):
+            found = joins_of(lambda table, _: spark.createDataFrame(table).repartition(3), names, kind, other, how)
+            assert found == expected_joins(names, kind, other, how)
+
+
 def test_a_sample_of_people_elsewhere(spark):
     """All or none of a person's rows are drawn, and in a sample of nearly everybody are those that count."""
     for frame in (spark.createDataFrame(ARROW), *of_dask(None)):
