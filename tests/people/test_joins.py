@@ -227,8 +227,6 @@ def test_what_is_known_of_a_join_follows():
     assert view.editions == []
     with pytest.raises(dp.SchemaError, match="file cannot describe"):
         view.to_toml()
-    power = again.power(("ttest", "x", {"popmean": 4}), n=50, epsilon=1, assume={"effect": 0.5}, runs=9)
-    assert power.to_dict()
     assert again.explain("mean", "x", epsilon=1)
     assert "3 count of one 'pid'" in repr(view)
 
