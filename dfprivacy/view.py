@@ -220,9 +220,10 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         >>> visits = pd.DataFrame({"id": [1, 1, 2, 3] * 500, "cost": [90.0, 120, 40, 300] * 500})
         >>> visits["id"] += 3 * (visits.index // 4)
         >>> persons = pd.DataFrame({"id": range(1, 1501), "age": [34, 71, 52] * 500})
-        >>> visits = dp.protect(visits, "visits", account="ward", epsilon=2, ledger="memory:",
+        >>> visits = dp.protect(visits, "ward visits", account="ward", epsilon=2, ledger="memory:",
         ...                     unit="id", max_rows=2, bounds={"cost": (0, 500)})
-        >>> persons = dp.protect(persons, "persons", account="ward", ledger="memory:", bounds={"age": (18, 100)})
+        >>> persons = dp.protect(persons, "ward persons", account="ward", ledger="memory:",
+        ...                      bounds={"age": (18, 100)})
         >>> joined = visits.join(persons, on="id")
         >>> joined.schema.unit
         Unit(column='id', max_rows=2, missing='omit')
