@@ -233,7 +233,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         if not isinstance(other, PrivateFrame):
             raise ArgumentError(
                 f"join() takes the view of a protected table, not {type(other).__name__}.",
-                "Protect the other table with account= too; columns of a public table are added by lookup().",
+                "Pass what protect() returned, or df.dp.view. Columns of a public table are added by lookup().",
             )
         account, second = self._target.account, other._target.account
         if (account.name, account.ledger.where) != (second.name, second.ledger.where):

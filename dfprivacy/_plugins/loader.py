@@ -60,6 +60,8 @@ RESERVED = frozenset(
         "filter",
         "group_by",
         "groupby",
+        "join",
+        "lookup",
         "name",
         "per",
         "plan",
