@@ -54,7 +54,7 @@ _NODES_MAX = 1000
 _DEPTH_MAX = 100
 _VALUES_MAX = 100_000  # in one list of edges, of values or of a mapping
 _LONG = 1000  # from here on a list is described by its digest
-_SHOWN = 20  # values of a list
+_SHOWN = 20  # values of a long list
 _POWER_MAX = 64
 _PAIR = 2
 _DAYS_MAX = 3_000_000.0  # some 8,000 years
@@ -198,8 +198,10 @@ class Node:
 
 def _constant_text(constant: Any) -> str:
     if isinstance(constant, tuple):
-        more = [f"{len(constant) - _SHOWN} more"] if len(constant) > _SHOWN else []
-        return f"[{', '.join([*map(_constant_text, constant[:_SHOWN]), *more])}]"
+        if isinstance(constant, LongList):
+            more = f"{len(constant) - _SHOWN} more, with the digest {constant.sha256[:16]}"
+            return f"[{', '.join([*map(_constant_text, constant[:_SHOWN]), more])}]"
+        return f"[{', '.join(map(_constant_text, constant))}]"
     return f"{constant:.15g}" if isinstance(constant, float) else repr(constant)
 
 

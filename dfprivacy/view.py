@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,7 @@ from dfprivacy._table.joins import read_join
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy._table.sample import SHARE_MAX
 from dfprivacy._visible import visible
-from dfprivacy.errors import ArgumentError, SchemaError, quoted, trimmed
+from dfprivacy.errors import ArgumentError, DPError, ReadError, SchemaError, quoted, trimmed
 from dfprivacy.expressions import FOR_EXAMPLE
 from dfprivacy.markup import escaped
 
@@ -243,7 +244,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 f"Protect both with account={account.name!r}, in one ledger.",
             )
         table, others = self._target.table, other._target.table
-        return self._with_table(table.join(others, read_join(table, others, on, how, max_rows, account.name)))
+        with _charging_nothing():
+            return self._with_table(table.join(others, read_join(table, others, on, how, max_rows, account.name)))
 
     @trimmed
     def lookup(
@@ -301,7 +303,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 "Tables of the same people are joined: view.join(other, on=...).",
             )
         rows = self._target.table
-        made = looked_up_columns(rows.schema, adapt(table), on, columns, missing)
+        with _charging_nothing():
+            made = looked_up_columns(rows.schema, adapt(table), on, columns, missing)
         return self._with_table(rows.with_columns(made))
 
     @trimmed
@@ -634,6 +637,15 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 "Ask per() first, and select people by the function: view.per(...).agg(...).where(function).",
             )
         return PerPerson(self._target, whose)
+
+
+@contextmanager
+def _charging_nothing() -> Iterator[None]:
+    """Let an error of reading say that nothing was charged."""
+    try:
+        yield
+    except ReadError as error:
+        raise error.after(DPError.outcome) from None
 
 
 class PerPerson:

@@ -408,6 +408,7 @@ LOOKUPS = {
     "one number": (pd.DataFrame({"g": ["a", "b"], "y": [1, 1]}), {}, "one number only"),
     "too long": (pd.DataFrame({"g": np.arange(100_001), "y": 1}), {}, "at most 100000"),
     "no table": ([1, 2], {}, "as a table"),
+    "a table that fails": (pl.LazyFrame({"g": ["a"]}).with_columns(y=pl.col("g").cast(pl.Int64)), {}, "withheld"),
     "on of another type": (ZIPS, {"on": ["g"]}, "not by list"),
 }  # fmt: skip
 
