@@ -786,14 +786,15 @@ class _Mapping:
     """A dictionary as a function of rows; what does not depend on them is computed once."""
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
-        results = [value for _, value in pairs]
+        values = {category_key(key): value for key, value in pairs}
+        results = [*values.values()]
         span = _labels_span(results)
         self._known = list(span.known or ()) if span.kind == "label" else None
         of_results = (
             [*map(float, results), math.nan] if self._known is None else [*_places(self._known, results), -1]
         )
         self._results = np.array(of_results)
-        self._places: dict[Any, int] = {category_key(key): at for at, (key, _) in enumerate(pairs)}
+        self._places: dict[Any, int] = {key: at for at, key in enumerate(values)}
         self._of_labels: tuple[object, NDArray[np.intp]] = None, np.zeros(0, dtype=np.intp)
 
     def __call__(self, a: Any) -> Any:
@@ -805,17 +806,13 @@ class _Mapping:
                 self._of_labels = a.known, places
             at = places[a.codes]
         else:
-            keys, places = self._sorted_keys
-            place = np.minimum(np.searchsorted(keys, a), len(keys) - 1)
-            at = np.where(keys[place] == a, places[place], -1)
+            at = self._keys.encode(a)  # the last one, of none, where it is no key
         return self._results[at] if self._known is None else Labels(self._results[at], self._known)
 
     @cached_property
-    def _sorted_keys(self) -> tuple[Floats, NDArray[np.intp]]:
-        """Numbers among the keys, sorted, and their places."""
-        keys = np.array([*self._places], dtype=np.float64)
-        order = np.argsort(keys)
-        return keys[order], np.array([*self._places.values()])[order]
+    def _keys(self) -> Column:
+        """The numbers among the keys, as categories."""
+        return Column("key", categories=tuple(cast("dict[float, int]", self._places)))
 
 
 def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Labels:

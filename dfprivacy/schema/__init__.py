@@ -83,7 +83,7 @@ _DUMMY_MOST = 10**8
 _SAID = 1000  # characters of a list of categories in an error
 _REMEMBERED = 64  # tuples of categories
 _CATEGORIES_MAX = 10**6
-_LUT_SPAN = 1 << 16  # widest range of integer categories that is looked up in a table
+_LUT_SPAN = 1 << 17  # widest range of integer categories that is looked up in a table
 
 
 @dataclass(frozen=True)
