@@ -641,7 +641,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
 @contextmanager
 def _charging_nothing() -> Iterator[None]:
-    """Let an error of reading say that nothing was charged."""
+    """Convert an error of reading to one that says that nothing was charged."""
     try:
         yield
     except ReadError as error:
