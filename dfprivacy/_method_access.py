@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -187,12 +186,12 @@ class MethodAccess:
         table = self._target.table
         if not isinstance(name, list):
             return ColumnView(self, table.schema.named(name))
-        return self._with_table(table.select(name))
+        return self._with_table(table.select(name), "select", name)
 
-    def _with_table(self, table: Table) -> Self:
-        """Return the same view of another part of the table."""
+    def _with_table(self, table: Table, verb: str, given: object) -> Self:
+        """Return the same view of another part of the table, which a verb made of what it was given."""
         made = object.__new__(type(self))
-        vars(made).update(vars(self), _target=replace(self._target, table=table))
+        vars(made).update(vars(self), _target=self._target.with_step(table, verb, given))
         return made
 
     # A copy is the same view. A pickled one knows the account and its answers, but carries no rows: see Table.

@@ -23,7 +23,11 @@ __all__ = ["DATAFRAME_HINTS", "ColumnView", "Presences"]
 
 _PERSON = "It is one person's value. Ask for a quantile near it: view.quantile(column, [0.01, 0.99], epsilon=...)."
 _ROWS = "The number of rows is in view.schema.size, or private: view.count(epsilon=...)."
-DATAFRAME_HINTS = {  # methods of dataframes that views lack: what to use instead
+DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack: what to use instead
+    **dict.fromkeys(
+        ("where", "filter", "select", "with_columns", "assign", "per", "join"),
+        "Select rows and columns first, and group then: view.where(...).group_by(...).",
+    ),
     **dict.fromkeys(("min", "max"), _PERSON),
     **dict.fromkeys(
         ("head", "tail", "sample", "iloc", "loc", "values", "unique", "first", "last"),

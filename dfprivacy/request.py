@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from dfprivacy._call.bounds import asks_to_find
-from dfprivacy._call.payment import Target, is_rest_of_budget, parse_delta, positive_price
+from dfprivacy._call.bounds import BoundsFirst
+from dfprivacy._call.payment import Target, parse_delta, positive_price
 from dfprivacy._call.requests import (
     ANSWERS,
     MOST,
     REQUEST,
     PlainQuestion,
-    condition_argument,
     content_digest,
     decode_argument,
     encode_argument,
@@ -32,6 +31,7 @@ from dfprivacy._call.requests import (
     sign_content,
     write_new_file,
 )
+from dfprivacy._call.steps import view_by_steps, write_steps
 from dfprivacy._json import read_release
 from dfprivacy._ledger.address import MEMORY, ledger_address
 from dfprivacy._ledger.ledger import Ledger
@@ -39,14 +39,13 @@ from dfprivacy._ledger.names import checked_analyst, current_analyst
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
-from dfprivacy._table.declare import computed_columns, read_schema, read_size, read_unit
+from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
-from dfprivacy.expressions import ComputedColumn, Expression, Node
 from dfprivacy.release import Release
 from dfprivacy.schema.files import USUAL, read_file
-from dfprivacy.view import GroupedView, PrivateFrame
+from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._call.question import Question
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Schema
     from dfprivacy.schema.files import SchemaFile
 
     Path = str | os.PathLike[str]
@@ -62,51 +60,23 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Pending", "Received", "Request", "answers", "request"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Request:
-    """A view without rows of a remote table: its methods write questions to a file.
+class Request(PrivateFrame):
+    """A view without rows of a table elsewhere: its methods write questions to a file.
 
-    It has the methods of every view, and `where`, `select` and `group_by`. What a method returns is the question as
-    it was written. Arguments are checked as those of a question are; nothing is asked, and nothing can be.
+    It is a view in all else. Its methods check their arguments and return the question as it was written; nothing
+    is asked, and nothing can be. `explain`, `plan` and `power` need no rows.
     """
 
-    _view: PrivateFrame | GroupedView
-    _name: str
-    _digest: str
-    _columns: tuple[str, ...]
-    _written: list[PlainQuestion]
-
-    @property
-    def schema(self) -> Schema:
-        """Public facts about the table."""
-        return self._view._target.table.schema  # noqa: SLF001 - a view of ours
+    def __init__(self, target: Target, name: str, digest: str) -> None:
+        self._written: list[PlainQuestion] = []
+        self._name = name
+        self._digest = digest
+        super().__init__(replace(target, asker=self._write_question))
 
     @property
     def questions(self) -> tuple[PlainQuestion, ...]:
         """Questions written so far, by this view and views made from it."""
         return tuple(self._written)
-
-    @trimmed
-    def where(self, *conditions: Any, **columns: Any) -> Request:
-        """Keep some rows, as `PrivateFrame.where` does, but not by a Python function."""
-        return self._with_view(self._ungrouped_view("where").where(*conditions, **columns))
-
-    @trimmed
-    def select(self, *columns: str) -> Request:
-        """Keep some columns, as `PrivateFrame.select` does."""
-        return self._with_view(self._ungrouped_view("select").select(*columns))
-
-    @trimmed
-    def with_columns(self, **columns: Any) -> Request:
-        """Add columns that are computed from others, as `PrivateFrame.with_columns` does."""
-        return self._with_view(self._ungrouped_view("with_columns").with_columns(**columns))
-
-    assign = with_columns
-
-    @trimmed
-    def group_by(self, by: str | Sequence[str], *more: str) -> Request:
-        """Ask every question by the categories of a column, as `PrivateFrame.group_by` does."""
-        return self._with_view(self._ungrouped_view("group_by").group_by(by, *more))
 
     @trimmed
     def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
@@ -143,70 +113,70 @@ class Request:
         }
         write_new_file(path, sign_content(plain, secret))
 
-    def __getattr__(self, name: str) -> Callable[..., PlainQuestion]:
-        if name.startswith("_"):  # what Python and notebooks probe for
-            raise AttributeError(name)
-        mechanism = registry(name).mechanisms.get(name)
-        if mechanism is None:
-            raise AttributeError(f"A request has no attribute {name!r}: it only writes questions.")
+    @property
+    def budget(self) -> NoReturn:
+        """None is here: it is kept where the table is."""
+        raise AttributeError("A request has no budget: it is kept where the table is.")
 
-        @trimmed
-        def method(*args: Any, **kwargs: Any) -> PlainQuestion:
-            return self._write_question(mechanism, args, kwargs)
-
-        method.__name__, method.__doc__ = name, mechanism.doc
-        method.__signature__ = mechanism.signature.replace(return_annotation=PlainQuestion)  # type: ignore[attr-defined]
-        return method
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *registry().mechanisms})
+    releases = budget
 
     def __repr__(self) -> str:
-        lines = [f"Request of the data set {self._name!r}", *map(repr, self._written)]
+        lines = [f"Request of the table {self._name!r}", *map(repr, self._written)]
         return "\n  ".join(lines)
 
-    def _ungrouped_view(self, method: str) -> PrivateFrame:
-        if isinstance(self._view, GroupedView):
-            raise ArgumentError(
-                f"{method}() is called before group_by().", "Select rows and columns first, and group then."
-            )
-        return self._view
-
-    def _with_view(self, view: PrivateFrame | GroupedView) -> Request:
-        return replace(self, _view=view)
-
-    def _write_question(
-        self, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> PlainQuestion:
+    def _write_question(self, question: Question) -> PlainQuestion:
         if len(self._written) >= MOST:
             raise ArgumentError(f"A request has {MOST} questions at most.", "Save the request, and begin another.")
-        _refuse_unwritable(mechanism, kwargs)
-        question = self._view._question(mechanism, args, kwargs)  # noqa: SLF001 - a view of ours
-        find = {"bounds": "find"} if asks_to_find(mechanism, kwargs) else {}
-        question.check()
-        conditions = [each.describe() for each in question.target.table.conditions]
-        if None in conditions:
-            raise ArgumentError(
-                "A Python function cannot be written into a request.", "Select rows by where(age=(30, 40))."
-            )
-        delta = kwargs.get("delta")
-        wanted = PlainQuestion(
-            method=mechanism.name,
-            arguments={**_arguments_by_name(mechanism, question.given), **find},
-            where=[dict(each) for each in conditions if each is not None],
-            columns=None if self.schema.names == self._columns else list(self.schema.names),
-            by=[column.name for column in question.by],
-            epsilon=str(question.epsilon),
-            delta=None if delta is None else str(question.delta),
-            computed={
-                name: {"formula": column.formula.node.to_json(), "bounds": column.said_bounds}
-                for name, column in self.schema.columns.items()
-                if isinstance(column, ComputedColumn)
-            },
-            number=len(self._written) + 1,
-        )
+        _refuse_unwritable(question.mechanism, question.words[0], fresh=question.fresh)
+        wanted = replace(plain_question(question), number=len(self._written) + 1)
         self._written.append(wanted)
         return wanted
+
+
+def plain_question(question: Question) -> PlainQuestion:
+    """Write a question in plain JSON values; raise an `ArgumentError` for one that cannot be written."""
+    question.check()
+    mechanism = question.mechanism
+    if "view" in mechanism.columns.values():
+        raise ArgumentError(
+            f"{mechanism.name}() asks about two tables, and a request is about one.", "Ask where the tables are."
+        )
+    find = {"bounds": "find"} if isinstance(question, BoundsFirst) and question.explicit else {}
+    return PlainQuestion(
+        method=mechanism.name,
+        arguments={**_arguments_by_name(mechanism, question.given), **find},
+        steps=write_steps(question.target.steps),
+        by=[column.name for column in question.by],
+        epsilon=str(question.words[0]),
+        delta=str(question.delta) if mechanism.delta else None,
+        fresh=question.fresh,
+    )
+
+
+def read_question(view: PrivateFrame, wanted: PlainQuestion) -> Question:
+    """Read a written question about a view of the whole table; raise an error if it cannot be asked.
+
+    Raises
+    ------
+    DPError
+        If it cannot be asked, or was not written by `plain_question`.
+    """
+    mechanism = registry(wanted.method).mechanisms.get(wanted.method)
+    if mechanism is None:
+        raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
+    try:
+        part, given = view_by_steps(view, wanted.steps), decode_argument(dict(wanted.arguments))
+    except DPError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise ArgumentError("its rows are described by nothing that can be read.", "Ask again.") from None
+    price = {"epsilon": wanted.epsilon, "fresh": wanted.fresh}
+    price |= {} if wanted.delta is None else {"delta": wanted.delta}
+    if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
+        raise ArgumentError(f"its arguments contain {reserved[0]}, which the question has already.", "Ask again.")
+    grouped = part.group_by(list(wanted.by)) if wanted.by else part
+    question: Question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
+    return question
 
 
 @trimmed
@@ -261,10 +231,8 @@ def request(schema: Path) -> Request:
         neighbors=known.neighbors,
     )
     table = Table(None, replace(known, size=None if whose else size, words=file.words))
-    view = PrivateFrame(
-        Target(account, table, None if default is None else positive_price("default_epsilon", default))
-    )
-    return Request(view, name, file.digest, known.names, [])
+    usual = None if default is None else positive_price("default_epsilon", default)
+    return Request(Target(account, table, usual), name, file.digest)
 
 
 @trimmed
@@ -495,30 +463,10 @@ class Received:
         return waiting
 
     def _check_question(self, view: PrivateFrame, wanted: PlainQuestion, analyst: str) -> Pending:
-        mechanism = registry(wanted.method).mechanisms.get(wanted.method)
-        if mechanism is None:
-            raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
         target = view._target  # noqa: SLF001 - a view of ours
         account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
-        part = PrivateFrame(replace(target, account=account))
-        if wanted.computed:
-            said = {name: of["bounds"] for name, of in wanted.computed.items() if of["bounds"] is not None}
-            formulas = {name: Expression(Node.from_json(of["formula"])) for name, of in wanted.computed.items()}
-            table = part._target.table  # noqa: SLF001 - a view of ours
-            part = part._with_table(table.with_columns(computed_columns(table.schema, formulas, said)))  # noqa: SLF001
-        for rule in wanted.where:
-            part = part.where({name: condition_argument(bound) for name, bound in rule.items()})
-        if wanted.columns is not None:
-            part = part.select(*wanted.columns)
-        price = {"epsilon": wanted.epsilon} | ({} if wanted.delta is None else {"delta": wanted.delta})
-        given = decode_argument(dict(wanted.arguments))
-        if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
-            raise ArgumentError(
-                f"its arguments contain {reserved[0]}, which the question has already.", "Ask again."
-            )
-        _refuse_unwritable(mechanism, {**given, **price})
-        grouped = part.group_by(list(wanted.by)) if wanted.by else part
-        question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
+        question = read_question(PrivateFrame(replace(target, account=account)), wanted)
+        _refuse_unwritable(question.mechanism, question.words[0], fresh=question.fresh)
         kept = question.is_kept()
         if not kept and account.askers(account.request):
             raise ArgumentError(
@@ -557,15 +505,13 @@ def _data_set_name(file: SchemaFile) -> str:
     return str(name)
 
 
-def _refuse_unwritable(mechanism: Mechanism, given: Mapping[str, Any]) -> None:
-    """Raise an error for a question without a fixed price, with fresh=True, or about two tables."""
-    if is_rest_of_budget(given.get("epsilon")):
+def _refuse_unwritable(mechanism: Mechanism, epsilon: str | None, *, fresh: bool) -> None:
+    """Raise an error for a question without a fixed price, or with fresh=True, which a request cannot hold."""
+    if epsilon == "rest":
         raise ArgumentError("A request needs a price.", "Give a number, epsilon=0.1.")
-    if given.get("fresh"):
-        raise ArgumentError("A request is answered once, and no answer is measured anew.", "Leave out fresh=True.")
-    if "view" in mechanism.columns.values():
+    if fresh:
         raise ArgumentError(
-            f"{mechanism.name}() asks about two tables, and a request is about one.", "Ask where the tables are."
+            f"A request is answered once, and {mechanism.name} is not measured anew.", "Leave out fresh=True."
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy._call.payment import Target, positive_price
@@ -92,7 +91,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         conditions += [read_condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
-        return self._with_table(table.where(*conditions))
+        return self._with_table(table.where(*conditions), "where", conditions)
 
     filter = where
 
@@ -115,7 +114,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         SchemaError
             If a column is not there.
         """
-        return self._with_table(self._target.table.select(columns))
+        return self._with_table(self._target.table.select(columns), "select", columns)
 
     @trimmed
     def with_columns(self, *, bounds: Mapping[str, Bounds] | None = None, **columns: Any) -> PrivateFrame:
@@ -163,7 +162,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         if not columns:
             raise ArgumentError("with_columns() was given no column.", FOR_EXAMPLE)
         table = self._target.table
-        return self._with_table(table.with_columns(computed_columns(table.schema, columns, bounds or {})))
+        made = computed_columns(table.schema, columns, bounds or {})
+        return self._with_table(table.with_columns(made), "with_columns", made)
 
     assign = with_columns
 
@@ -448,7 +448,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         table = self._target.table
         part = table.with_declarations(redeclared_schema(table.schema, **declarations).columns)
-        return PrivateFrame(replace(self._target, table=part))
+        return PrivateFrame(self._target.with_step(part, "declare", declarations))
 
     @trimmed
     def refine(
@@ -595,7 +595,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             raise ArgumentError(
                 f"share{quoted(share)} of {size} rows is less than one row.", "Take a larger share."
             )
-        return self._with_table(table.sampled(part))
+        return self._with_table(table.sampled(part), "sample", part)
 
     @trimmed
     def per(self, unit: str) -> PerPerson:
@@ -698,8 +698,9 @@ class PerPerson:
         (0.0, 4.0)
         """
         table = self._target.table
-        made = read_aggregates(table.schema, self._unit, {**(aggregations or {}), **columns})
-        return PrivateFrame(replace(self._target, table=table.per_person(made)))
+        asked = {**(aggregations or {}), **columns}
+        made = table.per_person(read_aggregates(table.schema, self._unit, asked))
+        return PrivateFrame(self._target.with_step(made, "per", [self._unit.column, asked]))
 
     def __repr__(self) -> str:
         return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"

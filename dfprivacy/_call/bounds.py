@@ -117,7 +117,7 @@ class BoundsFirst(Question):
 
     def ask(self) -> Release:
         """Find bounds of the measured columns, and answer within them."""
-        if not self._names_to_find:
+        if not self._names_to_find or self.target.asker is not None:
             return super().ask()
         looked = self._search_question
         if self.epsilon > (most := self.target.payer.largest()) and not looked.is_kept():

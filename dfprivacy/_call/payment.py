@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ from dfprivacy._privacy.filters import NUMBER, exact
 from dfprivacy.errors import ArgumentError, PluginError, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from dfprivacy._call.question import Question
+    from dfprivacy._call.steps import Step
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
@@ -69,13 +71,21 @@ def _refuse_many_digits(argument: str, number: Fraction) -> Fraction:
 class Target:
     """The target of questions: rows, public facts about them, and the account that pays.
 
-    A question of two views is asked of the union of their tables, and their accounts both pay.
+    A question of two views is asked of the union of their tables, and their accounts both pay. `steps` are the
+    verbs that made the view of the whole table. Where rows are elsewhere, an `asker` takes the question in place of
+    this process: it writes it down, or sends it.
     """
 
     account: Account
     table: Table
     default_epsilon: Fraction | None = None
     second: Account | None = None
+    steps: tuple[Step, ...] = ()
+    asker: Callable[[Question], Any] | None = field(default=None, compare=False)
+
+    def with_step(self, table: Table, verb: str, given: object) -> Target:
+        """Return the same target with another part of the table, which a verb made of what it was given."""
+        return replace(self, table=table, steps=(*self.steps, (verb, given)))
 
     @property
     def payer(self) -> Account | JointAccount:

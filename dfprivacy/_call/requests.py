@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfprivacy._json import read_release
 from dfprivacy._ledger.budget import question_as_typed
 from dfprivacy._table.conditions import Presence
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
+from dfprivacy.release import Release
+from dfprivacy.schema import FoundPair
 from dfprivacy.schema.files import read_whole
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ __all__ = [
     "write_new_file",
 ]
 
-REQUEST, ANSWERS = "dfprivacy request 1", "dfprivacy answers 1"
+REQUEST, ANSWERS = "dfprivacy request 2", "dfprivacy answers 2"
 MOST = 1000
 """Questions in one request."""
 
@@ -61,26 +64,25 @@ class PlainQuestion:
         The method's name.
     arguments : mapping
         Its arguments by name, those that are as usual left out.
-    where : sequence of mapping
-        The conditions, as the ledger writes them.
-    columns : sequence of str or None
-        The columns that the view was reduced to.
+    steps : sequence of (str, value)
+        The verbs by which the view was made, as `write_steps` writes them.
     by : sequence of str
         The columns of the groups.
     epsilon, delta : str or None
-        The price, exact; a delta of None is the budget's in proportion.
-    computed : mapping of str to mapping
-        The columns that the view computes: each one's ``formula``, and its ``bounds`` where they were given.
+        The price, exact, or "rest"; a delta of None is the budget's in proportion.
+    fresh : bool
+        Whether to measure anew what is kept.
+    number : int
+        Its place in the request; 0 where there is one question alone.
     """
 
     method: str
     arguments: Mapping[str, Any]
-    where: Sequence[Mapping[str, Any]] = ()
-    columns: Sequence[str] | None = None
+    steps: Sequence[Sequence[Any]] = ()
     by: Sequence[str] = ()
     epsilon: str = ""
     delta: str | None = None
-    computed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fresh: bool = False
     number: int = field(default=0, compare=False)
 
     def __repr__(self) -> str:
@@ -89,39 +91,34 @@ class PlainQuestion:
     @property
     def text(self) -> str:
         """Question as it would be typed."""
-        plain = {"mechanism": self.method, "arguments": self.arguments, "where": self.where}
-        return question_as_typed({**plain, "group_by": list(self.by)})
+        where = [rule for verb, given in self.steps if verb == "where" for rule in given]
+        made = [verb for verb, _ in self.steps if verb not in {"where", "select"}]
+        plain = {"mechanism": self.method, "arguments": self.arguments, "where": where}
+        asked = question_as_typed({**plain, "group_by": list(self.by)})
+        return asked + (f", after {', '.join(made)}" if made else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        left_out = {"number"} if self.computed else {"number", "computed"}
-        return {name: value for name, value in vars(self).items() if name not in left_out}
+        return {name: value for name, value in vars(self).items() if name != "number"}
 
     @classmethod
-    def read(cls, plain: Any, number: int) -> PlainQuestion:
+    def read(cls, plain: Any, number: int = 0) -> PlainQuestion:
         """Read the result of `to_dict`; raise a ValueError for anything else."""
         match plain:
             case {
                 "method": str(method),
                 "arguments": dict(arguments),
-                "where": list(where),
-                "columns": list() | None as columns,
+                "steps": list(steps),
                 "by": list(by),
                 "epsilon": str(epsilon),
                 "delta": str() | None as delta,
+                "fresh": bool(fresh),
                 **more,
-            } if not more.keys() - {"computed"} and all(isinstance(name, str) for name in [*by, *(columns or ())]):
-                for condition in where:
-                    if not isinstance(condition, dict) or len(condition) != 1:
-                        raise ValueError
-                    condition_argument(*condition.values())
-                decode_argument(arguments)
-                computed = more.get("computed", {})
-                if not isinstance(computed, dict) or any(
-                    {*of} != {"formula", "bounds"} for of in computed.values()
-                ):
+            } if not more and all(isinstance(name, str) for name in by):
+                if not all(isinstance(each, list) and len(each) == 2 for each in steps):  # noqa: PLR2004
                     raise ValueError
-                return cls(method, arguments, where, columns, by, epsilon, delta, computed, number)
+                decode_argument(arguments)
+                return cls(method, arguments, steps, by, epsilon, delta, fresh, number)
         raise ValueError
 
 
@@ -130,11 +127,15 @@ def encode_argument(value: Any, what: str) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not isinstance(value, FoundPair):
         items = [encode_argument(item, what) for item in value]
         return {"$tuple": items} if isinstance(value, tuple) else items
+    if isinstance(value, FoundPair):
+        return {"$found": [*value, encode_argument(value.beyond, what)]}
     if isinstance(value, range):
         return {"$range": [value.start, value.stop, value.step]}
+    if isinstance(value, Release):
+        return {"$release": value.to_dict()}
     if isinstance(value, dict) and all(isinstance(key, str) and not key.startswith("$") for key in value):
         return {key: encode_argument(item, what) for key, item in value.items()}
     raise ArgumentError(
@@ -155,6 +156,11 @@ def decode_argument(value: Any) -> Any:
         ends = value["$range"]
         if len(ends) == 3 and ends[2] and all(type(end) is int for end in ends):  # noqa: PLR2004 - and no boolean
             return range(*ends)
+    if set(value) == {"$found"} and isinstance(value["$found"], list):
+        low, high, beyond = value["$found"]
+        return FoundPair((float(low), float(high)), float(beyond))
+    if set(value) == {"$release"}:
+        return read_release(value["$release"])
     if any(key.startswith("$") for key in value):
         raise ValueError
     return {key: decode_argument(item) for key, item in value.items()}

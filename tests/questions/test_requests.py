@@ -266,6 +266,11 @@ def change(**values):
     return lambda plain: plain["questions"][0].update(values)
 
 
+def computed(columns):
+    """Let the first question compute columns."""
+    return change(steps=[["with_columns", columns]])
+
+
 def give(**values):
     """Change the arguments of the first question."""
     return lambda plain: plain["questions"][0]["arguments"].update(values)
@@ -297,22 +302,24 @@ BAD = {
     "too much together": (change(epsilon="0.99"), "in all, and 1 is left"),
     "no price": (change(epsilon="1/0"), "not a finite number"),
     "an array": (give(a={"$array": []}), "can be read"),
-    "a function": (change(where=[{"age": {"python": "1"}}]), "can be read"),
+    "a function": (change(steps=[["where", [{"age": {"python": "1"}}]]]), "can be read"),
     "more": (change(code="1"), "can be read"),
-    "no mapping": (change(computed={"x": 5}), "can be read"),
-    "a text": (change(computed={"x": "formula"}), "can be read"),
-    "no formula": (change(computed={"x": {"bounds": None}}), "can be read"),
-    "another formula": (
-        change(computed={"x": {"formula": {"exec": ["1"]}, "bounds": None}}),
-        "no expression of columns",
-    ),
-    "a formula of nothing": (change(computed={"x": {"formula": {"col": "y"}, "bounds": None}}), "no column 'y'"),
-    "a formula beyond bounds": (
-        change(computed={"x": {"formula": {"col": "age"}, "bounds": ["a", 1]}}),
-        "finite number",
-    ),
+    "no steps": (change(steps=5), "can be read"),
+    "a step of nothing": (change(steps=[["where"]]), "can be read"),
+    "an unknown step": (change(steps=[["eval", "1"]]), "can be read"),
+    "a private step": (change(steps=[["_with_table", []]]), "can be read"),
+    "many steps": (change(steps=[["select", ["age"]]] * 101), "can be read"),
+    "a step for nobody": (change(steps=[["per", ["age", {"age": "mean"}]]]), "with one row each"),
+    "a whole sample": (change(steps=[["sample", "1"]]), "between 0 and 1"),
+    "a long sample": (change(steps=[["sample", "1e9999999"]]), "too many digits"),
+    "no mapping": (computed({"x": 5}), "can be read"),
+    "a text": (computed({"x": "formula"}), "can be read"),
+    "no formula": (computed({"x": {"bounds": None}}), "can be read"),
+    "another formula": (computed({"x": {"formula": {"exec": ["1"]}, "bounds": None}}), "no expression of columns"),
+    "a formula of nothing": (computed({"x": {"formula": {"col": "y"}, "bounds": None}}), "no column 'y'"),
+    "a formula beyond bounds": (computed({"x": {"formula": {"col": "age"}, "bounds": ["a", 1]}}), "finite number"),
     "a formula of a name that is taken": (
-        change(computed={"age": {"formula": {"col": "age"}, "bounds": None}}),
+        computed({"age": {"formula": {"col": "age"}, "bounds": None}}),
         "'age' already",
     ),
     "an empty name": (lambda plain: plain.update(analyst=" "), "analyst's name"),
@@ -369,7 +376,6 @@ def test_what_a_request_refuses(place):
         lambda: asked.mean("age", epsilon="rest"),
         lambda: asked.mean("age", fresh=True),
         lambda: asked.where(lambda row: True).mean("age"),
-        lambda: asked.group_by("sex").where(age=(1, 2)),
         lambda: asked.where(age=(60, 30)),
         lambda: asked.save("empty.json", key="ana.key"),
         lambda: dp.request("clinic.parquet"),
@@ -378,7 +384,7 @@ def test_what_a_request_refuses(place):
     for each in bad:
         with pytest.raises(dp.ArgumentError):
             each()
-    with pytest.raises(AttributeError, match="A request has no attribute 'head'"):
+    with pytest.raises(AttributeError, match="There is no method 'head'"):
         asked.head()
     assert (asked.questions, hasattr(asked, "budget")) == ((), False)
     Path("nameless.toml").write_text("[columns.age]\n")

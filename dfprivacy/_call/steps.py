@@ -1,0 +1,110 @@
+"""The verbs by which a view was made, as plain JSON values: what a written question says of its rows.
+
+A view keeps its verbs, with what they were given. Written down they are text and numbers; on a view of the whole
+table they make the same view again, by the same methods that made it, and by no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dfprivacy._call.requests import condition_argument, decode_argument, encode_argument
+from dfprivacy.errors import ArgumentError
+from dfprivacy.expressions import Expression, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["MOST_STEPS", "Step", "view_by_steps", "write_steps"]
+
+Step: TypeAlias = tuple[str, Any]
+"""A verb, and what it was given."""
+
+MOST_STEPS = 100
+
+
+def write_steps(steps: Sequence[Step]) -> list[list[Any]]:
+    """Write steps as plain JSON values, or raise an `ArgumentError`."""
+    return [[verb, _WRITERS[verb](given)] for verb, given in steps]
+
+
+def view_by_steps(view: PrivateFrame, steps: object) -> PrivateFrame:
+    """Make the view that steps describe, by the methods of a view of the whole table.
+
+    Parameters
+    ----------
+    view : PrivateFrame
+        The view of the whole table.
+    steps : object
+        What `write_steps` returned, from anybody.
+
+    Returns
+    -------
+    PrivateFrame
+        The view.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If they are no steps.
+    DPError
+        If the view cannot be made.
+    """
+    if not isinstance(steps, list) or len(steps) > MOST_STEPS:
+        raise ValueError
+    for verb, given in steps:
+        view = _READERS[verb](view, given)
+    return view
+
+
+def _write_where(conditions: Sequence[Any]) -> list[Any]:
+    rules = [each.describe() for each in conditions]
+    if None in rules:
+        raise ArgumentError(
+            "A Python function cannot be written into a request.", "Select rows by where(age=(30, 40))."
+        )
+    return rules
+
+
+def _read_where(view: PrivateFrame, rules: list[dict[str, Any]]) -> PrivateFrame:
+    for rule in rules:
+        ((name, bound),) = rule.items()
+        view = view.where({name: condition_argument(bound)})
+    return view
+
+
+def _write_columns(columns: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"formula": each.formula.node.to_json(), "bounds": each.said_bounds} for name, each in columns.items()
+    }
+
+
+def _read_columns(view: PrivateFrame, columns: dict[str, dict[str, Any]]) -> PrivateFrame:
+    bounds = {name: of["bounds"] for name, of in columns.items() if of["bounds"] is not None}
+    formulas = {name: Expression(Node.from_json(of["formula"])) for name, of in columns.items()}
+    return view.with_columns(bounds=bounds, **formulas)
+
+
+def _read_per(view: PrivateFrame, given: list[Any]) -> PrivateFrame:
+    unit, columns = decode_argument(given)
+    return view.per(unit).agg(columns)
+
+
+_WRITERS: dict[str, Callable[[Any], Any]] = {
+    "where": _write_where,
+    "select": list,
+    "with_columns": _write_columns,
+    "declare": lambda given: encode_argument(given, "declare()"),
+    "sample": str,
+    "per": lambda given: encode_argument(given, "agg()"),
+}
+_READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "where": _read_where,
+    "select": lambda view, names: view.select(*names),
+    "with_columns": _read_columns,
+    "declare": lambda view, given: view.declare(**decode_argument(given)),
+    "sample": lambda view, share: view.sample(share),
+    "per": _read_per,
+}
