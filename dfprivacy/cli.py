@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.requests import key_fingerprint, read_key, write_new_file
 from dfprivacy._ledger.backup import backup_ledger, forget_ledger, restore_ledger
-from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, calls_of, questions_grid
+from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, questions_grid
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import write_stub
@@ -226,7 +226,7 @@ def _print_accounts(options: argparse.Namespace, name: str | None) -> int:
     wanted, shown = CallSelection(**given), name is not None or any(given.values())
     every = options.csv or options.json
     calls = {
-        account.name: calls_of(account, wanted, None if every else PAGE) if every or shown else []
+        account.name: account.calls(wanted, None if every else PAGE) if every or shown else []
         for account in accounts
     }
     problems = ledger.problems()

@@ -9,6 +9,7 @@
     ├── BudgetError
     │   ├── BudgetExceeded  the account cannot pay
     │   └── AccountMismatch the name is known with other terms
+    ├── AwaitingApproval    a custodian has to approve the question first
     ├── LedgerError         the ledger cannot be read or written
     ├── PluginError         a plugin cannot be used
     ├── MissingDependency   an optional library is not installed        (also an ImportError)
@@ -35,6 +36,7 @@ T = TypeVar("T")
 __all__ = [
     "AccountMismatch",
     "ArgumentError",
+    "AwaitingApproval",
     "BudgetError",
     "BudgetExceeded",
     "DPError",
@@ -110,6 +112,10 @@ class BudgetExceeded(BudgetError):  # noqa: N818
 
 class AccountMismatch(BudgetError):  # noqa: N818
     """The data set's name is known to the ledger with other terms."""
+
+
+class AwaitingApproval(DPError):  # noqa: N818
+    """The question waits until the custodian approves it."""
 
 
 class LedgerError(DPError):

@@ -53,11 +53,22 @@ if TYPE_CHECKING:
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._call.question import Question
     from dfprivacy.mechanism import Mechanism
+    from dfprivacy.schema import Schema
     from dfprivacy.schema.files import SchemaFile
 
     Path = str | os.PathLike[str]
 
-__all__ = ["Answers", "Pending", "Received", "Request", "answers", "request"]
+__all__ = [
+    "Answers",
+    "Pending",
+    "Received",
+    "Request",
+    "answers",
+    "plain_question",
+    "read_question",
+    "request",
+    "schema_of_file",
+]
 
 
 class Request(PrivateFrame):
@@ -131,6 +142,19 @@ class Request(PrivateFrame):
         wanted = replace(plain_question(question), number=len(self._written) + 1)
         self._written.append(wanted)
         return wanted
+
+
+def schema_of_file(file: SchemaFile) -> Schema:
+    """Return the schema that a file describes, without the table; its size is known if the file says it."""
+    said = {**USUAL, **file.arguments()}
+    whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
+    ids = whose and whose.column
+    rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
+    with file.name_file_in_errors():
+        size = read_size(said.get("size"), said["neighbors"])
+        about = {each: said[each] for each in ("bounds", "categories", "public", "missing", "neighbors")}
+        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
+    return replace(known, size=None if whose else size, words=file.words)
 
 
 def plain_question(question: Question) -> PlainQuestion:
@@ -215,13 +239,7 @@ def request(schema: Path) -> Request:
     name = _data_set_name(file)
     said = {**USUAL, **file.arguments()}
     default = said.get("default_epsilon")
-    whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
-    ids = whose and whose.column
-    rows = {each: np.zeros(1, dtype=np.int64 if each == ids else np.float64) for each in file.columns}
-    with file.name_file_in_errors():
-        size = read_size(said.get("size"), said["neighbors"])
-        about = {each: said[each] for each in ("bounds", "categories", "public", "missing", "neighbors")}
-        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
+    known = schema_of_file(file)
     # An account that nobody is charged: prices are read as those of the real one are.
     account = Ledger(ledger_address(MEMORY), MEMORY).open_account(
         name,
@@ -230,7 +248,7 @@ def request(schema: Path) -> Request:
         accounting=said.get("accounting"),
         neighbors=known.neighbors,
     )
-    table = Table(None, replace(known, size=None if whose else size, words=file.words))
+    table = Table(None, known)
     usual = None if default is None else positive_price("default_epsilon", default)
     return Request(Target(account, table, usual), name, file.digest)
 

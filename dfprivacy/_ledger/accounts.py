@@ -13,6 +13,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
+from dfprivacy._ledger.budget import calls_of
 from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.tables import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Row, Select, Table
 
-    from dfprivacy._ledger.budget import CallSelection
+    from dfprivacy._ledger.budget import CallRecord, CallSelection
     from dfprivacy._ledger.ledger import Ledger
 
 __all__ = [
@@ -503,6 +504,10 @@ class Account:
         table = tables().charges if kind == "charges" else tables().answers
         query = wanted.select_calls(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
         return self.ledger.read(query, lambda row: int(row[0]))[0]
+
+    def calls(self, wanted: CallSelection, last: int | None = None, *, answered: bool = False) -> list[CallRecord]:
+        """Return selected calls, oldest first: all, only the last, or only answered calls."""
+        return calls_of(self, wanted, last, answered=answered)
 
     def total_charged(self) -> Fraction:
         """Return the sum of the epsilons that were charged."""

@@ -168,7 +168,7 @@ class Releases(Sequence[Release]):
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return questions, askers and prices as plain JSON values; prices as exact strings."""
-        return [each.to_dict() for each in calls_of(self._account, self._wanted, answered=True)]
+        return [each.to_dict() for each in self._account.calls(self._wanted, answered=True)]
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
@@ -194,7 +194,7 @@ class Releases(Sequence[Release]):
                     "epsilon": float(each.epsilon),
                     "delta": float(each.delta),
                 }
-                for each in calls_of(self._account, self._wanted, answered=True)
+                for each in self._account.calls(self._wanted, answered=True)
             ]
         return frame_of(rows, self._library if library is None else library)
 
@@ -237,7 +237,7 @@ class Releases(Sequence[Release]):
         """Return the number of releases, and a table of the newest releases."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
-        last = calls_of(self._account, self._wanted, PAGE, answered=True)
+        last = self._account.calls(self._wanted, PAGE, answered=True)
         heading += f", of which the last {PAGE}" if count > PAGE else ""
         return heading, questions_grid(last, self._account.ledger)
 

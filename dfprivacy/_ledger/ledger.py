@@ -306,6 +306,11 @@ class Ledger:
         table = tables().records
         return self.read(table.select().order_by(table.c.id), LedgerRecord.read)
 
+    def records_about(self, subject: str) -> list[LedgerRecord]:
+        """Return the recorded events about a subject, oldest first."""
+        table = tables().records
+        return self.read(table.select().where(table.c.subject == subject).order_by(table.c.id), LedgerRecord.read)
+
     def record(self, event: str, subject: str, value: str) -> None:
         """Write a record, unless it exists."""
         table, row = tables().records, {"event": event, "subject": subject, "value": value}

@@ -24,7 +24,7 @@ from dfprivacy.errors import ArgumentError, SchemaError
 from dfprivacy.schema import FoundPair, Words, toml
 from dfprivacy.schema.values import plain_number
 
-__all__ = ["USUAL", "SchemaFile", "read_file", "read_whole", "skeleton"]
+__all__ = ["USUAL", "SchemaFile", "parse_schema", "read_file", "read_whole", "skeleton"]
 
 # What the file may say of the data set, and of what kind each is.
 TERMS: dict[str, tuple[type, ...]] = {
@@ -212,6 +212,11 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SchemaError(f"The schema file {where} cannot be read: {reason}.", "Check its path.") from None
+    return parse_schema(where, content)
+
+
+def parse_schema(where: str, content: bytes) -> SchemaFile:
+    """Read the content of a schema file, which errors name by where it comes from."""
     try:
         plain = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:

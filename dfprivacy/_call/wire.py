@@ -1,0 +1,154 @@
+"""What crosses between a server and its clients, as plain JSON values: errors, answers, calls, and what is kept.
+
+Both ends use the functions of this module alone, so that what one writes the other reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy import errors
+from dfprivacy._ledger.accounts import Account, Answer, Entry
+from dfprivacy._ledger.budget import CallRecord, CallSelection
+from dfprivacy._ledger.tables import DataTable, KeptMeasurement, read_fraction
+from dfprivacy._privacy.losses import loss_from_dict
+from dfprivacy.errors import DPError, LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["PROTOCOL", "answer_about_account", "read_account_answer", "read_error", "write_error"]
+
+PROTOCOL = 1
+"""What both ends must have in common."""
+
+_MOST = 10_000  # descriptions that are looked up at once
+_PAGE = 1000  # answers or calls at once
+_ERRORS = {name: getattr(errors, name) for name in errors.__all__ if name not in {"DPError", "PluginWarning"}}
+
+
+def write_error(error: DPError) -> dict[str, str]:
+    """Write an error as plain JSON values."""
+    return {"error": type(error).__name__, "what": error.what, "hint": error.hint, "outcome": error.outcome}
+
+
+def read_error(plain: Mapping[str, Any]) -> DPError:
+    """Read an error: of the same class, with the same words."""
+    kind = _ERRORS.get(str(plain.get("error")), LedgerError)
+    error: DPError = kind(str(plain.get("what", "")), str(plain.get("hint", "")))
+    outcome = str(plain.get("outcome", ""))
+    return error if outcome == error.outcome else error.after(outcome)
+
+
+def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:  # noqa: C901 - a table
+    """Answer what a client may know of an account: what was spent, released and kept. All of it is public.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError, AttributeError
+        If it is nothing that is answered.
+    """
+    match asked, list(given):
+        case "spent", []:
+            return account.spent().to_list()
+        case "total_charged", []:
+            return str(account.total_charged())
+        case "largest", [*kind]:
+            return str(account.largest(*[_read_kind(each) for each in kind]))
+        case "tables", []:
+            return [asdict(each) for each in account.tables()]
+        case "shares", []:
+            own = (each for each in account.shares() if each.analyst == account.asker)
+            return [{"analyst": each.analyst, "epsilon": str(each.epsilon)} for each in own]
+        case "measurements", [list(keys), bool(private)] if len(keys) <= _MOST:
+            known = account.measurements([str(key) for key in keys], private=private)
+            return [[key, [asdict(each) for each in kept]] for (key, _), kept in known.items()]
+        case "answer", [*questions] if len(questions) <= 2:  # noqa: PLR2004 - of one question
+            found = account.answer(*map(str, questions))
+            return None if found is None else _write_answer(found)
+        case "newest_answers", [wanted, int(most), int(skipped)] if 0 <= most <= _PAGE and skipped >= 0:
+            return [_write_answer(each) for each in account.newest_answers(_read_wanted(wanted), most, skipped)]
+        case "count", ["charges" | "answers" as kind, wanted]:
+            return account.count(kind, _read_wanted(wanted))
+        case "calls", [wanted, None | int() as last, bool(answered)]:
+            calls = account.calls(_read_wanted(wanted), min(last or _PAGE, _PAGE), answered=answered)
+            return [_write_call(each) for each in calls]
+    raise ValueError
+
+
+def read_account_answer(asked: str, plain: Any) -> Any:
+    """Read what `answer_about_account` returned, as `Account` gives it."""
+    match asked:
+        case "total_charged" | "largest":
+            return read_fraction(plain)
+        case "tables":
+            return [_read_table(each) for each in plain]
+        case "measurements":
+            kept = ((key, KeptMeasurement(**each)) for key, every in plain for each in every)
+            found: dict[tuple[str, str], list[KeptMeasurement]] = {}
+            for key, each in kept:
+                found.setdefault((key, each.noise), []).append(each)
+            return found
+        case "answer":
+            return None if plain is None else _read_answer(plain)
+        case "newest_answers":
+            return [*map(_read_answer, plain)]
+        case "calls":
+            return [*map(_read_call, plain)]
+    return plain
+
+
+def _read_kind(plain: Any) -> Any:
+    return plain if plain in {"pure", "laplace", "gaussian", "approximate"} else read_fraction(plain)
+
+
+def _read_wanted(plain: Mapping[str, Any]) -> CallSelection:
+    methods = plain.get("method")
+    given: dict[str, Any] = {name: plain.get(name) for name in ("analyst", "since", "until")}
+    if not all(value is None or isinstance(value, str) for value in given.values()):
+        raise TypeError
+    return CallSelection(tuple(map(str, methods)) if isinstance(methods, list) else methods, **given)
+
+
+def _read_table(plain: Mapping[str, Any]) -> DataTable:
+    whose, public = plain["whose"], plain["public"]
+    return DataTable(**{**plain, "whose": None if whose is None else tuple(whose), "public": tuple(public)})
+
+
+def _write_answer(answer: Answer) -> dict[str, Any]:
+    return {**asdict(answer), "at": answer.at.isoformat()}
+
+
+def _read_answer(plain: Mapping[str, Any]) -> Answer:
+    return Answer(**{**plain, "at": dt.datetime.fromisoformat(plain["at"])})
+
+
+def _write_call(call: CallRecord) -> dict[str, Any]:
+    given = {each.name: getattr(call, each.name) for each in fields(call)}
+    charges = [
+        {
+            **{name: getattr(each, name) for name in ("id", "call", "mechanism")},
+            "at": each.at.isoformat(),
+            "loss": each.loss.to_dict(),
+        }
+        for each in call.charges
+    ]
+    return {**given, "at": call.at.isoformat(), "charges": charges}
+
+
+def _read_call(plain: Mapping[str, Any]) -> CallRecord:
+    return CallRecord(
+        **{
+            **plain,
+            "at": dt.datetime.fromisoformat(plain["at"]),
+            "charges": tuple(_read_entry(each) for each in plain["charges"]),
+        }
+    )
+
+
+def _read_entry(plain: Mapping[str, Any]) -> Entry:
+    loss = loss_from_dict(plain["loss"])
+    at = dt.datetime.fromisoformat(plain["at"])
+    return Entry(plain["id"], plain["call"], at, plain["mechanism"], loss, loss.epsilon, loss.delta)

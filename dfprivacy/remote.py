@@ -1,0 +1,311 @@
+"""Views of tables elsewhere: each question is sent to the server that holds the rows, and its answer comes back."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from dfprivacy._call.payment import Target, positive_price
+from dfprivacy._call.replay import remember_question
+from dfprivacy._call.wire import PROTOCOL, read_account_answer, read_error
+from dfprivacy._json import read_release
+from dfprivacy._ledger.accounts import Account
+from dfprivacy._ledger.tables import read_accountant, read_moment, read_spent
+from dfprivacy._measure.evaluate import Table
+from dfprivacy.errors import ArgumentError, LedgerError, quoted, trimmed
+from dfprivacy.request import plain_question, schema_of_file
+from dfprivacy.schema.files import parse_schema
+from dfprivacy.view import PrivateFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dfprivacy._call.question import Question
+    from dfprivacy._ledger.accounts import Answer
+    from dfprivacy._ledger.budget import CallRecord, CallSelection
+    from dfprivacy._ledger.tables import DataTable, KeptMeasurement
+    from dfprivacy._privacy.filters import Spent
+    from dfprivacy.release import Release
+
+__all__ = ["RemoteFrame", "connect"]
+
+VARIABLE = "DFPRIVACY_TOKEN"
+_HERE = {"localhost", "127.0.0.1", "::1"}
+_LARGEST = 1 << 28  # bytes of an answer
+_SECONDS = 600  # that a server may take for an answer
+
+
+@trimmed
+def connect(
+    url: str, table: str | None = None, *, token: str | None = None, cafile: str | os.PathLike[str] | None = None
+) -> RemoteFrame:
+    """Return the private view of a table that a server holds.
+
+    Parameters
+    ----------
+    url : str
+        The server's address, ``"https://clinic.example"``. Without TLS it must be this machine's own, for a token
+        would be seen on its way.
+    table : str, optional
+        The table's name; default: the only one that the server has.
+    token : str, optional
+        What the custodian gave to the analyst; default: the environment variable ``DFPRIVACY_TOKEN``.
+    cafile : str or path, optional
+        The certificates that the server's is checked with; default: those of the operating system.
+
+    Returns
+    -------
+    RemoteFrame
+        A view with all methods of one that `protect` returns. Rows stay where they are.
+
+    Raises
+    ------
+    ArgumentError
+        If the address, the table or the token cannot be used.
+    LedgerError
+        If the server cannot be reached.
+
+    Notes
+    -----
+    Arguments are checked here, before anything is sent. `explain`, `plan` and `power` are computed here, and ask
+    the server only what it keeps. An answer whose connection broke is kept by the server: ask again, and it costs
+    nothing.
+    """
+    server = Server(url, token, cafile)
+    server.check_version()
+    known = server.get("tables")
+    names = [str(each["name"]) for each in known]
+    if table is None and len(names) == 1:
+        (table,) = names
+    if table not in names:
+        which = f"no table {table!r}" if table is not None else f"{len(names)} tables"
+        raise ArgumentError(f"The server has {which} for you.", f"It has {names!r}: connect(url, name).")
+    return server.view_of(str(table))
+
+
+class Server:
+    """A server, as a client sees it: an address, and a token that says who asks."""
+
+    def __init__(self, url: object, token: str | None, cafile: str | os.PathLike[str] | None = None) -> None:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ArgumentError(f"url{quoted(url)} is no address.", "For example https://clinic.example.")
+        if parts.scheme == "http" and parts.hostname not in _HERE:
+            raise ArgumentError(
+                "Without TLS, the token could be read on its way.", "Use the server's address with https://."
+            )
+        secret = token if token is not None else os.environ.get(VARIABLE, "")
+        if not isinstance(secret, str) or not secret.strip().isascii() or not secret.strip().isprintable():
+            raise ArgumentError("The token is no line of text.", "Pass the token as the custodian gave it.")
+        if not secret.strip():
+            raise ArgumentError("No token was given.", f"Pass token=, or set {VARIABLE}.")
+        self.where = f"{parts.scheme}://{parts.netloc}"
+        self._host, self._port, self._path = parts.hostname, parts.port, parts.path.rstrip("/")
+        self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
+        self._headers = {"Authorization": f"Bearer {secret.strip()}", "Content-Type": "application/json"}
+        self._local = threading.local()
+
+    # ---- what an account needs of its ledger
+
+    keeps_measurements = keeps_analysts = True
+
+    @contextmanager
+    def reporting_damage(self) -> Iterator[None]:
+        """Convert errors about an answer that cannot be read to a `LedgerError`."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise LedgerError(
+                f"The server {self.where} answered what this version cannot read.",
+                "Install the server's version of dfprivacy.",
+            ) from error
+
+    # ---- requests
+
+    def get(self, *path: str) -> Any:
+        """Get what the server says."""
+        return self._send("GET", path, None)
+
+    def post(self, *path: str, body: Any) -> Any:
+        """Send plain JSON values, and return the answer's."""
+        return self._send("POST", path, json.dumps(body, allow_nan=False).encode())
+
+    def check_version(self) -> None:
+        """Raise a `LedgerError` if the server speaks another protocol."""
+        said = self.get("hello")
+        if said.get("protocol") != PROTOCOL:
+            raise LedgerError(
+                f"The server has dfprivacy {str(said.get('dfprivacy'))[:20]}, and this is {version('dfprivacy')}.",
+                "Install the server's version.",
+            )
+
+    def view_of(self, name: str) -> RemoteFrame:
+        """Return the view of a table by its name."""
+        said = self.get("tables", name)
+        with self.reporting_damage():
+            terms, default = said["account"], said["default_epsilon"]
+            file = parse_schema(f"of {self.where}", said["schema"].encode())
+            schema = replace(schema_of_file(file), table=said["table"], library=said["library"])
+            account = RemoteAccount(
+                name=str(terms["name"]),
+                epsilon=Fraction(terms["epsilon"]),
+                delta=Fraction(terms["delta"]),
+                accounting=str(terms["accounting"]),
+                neighbors=schema.neighbors,
+                opened=read_moment(terms["opened"]),
+                accountant=read_accountant(json.dumps(terms["accountant"])),
+                ledger=self,  # type: ignore[arg-type]  # as far as a client needs it
+                analyst=str(said["analyst"]),
+                table=name,
+            )
+            usual = None if default is None else positive_price("default_epsilon", default)
+        return RemoteFrame(Target(account, Table(None, schema), usual, asker=account.ask))
+
+    def _send(self, method: str, path: Sequence[str], body: bytes | None) -> Any:
+        where = "/".join([self._path, "v1", *(quote(each, safe="") for each in path)])
+        try:
+            status, content = self._exchange(method, where, body)
+        except (OSError, http.client.HTTPException) as error:
+            self._close()
+            raise LedgerError(
+                f"The server {self.where} cannot be reached, or broke off: {type(error).__name__}.",
+                "Ask again: what was answered is kept there, and costs nothing.",
+            ).after("What was charged, if anything, the server has kept with its answer.") from None
+        with self.reporting_damage():
+            plain = json.loads(content) if content else {}
+            if status >= 400:  # noqa: PLR2004 - errors of HTTP
+                raise read_error(plain)
+        return plain
+
+    def _exchange(self, method: str, where: str, body: bytes | None) -> tuple[int, bytes]:
+        """Send a request on this thread's connection; once more if it was closed while nobody used it."""
+        used = getattr(self._local, "connection", None) is not None
+        for again in (used, False):
+            connection = self._connection()
+            try:
+                connection.request(method, where, body, self._headers)
+                answer = connection.getresponse()
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                self._close()
+                if not again or method != "GET":
+                    raise
+                continue
+            content = answer.read(_LARGEST + 1)
+            if len(content) > _LARGEST:
+                raise http.client.HTTPException
+            return answer.status, content
+        raise http.client.HTTPException
+
+    def _connection(self) -> http.client.HTTPConnection:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None or self._local.process != os.getpid():
+            connection = (
+                http.client.HTTPConnection(self._host, self._port, timeout=_SECONDS)
+                if self._tls is None
+                else http.client.HTTPSConnection(self._host, self._port, timeout=_SECONDS, context=self._tls)
+            )
+            self._local.connection, self._local.process = connection, os.getpid()
+        return connection
+
+    def _close(self) -> None:
+        connection, self._local.connection = getattr(self._local, "connection", None), None
+        if connection is not None:
+            with suppress(OSError):
+                connection.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A connection, and its token, stay with their process: connect again.")
+
+
+@dataclass(frozen=True)
+class RemoteAccount(Account):
+    """An account whose ledger a server keeps: what is known of it is asked there, and nothing is charged here."""
+
+    table: str = field(default="", repr=False)
+
+    @property
+    def _server(self) -> Server:
+        return self.ledger  # type: ignore[return-value]
+
+    def ask(self, question: Question) -> Release:
+        """Send a question; return its answer."""
+        plain = self._server.post("tables", self.table, "ask", body=plain_question(question).to_dict())
+        with self._server.reporting_damage():
+            release = read_release(plain["release"])
+        known = question.target.table.schema
+        words = {name: each.of(name) for name, each in known.words.items()}
+        units = {name: each.units for name, each in known.words.items() if each.units}
+        release = release.with_library(known.library, words, units)
+        if question.target.table.sample is None:
+            remember_question(question, release)
+        return release
+
+    def _asked(self, what: str, *given: Any) -> Any:
+        plain = self._server.post("tables", self.table, "account", body={"asked": what, "given": list(given)})
+        with self._server.reporting_damage():
+            return read_account_answer(what, plain["answer"])
+
+    def spent(self) -> Spent:
+        """Return what was spent so far."""
+        return read_spent(json.dumps(self._asked("spent")), self.accountant)
+
+    def total_charged(self) -> Fraction:
+        """Return the sum of the epsilons that were charged."""
+        return Fraction(self._asked("total_charged"))
+
+    def largest(self, *kind: Any) -> Fraction:
+        """Return the largest epsilon that the analyst can spend now."""
+        return Fraction(self._asked("largest", *map(str, kind)))
+
+    def tables(self) -> list[DataTable]:
+        """Return the tables of the account, oldest first."""
+        return list(self._asked("tables"))
+
+    def shares(self) -> list[Any]:
+        """Return nothing: shares of analysts are shown by the server's page."""
+        return []
+
+    def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return kept measurements by the digest of their description and their kind of noise."""
+        return dict(self._asked("measurements", [*dict.fromkeys(keys)], private))
+
+    def answer(self, *questions: str) -> Answer | None:
+        """Return the newest answer to the first of several questions that has one, else None."""
+        found: Answer | None = self._asked("answer", *questions)
+        return found
+
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
+        """Return answers of the wanted calls, newest first, after skipping some."""
+        return list(self._asked("newest_answers", _plain_selection(wanted), most, skipped))
+
+    def count(self, kind: str, wanted: CallSelection) -> int:
+        """Count the charges or answers of the wanted calls."""
+        return int(self._asked("count", kind, _plain_selection(wanted)))
+
+    def calls(self, wanted: CallSelection, last: int | None = None, *, answered: bool = False) -> list[CallRecord]:
+        """Return the wanted calls, oldest first; the newest thousand at most."""
+        return list(self._asked("calls", _plain_selection(wanted), last, answered))
+
+
+def _plain_selection(wanted: CallSelection) -> Mapping[str, Any]:
+    method = list(wanted.method) if isinstance(wanted.method, tuple) else wanted.method
+    times = {
+        name: None if each is None else str(each)
+        for name, each in (("since", wanted.since), ("until", wanted.until))
+    }
+    return {"method": method, "analyst": wanted.analyst, **times}
+
+
+class RemoteFrame(PrivateFrame):
+    """A view of a table that a server holds, by `connect`: all of `PrivateFrame`, and no rows."""

@@ -1,0 +1,264 @@
+"""The server's requests: who asks, what of, and how much at once; answers and errors as plain JSON values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from dfprivacy._call.requests import PlainQuestion
+from dfprivacy._call.wire import PROTOCOL, answer_about_account, write_error
+from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
+from dfprivacy.request import read_question
+from dfprivacy.server.tokens import Holder, holder_of
+from dfprivacy.view import PrivateFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from dfprivacy._call.question import Question
+    from dfprivacy.server.config import Held
+
+__all__ = ["Desk", "make_app"]
+
+_log = logging.getLogger("dfprivacy.server")
+_UNREADABLE = ValueError, TypeError, LookupError, AttributeError, RecursionError, UnicodeError
+_STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other errors, 400
+
+
+class _HTTPError(Exception):
+    """A request that is refused before anybody reads what it asks."""
+
+    def __init__(self, status: int, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.status, self.error = status, ArgumentError(what, hint)
+
+
+@dataclass
+class Desk:
+    """What all requests share: the tables, and who is being served.
+
+    Attributes
+    ----------
+    held : Held
+        The tables, the ledger and the limits.
+    """
+
+    held: Held
+    _workers: anyio.CapacityLimiter = field(init=False)
+    _of_analyst: dict[str, anyio.CapacityLimiter] = field(init=False, default_factory=dict)
+    _times: dict[str, list[float]] = field(init=False, default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self._workers = anyio.CapacityLimiter(self.held.limits.workers)
+
+    # ---- who
+
+    async def holder(self, request: Request) -> Holder:
+        """Return who asks, by the token; refuse everybody else, and who asks too often."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        holder = None
+        if scheme.lower() == "bearer" and token:
+            holder = await to_thread.run_sync(holder_of, self.held.ledger, token.strip())
+        if holder is None:
+            raise _HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
+        self._count(holder.name)
+        return holder
+
+    def _count(self, name: str) -> None:
+        now, times = time.monotonic(), self._times[name]
+        while times and times[0] < now - 60:
+            times.pop(0)
+        if len(times) >= self.held.limits.per_minute:
+            raise _HTTPError(429, f"{len(times)} requests came in a minute.", "Wait a minute, and ask again.")
+        times.append(now)
+
+    # ---- what
+
+    async def body(self, request: Request) -> Any:
+        """Read a request's body, up to the limit, as plain JSON values."""
+        content = bytearray()
+        async for part in request.stream():
+            content += part
+            if len(content) > self.held.limits.body:
+                raise _HTTPError(413, f"A request has {self.held.limits.body} bytes at most.", "Ask for less.")
+        try:
+            return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated)
+        except _UNREADABLE:
+            raise _HTTPError(
+                400, "The request is no JSON that can be read.", "Use this version's client."
+            ) from None
+
+    def view(self, name: str, holder: Holder) -> PrivateFrame:
+        """Return the view of a table, for whom it charges."""
+        view = self.held.views.get(name)
+        if view is None:
+            raise _HTTPError(404, "There is no such table.", f"There are {[*self.held.views]!r}.")
+        target = view._target  # noqa: SLF001 - a view of ours
+        return PrivateFrame(replace(target, account=replace(target.account, analyst=holder.name)))
+
+    # ---- work
+
+    async def work(self, holder: Holder, task: Callable[[], Any]) -> Any:
+        """Do work for an analyst in a thread, so much at once; others wait for their turn, and not for his."""
+        own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
+        async with own:
+            return await to_thread.run_sync(task, limiter=self._workers)
+
+    def answer(self, view: PrivateFrame, plain: Any) -> dict[str, Any]:
+        """Answer a question, or keep it until it is approved."""
+        question = read_plain_question(view, plain)
+        if self.held.approve and not question.is_kept() and question.explain().left > 0:
+            self._wait_for_approval(view, question, plain)
+        return question.ask().to_dict()
+
+    def _wait_for_approval(self, view: PrivateFrame, question: Question, plain: Any) -> None:
+        """Write a question down for the custodian, unless it was refused."""
+        name, ledger = view.name, self.held.ledger
+        written = json.dumps(
+            {"table": name, "analyst": question.target.account.asker, "question": plain}, sort_keys=True
+        )
+        number = hashlib.sha256(written.encode()).hexdigest()[:16]
+        refused = [each.value for each in ledger.records_about(number) if each.event == "refused"]
+        if refused:
+            raise ArgumentError(f"The custodian refused the question: {refused[0]}", "Ask another question.")
+        ledger.record("asked", number, written)
+        raise AwaitingApproval(
+            f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
+        )
+
+
+def read_plain_question(view: PrivateFrame, plain: Any) -> Question:
+    """Read a question from plain JSON values; raise an `ArgumentError` for anything else."""
+    try:
+        wanted = PlainQuestion.read(plain)
+    except DPError:
+        raise
+    except _UNREADABLE:
+        raise ArgumentError(
+            "The request holds no question that can be read.", "Use this version's client."
+        ) from None
+    return read_question(view, wanted)
+
+
+def _refuse_constant(_: str) -> None:
+    raise ValueError
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    once = dict(pairs)
+    if len(once) < len(pairs):
+        raise ValueError
+    return once
+
+
+def _answered(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[JSONResponse]]:
+    """Decorate a handler: what it returns is JSON, and its errors are, without a trace."""
+
+    @wraps(handle)
+    async def respond(request: Request) -> JSONResponse:
+        try:
+            plain, status = await handle(request), 200
+        except _HTTPError as error:
+            plain, status = write_error(error.error), error.status
+        except AwaitingApproval as error:
+            plain, status = write_error(error), 409
+        except DPError as error:
+            plain, status = (
+                write_error(error),
+                next((s for kind, s in _STATUS.items() if isinstance(error, kind)), 400),
+            )
+        except Exception as error:  # noqa: BLE001 - its text may quote the data
+            _log.error("a request failed with %s, whose text is withheld", type(error).__name__)
+            failed = LedgerError("The server failed; the text is withheld.", "Ask its custodian.")
+            plain, status = write_error(failed.after("What was charged, if anything, stays charged.")), 500
+        return JSONResponse(plain, status, headers={"Cache-Control": "no-store"})
+
+    return respond
+
+
+def make_app(held: Held) -> Starlette:
+    """Return the server's application."""
+    desk = Desk(held)
+
+    @_answered
+    async def hello(request: Request) -> Any:
+        await desk.holder(request)
+        return {"dfprivacy": version("dfprivacy"), "protocol": PROTOCOL}
+
+    @_answered
+    async def tables(request: Request) -> Any:
+        await desk.holder(request)
+        return [{"name": name} for name in held.views]
+
+    @_answered
+    async def table(request: Request) -> Any:
+        holder = await desk.holder(request)
+        return await desk.work(holder, lambda: describe_table(desk.view(request.path_params["name"], holder)))
+
+    @_answered
+    async def ask(request: Request) -> Any:
+        holder, plain = await desk.holder(request), await desk.body(request)
+        view = desk.view(request.path_params["name"], holder)
+        return {"release": await desk.work(holder, lambda: desk.answer(view, plain))}
+
+    @_answered
+    async def account(request: Request) -> Any:
+        holder, plain = await desk.holder(request), await desk.body(request)
+        paying = desk.view(request.path_params["name"], holder)._target.account  # noqa: SLF001 - a view of ours
+
+        def known() -> Any:
+            try:
+                return answer_about_account(paying, plain["asked"], plain["given"])
+            except DPError:
+                raise
+            except _UNREADABLE:
+                raise ArgumentError(
+                    "The request asks for nothing that is known.", "Use this version's client."
+                ) from None
+
+        return {"answer": await desk.work(holder, known)}
+
+    routes = [
+        Route("/v1/hello", hello),
+        Route("/v1/tables", tables),
+        Route("/v1/tables/{name}", table),
+        Route("/v1/tables/{name}/ask", ask, methods=["POST"]),
+        Route("/v1/tables/{name}/account", account, methods=["POST"]),
+    ]
+    return Starlette(routes=routes)
+
+
+def describe_table(view: PrivateFrame) -> dict[str, Any]:
+    """Return what a client needs to know of a table before it asks: its schema and its account's terms."""
+    target = view._target  # noqa: SLF001 - a view of ours
+    account, default = target.account, target.default_epsilon
+    return {
+        "schema": view.schema.to_toml(),
+        "table": view.schema.table,
+        "library": view.schema.library,
+        "default_epsilon": None if default is None else str(default),
+        "analyst": account.asker,
+        "account": {
+            "name": account.name,
+            "epsilon": str(account.epsilon),
+            "delta": str(account.delta),
+            "accounting": account.accounting,
+            "opened": account.opened.isoformat(),
+            "accountant": account.accountant.to_dict(),
+        },
+    }

@@ -1,0 +1,112 @@
+"""The custodian's file: which tables a server holds, where its ledger is, and what it allows."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._table.frames.files import open_table
+from dfprivacy.errors import ArgumentError
+from dfprivacy.protection import protect
+from dfprivacy.schema.files import read_file
+
+if TYPE_CHECKING:
+    import os
+
+    from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["Held", "Limits", "read_config"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows.
+
+    Attributes
+    ----------
+    body : int
+        Bytes of a request.
+    per_minute : int
+        Requests of one analyst in a minute.
+    at_once : int
+        Questions of one analyst that are worked on at once; others wait.
+    workers : int
+        Questions of all analysts that are worked on at once.
+    """
+
+    body: int = 1 << 20
+    per_minute: int = 600
+    at_once: int = 2
+    workers: int = 8
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a server holds: the views of its tables by name, and its ledger.
+
+    Attributes
+    ----------
+    views : mapping of str to PrivateFrame
+        The tables.
+    ledger : Ledger
+        Of all their accounts.
+    approve : bool
+        Whether a question that costs something waits until the custodian approves it.
+    limits : Limits
+        What is allowed.
+    """
+
+    views: Mapping[str, PrivateFrame]
+    ledger: Ledger
+    approve: bool = False
+    limits: Limits = Limits()
+
+
+def read_config(path: str | os.PathLike[str]) -> Held:
+    """Read a custodian's file, and protect its tables.
+
+    Raises
+    ------
+    ArgumentError
+        If it cannot be read, or says what no such file says.
+    """
+    file = Path(path)
+    try:
+        plain = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"The file {file} cannot be read: {error}.", "See the page on custodians.") from None
+    tables, limits = plain.pop("tables", {}), plain.pop("limits", {})
+    approve, where = plain.pop("approve", False), plain.pop("ledger", None)
+    known = set(Limits.__dataclass_fields__)
+    if plain or not isinstance(tables, dict) or not tables or not isinstance(limits, dict) or {*limits} - known:
+        strange = next(iter([*plain, *({*limits} - known if isinstance(limits, dict) else ())]), "tables")
+        raise ArgumentError(
+            f"The file {file} cannot be used: see {strange!r}.",
+            f"It has ledger, approve, [limits] with {', '.join(sorted(known))}, and [tables.NAME] with data and "
+            "schema.",
+        )
+    if not isinstance(approve, bool) or not all(type(each) is int and each > 0 for each in limits.values()):
+        raise ArgumentError(f"In {file}, approve is true or false, and limits are whole numbers.", "Change it.")
+    ledger = None if where is None else where if "://" in str(where) else str(file.parent / str(where))
+    views = {name: _protected(file, name, said, ledger) for name, said in tables.items()}
+    return Held(views, open_ledger(ledger), approve, Limits(**limits))
+
+
+def _protected(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:
+    """Return the view of a table of the file."""
+    if not isinstance(said, Mapping) or {*said} != {"data", "schema"}:
+        raise ArgumentError(
+            f"In {file}, [tables.{name}] does not say what the table is.", "Write data = FILE and schema = FILE."
+        )
+    schema = file.parent / str(said["schema"])
+    called = read_file(schema).terms.get("name", name)
+    if called != name:
+        raise ArgumentError(
+            f"{file} calls {name!r} what the schema file {schema} calls {called!r}.", "Use one name."
+        )
+    return protect(open_table(file.parent / str(said["data"])), name, schema=schema, ledger=ledger)

@@ -1,0 +1,102 @@
+"""Tokens of analysts and custodians: shown once, kept in the ledger as a digest, and revoked there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dfprivacy._ledger.names import checked_analyst
+from dfprivacy.errors import ArgumentError, quoted
+
+if TYPE_CHECKING:
+    from dfprivacy._ledger.ledger import Ledger
+
+__all__ = ["Holder", "Role", "holder_of", "make_token", "revoke_tokens", "token_holders"]
+
+Role = Literal["analyst", "custodian"]
+_BYTES = 32  # of chance
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has a token.
+
+    Attributes
+    ----------
+    name : str
+        The analyst's, or the custodian's.
+    role : {"analyst", "custodian"}
+        A custodian sees who asked what, and approves; an analyst asks.
+    expires : str
+        The last day, as ISO 8601; empty where there is none.
+    revoked : bool
+        Whether it counts no longer.
+    """
+
+    name: str
+    role: Role
+    expires: str = ""
+    revoked: bool = False
+
+    def counts_on(self, day: dt.date) -> bool:
+        """Return whether the token counts on a day."""
+        return not self.revoked and (not self.expires or day <= dt.date.fromisoformat(self.expires))
+
+
+def make_token(ledger: Ledger, name: str, *, role: Role = "analyst", expires: str | None = None) -> str:
+    """Make a token, and keep its digest in the ledger; return it, for it is shown once.
+
+    Raises
+    ------
+    ArgumentError
+        If the name or the day cannot be used.
+    """
+    name = checked_analyst(name)
+    try:
+        until = "" if expires is None else dt.date.fromisoformat(expires).isoformat()
+    except ValueError:
+        raise ArgumentError(f"expires{quoted(expires)} is no day.", "For example 2027-01-01.") from None
+    token = secrets.token_urlsafe(_BYTES)
+    ledger.record("token", _digest(token), json.dumps({"name": name, "role": role, "expires": until}))
+    return token
+
+
+def holder_of(ledger: Ledger, token: str) -> Holder | None:
+    """Return who has a token; None for one that nobody has, that was revoked, or that is past its day.
+
+    It is looked up by its digest: how long that takes follows from the digest, of which nobody can choose a part.
+    """
+    digest = _digest(token)
+    made = ledger.records_about(digest)
+    given = next((each for each in made if each.event == "token"), None)
+    if given is None:
+        return None
+    holder = Holder(**json.loads(given.value), revoked=any(each.event == "revoked" for each in made))
+    return holder if holder.counts_on(dt.datetime.now(dt.UTC).date()) else None
+
+
+def revoke_tokens(ledger: Ledger, name: str) -> int:
+    """Revoke all tokens of a name, at once; return how many there were."""
+    some = [digest for digest, holder in token_holders(ledger) if holder.name == name and not holder.revoked]
+    for digest in some:
+        ledger.record("revoked", digest, name)
+    return len(some)
+
+
+def token_holders(ledger: Ledger) -> list[tuple[str, Holder]]:
+    """Return every token's digest and holder, oldest first."""
+    records = ledger.records()
+    revoked = {each.subject for each in records if each.event == "revoked"}
+    return [
+        (each.subject, Holder(**json.loads(each.value), revoked=each.subject in revoked))
+        for each in records
+        if each.event == "token"
+    ]
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
