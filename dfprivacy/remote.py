@@ -170,7 +170,7 @@ class Server:
                 table=name,
             )
             usual = None if default is None else positive_price("default_epsilon", default)
-        return RemoteFrame(Target(account, Table(None, schema), usual, asker=account.ask))
+        return RemoteFrame(Target(account, Table(None, schema, elsewhere=True), usual, asker=account.ask))
 
     def _send(self, method: str, path: Sequence[str], body: bytes | None) -> Any:
         where = "/".join([self._path, "v1", *(quote(each, safe="") for each in path)])

@@ -248,7 +248,7 @@ def request(schema: Path) -> Request:
         accounting=said.get("accounting"),
         neighbors=known.neighbors,
     )
-    table = Table(None, known)
+    table = Table(None, known, elsewhere=True)
     usual = None if default is None else positive_price("default_epsilon", default)
     return Request(Target(account, table, usual), name, file.digest)
 
