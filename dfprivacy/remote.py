@@ -6,10 +6,10 @@ import http.client
 import json
 import os
 import ssl
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -21,6 +21,7 @@ from dfprivacy._json import read_release
 from dfprivacy._ledger.accounts import Account
 from dfprivacy._ledger.tables import read_accountant, read_moment, read_spent
 from dfprivacy._measure.evaluate import Table
+from dfprivacy._table.frames import AbsentFrame
 from dfprivacy.errors import ArgumentError, LedgerError, quoted, trimmed
 from dfprivacy.request import plain_question, schema_of_file
 from dfprivacy.schema.files import parse_schema
@@ -112,7 +113,6 @@ class Server:
         self._host, self._port, self._path = parts.hostname, parts.port, parts.path.rstrip("/")
         self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
         self._headers = {"Authorization": f"Bearer {secret.strip()}", "Content-Type": "application/json"}
-        self._local = threading.local()
 
     # ---- what an account needs of its ledger
 
@@ -170,14 +170,14 @@ class Server:
                 table=name,
             )
             usual = None if default is None else positive_price("default_epsilon", default)
-        return RemoteFrame(Target(account, Table(None, schema, elsewhere=True), usual, asker=account.ask))
+        frame = AbsentFrame(schema.names, schema.library, partial(self.get, "tables", name, "public"))
+        return RemoteFrame(Target(account, Table(frame, schema), usual, asker=account.ask))
 
     def _send(self, method: str, path: Sequence[str], body: bytes | None) -> Any:
         where = "/".join([self._path, "v1", *(quote(each, safe="") for each in path)])
         try:
             status, content = self._exchange(method, where, body)
         except (OSError, http.client.HTTPException) as error:
-            self._close()
             raise LedgerError(
                 f"The server {self.where} cannot be reached, or broke off: {type(error).__name__}.",
                 "Ask again: what was answered is kept there, and costs nothing.",
@@ -189,40 +189,19 @@ class Server:
         return plain
 
     def _exchange(self, method: str, where: str, body: bytes | None) -> tuple[int, bytes]:
-        """Send a request on this thread's connection; once more if it was closed while nobody used it."""
-        used = getattr(self._local, "connection", None) is not None
-        for again in (used, False):
-            connection = self._connection()
-            try:
-                connection.request(method, where, body, self._headers)
-                answer = connection.getresponse()
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-                self._close()
-                if not again or method != "GET":
-                    raise
-                continue
+        """Send a request on a connection of its own, and return the status and the content of the answer."""
+        kind = (
+            http.client.HTTPConnection
+            if self._tls is None
+            else partial(http.client.HTTPSConnection, context=self._tls)
+        )
+        with closing(kind(self._host, self._port, timeout=_SECONDS)) as connection:
+            connection.request(method, where, body, self._headers)
+            answer = connection.getresponse()
             content = answer.read(_LARGEST + 1)
-            if len(content) > _LARGEST:
-                raise http.client.HTTPException
-            return answer.status, content
-        raise http.client.HTTPException
-
-    def _connection(self) -> http.client.HTTPConnection:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None or self._local.process != os.getpid():
-            connection = (
-                http.client.HTTPConnection(self._host, self._port, timeout=_SECONDS)
-                if self._tls is None
-                else http.client.HTTPSConnection(self._host, self._port, timeout=_SECONDS, context=self._tls)
-            )
-            self._local.connection, self._local.process = connection, os.getpid()
-        return connection
-
-    def _close(self) -> None:
-        connection, self._local.connection = getattr(self._local, "connection", None), None
-        if connection is not None:
-            with suppress(OSError):
-                connection.close()
+        if len(content) > _LARGEST:
+            raise http.client.HTTPException
+        return answer.status, content
 
     def __reduce__(self) -> Any:
         raise TypeError("A connection, and its token, stay with their process: connect again.")

@@ -40,7 +40,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
 from dfprivacy._table.declare import read_schema, read_size, read_unit
-from dfprivacy._table.frames import MadeUpFrame
+from dfprivacy._table.frames import AbsentFrame, MadeUpFrame
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release
@@ -161,7 +161,7 @@ def plain_question(question: Question) -> PlainQuestion:
     """Write a question in plain JSON values; raise an `ArgumentError` for one that cannot be written."""
     question.check()
     mechanism = question.mechanism
-    if "view" in mechanism.columns.values():
+    if question.target.second is not None:
         raise ArgumentError(
             f"{mechanism.name}() asks about two tables, and a request is about one.", "Ask where the tables are."
         )
@@ -248,7 +248,7 @@ def request(schema: Path) -> Request:
         accounting=said.get("accounting"),
         neighbors=known.neighbors,
     )
-    table = Table(None, known, elsewhere=True)
+    table = Table(AbsentFrame(known.names, known.library), known)
     usual = None if default is None else positive_price("default_epsilon", default)
     return Request(Target(account, table, usual), name, file.digest)
 

@@ -55,7 +55,7 @@ def refine_release(
             "An answer about two data sets cannot be refined.",
             "Ask its question again with fresh=True, and use both answers.",
         )
-    if question.target.table.frame is None and question.target.asker is None:
+    if question.target.table.frame is None:
         raise ArgumentError(
             "The view of this answer no longer exists, and its rows with it.", "Ask its question of a new view."
         )

@@ -57,8 +57,6 @@ class Rows:
         The columns by which they are chosen; default: all of the schema.
     memory : float
         The most bytes that whole columns may take in this process.
-    elsewhere : bool
-        Whether somebody else has the rows, and is asked.
 
     Attributes
     ----------
@@ -79,7 +77,6 @@ class Rows:
     mark: tuple[Column, int] | None
     parts: tuple[Self, ...]
     memory: float
-    elsewhere: bool
     _key: bytes
     _frame: Frame | None  # what is read
     _source: Frame | weakref.ref[Frame] | None  # the whole table
@@ -95,7 +92,6 @@ class Rows:
         key: bytes = b"",
         known: Sequence[Column] | None = None,
         memory: float = MEMORY,
-        elsewhere: bool = False,
     ) -> None:
         if schema.derived is not None and frame is not None:
             raise TypeError(_MIXED)
@@ -108,7 +104,6 @@ class Rows:
             mark=None,
             parts=(),
             memory=memory,
-            elsewhere=elsewhere,
             _key=key,
             _frame=None,
             _source=None,
@@ -154,8 +149,7 @@ class Rows:
     def require_rows(self) -> None:
         """Raise `NotProtected` for a copy without rows, `ReadError` for rows that this process cannot read."""
         for part in self.parts or (self,):
-            if not part.elsewhere:
-                part.rows.ready()
+            part.rows.ready()
 
     def of_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
@@ -274,7 +268,7 @@ class Rows:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        self.require_rows()
+        self.rows.ready()
         schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:

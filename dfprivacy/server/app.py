@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from starlette.routing import Route
 
 from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._call.wire import PROTOCOL, answer_about_account, write_error
+from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
 from dfprivacy.request import read_question
 from dfprivacy.server.tokens import Holder, holder_of
@@ -233,14 +235,36 @@ def make_app(held: Held) -> Starlette:
 
         return {"answer": await desk.work(holder, known)}
 
+    @_answered
+    async def public(request: Request) -> Any:
+        holder = await desk.holder(request)
+        view = desk.view(request.path_params["name"], holder)
+        return await desk.work(holder, lambda: public_columns(view))
+
     routes = [
         Route("/v1/hello", hello),
         Route("/v1/tables", tables),
         Route("/v1/tables/{name}", table),
+        Route("/v1/tables/{name}/public", public),
         Route("/v1/tables/{name}/ask", ask, methods=["POST"]),
         Route("/v1/tables/{name}/account", account, methods=["POST"]),
     ]
     return Starlette(routes=routes)
+
+
+def public_columns(view: PrivateFrame) -> dict[str, list[Any]]:
+    """Return the columns that are public by declaration, for plans; dates as text."""
+    table = view._target.table  # noqa: SLF001 - a view of ours
+    names = [name for name, column in table.schema.columns.items() if column.public and name in table.rows.columns]
+    lists = redact_errors(lambda: table.rows.lists(names)) if names else {}
+    return {name: [*map(_plain_value, values)] for name, values in lists.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    """Return a public value as JSON has it: a missing number as null, and a date as text."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def describe_table(view: PrivateFrame) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Limits:
     """
 
     body: int = 1 << 20
-    per_minute: int = 600
+    per_minute: int = 3000
     at_once: int = 2
     workers: int = 8
 

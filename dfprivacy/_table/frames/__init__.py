@@ -19,6 +19,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -204,6 +205,42 @@ class MadeUpFrame(Frame):
             {read: self._columns[read.name] for read in reads}, self.rows(), size
         ):
             yield rows, {read: read_column(column, read) for read, column in columns.items()}
+
+
+class AbsentFrame(Frame):
+    """A frame whose rows are with somebody else: its public columns can be fetched, and no others.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The names of all columns, in order.
+    library : str
+        Library of the tables that releases make.
+    fetch : callable, optional
+        Returns the public columns as lists.
+    """
+
+    def __init__(
+        self, columns: tuple[str, ...], library: str, fetch: Callable[[], Mapping[str, list[Any]]] = dict
+    ) -> None:
+        self._names = columns
+        self._fetch = fetch
+        self.library = library
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return self._names
+
+    @cached_property
+    def _public(self) -> MadeUpFrame:
+        return MadeUpFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
+
+    def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
+        """Iterate over the rows of public columns in batches of at most `size`."""
+        if not {read.name for read in reads} <= {*self._public.columns}:
+            raise read_error("The rows are elsewhere.", "Ask where they are.")
+        yield from self._public.batches(reads, size)
 
 
 # Where the frames of each library are adapted.
