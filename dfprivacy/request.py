@@ -189,7 +189,7 @@ def read_question(view: PrivateFrame, wanted: PlainQuestion) -> Question:
     if mechanism is None:
         raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
     try:
-        part, given = view_by_steps(view, wanted.steps), decode_argument(dict(wanted.arguments))
+        part, given = view_by_steps(view, wanted.steps), dict(decode_argument(dict(wanted.arguments)))
     except DPError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):

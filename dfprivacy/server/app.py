@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._call.wire import PROTOCOL, answer_about_account, write_error
+from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
 from dfprivacy.request import read_question
@@ -67,6 +68,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self._workers = anyio.CapacityLimiter(self.held.limits.workers)
+        _ = registry().mechanisms  # all plugins are loaded before anybody asks
 
     # ---- who
 
