@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Desk", "make_app"]
 
 _log = logging.getLogger("dfprivacy.server")
-_UNREADABLE = ValueError, TypeError, LookupError, AttributeError, RecursionError, UnicodeError
+_UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
 _STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other errors, 400
 
 

@@ -1,0 +1,262 @@
+"""Servers that are killed, clients that break off, two servers of one ledger: each answer is charged once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy.errors import BudgetExceeded, LedgerError
+from dfprivacy.remote import connect
+
+pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="file descriptors are not passed here")
+SECONDS = float(os.environ.get("DFPRIVACY_TEST_STRESS", "4"))
+
+# A server is a fork of a process that has imported everything; whenever it is killed, there is another one.
+SERVER = """
+import os, socket, sys
+import pandas as pd, uvicorn
+import dfprivacy as dp
+from dfprivacy._plugins.loader import registry
+from dfprivacy.server.app import make_app
+from dfprivacy.server.config import Held, Limits
+place, number, budget = sys.argv[1:]
+_ = registry().mechanisms
+while child := os.fork():
+    print(child, flush=True)
+    os.waitpid(child, 0)
+rows = pd.DataFrame({"x": [at / 1000 for at in range(1000)]})
+view = dp.protect(rows, "served", epsilon=budget, bounds={"x": (0, 1)}, ledger=place)
+held = Held({"served": view}, view._target.account.ledger, limits=Limits(per_minute=10**9))
+listening = socket.socket(fileno=int(number))
+uvicorn.Server(uvicorn.Config(make_app(held), log_level="critical", lifespan="off")).run(sockets=[listening])
+"""
+
+
+class Served:
+    """Servers of one ledger on one socket, which outlives each of them."""
+
+    def __init__(self, place, budget, name="ana"):
+        from dfprivacy.server.tokens import make_token
+
+        self.place, self.budget = str(place), str(budget)
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        self.token = make_token(open_ledger(self.place), name)
+        self.parents = []
+        self.running = []
+        self.start()
+
+    def start(self):
+        """Start a server."""
+        number = self.listening.fileno()
+        command = [sys.executable, "-c", SERVER, self.place, str(number), self.budget]
+        self.parents.append(subprocess.Popen(command, pass_fds=[number], stdout=subprocess.PIPE, text=True))
+        self.running.append(int(self.parents[-1].stdout.readline()))
+
+    def kill(self):
+        """Kill the first server at this moment; there is another one at once."""
+        os.kill(self.running[0], signal.SIGKILL)
+        self.running[0] = int(self.parents[0].stdout.readline())
+
+    def view(self):
+        """Connect, as soon as there is an answer."""
+        return patiently(lambda: connect(self.url, token=self.token))
+
+    def close(self):
+        """End all servers."""
+        for each, child in zip(self.parents, self.running, strict=True):
+            each.kill()
+            each.wait()
+            each.stdout.close()
+            os.kill(child, signal.SIGKILL)
+        self.listening.close()
+
+
+def patiently(ask):
+    """Ask again while the server is away."""
+    end = time.monotonic() + SECONDS + 300
+    while True:
+        try:
+            return ask()
+        except LedgerError:
+            if time.monotonic() > end:
+                raise
+
+
+@pytest.fixture
+def served(tmp_path, request):
+    """What serves a table with a budget."""
+    made = []
+
+    def serve(budget):
+        made.append(Served(tmp_path / "ledger.sqlite", budget))
+        return made[0]
+
+    yield serve
+    for each in made:
+        each.close()
+
+
+def test_what_a_killed_server_answered_is_charged_once(served):
+    """Eight clients ask while servers are killed at any moment: each answer is kept, and was paid once."""
+    servers = served(10**6)
+    servers.view().mean("x", epsilon=1)
+    answers: dict[tuple[int, int], float] = {}
+    failed: list[BaseException] = []
+    over = threading.Event()
+
+    def client(who):
+        view, at = servers.view(), 0
+        try:
+            while not over.is_set():
+                part = view.where(x=(0, 0.5 + (who * 1000 + at) / 20_000))
+                answers[who, at] = patiently(lambda part=part: part.mean("x", epsilon=1)).value
+                at += 1
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    clients = [threading.Thread(target=client, args=(who,)) for who in range(8)]
+    for each in clients:
+        each.start()
+    rng, end, kills = np.random.default_rng(8), time.monotonic() + SECONDS, 0
+    while (time.monotonic() < end or kills < 3) and not failed:
+        had = len(answers)
+        while len(answers) < had + 3 and not failed:  # however slow the machine is
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0, 0.2)))
+        servers.kill()
+        kills += 1
+    over.set()
+    for each in clients:
+        each.join()
+
+    account = open_ledger(servers.place).account("served")
+    assert failed == []
+    kept = account.answers()
+    calls = [entry.call for entry in account.entries()]
+    questions = [answer.question for answer in kept]
+    assert len(questions) == len({*questions}) >= len(answers) > 8
+    assert {*answers.values()} <= {answer.release["value"] for answer in kept}
+    assert {answer.call for answer in kept} <= {*calls}
+    lost = {*calls} - {answer.call for answer in kept}
+    assert len(lost) <= 2 * kills  # killed between the charge and the answer: paid, and never given away
+    assert account.ledger.problems() == []
+
+
+def test_two_servers_of_one_ledger_never_overspend(served):
+    """Clients ask two servers for more than there is: all of it is spent, and not a part more."""
+    servers = served(2)
+    servers.start()
+    times = []
+
+    def client(who):
+        view, asked = servers.view(), 0
+        try:
+            while True:
+                view.mean("x", epsilon="1/20", fresh=True)
+                asked += 1
+        except BudgetExceeded:
+            times.append(asked)
+
+    clients = [threading.Thread(target=client, args=(who,)) for who in range(6)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+
+    account = open_ledger(servers.place).account("served")
+    assert sum(times) == len(account.answers()) == 40
+    assert account.total_charged() == Fraction(2)
+
+
+def test_a_client_that_breaks_off_gets_its_answer_for_nothing(served):
+    """What was asked by a connection that was cut is kept, and replayed when it is asked again."""
+    servers = served(1)
+    view = servers.view()
+    body = (
+        b'{"method": "mean", "arguments": {"column": "x"}, "steps": [], "by": [], "epsilon": "1/4", "delta": null, '
+        b'"fresh": false}'
+    )
+    head = (
+        f"POST /v1/tables/served/ask HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {servers.token}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(servers.listening.getsockname()) as connection:
+        connection.sendall(head.encode() + body[:-9])
+    assert view.budget.spent == 0
+    with socket.create_connection(servers.listening.getsockname()) as connection:
+        connection.sendall(head.encode() + body)
+        while not view.budget.spent:
+            time.sleep(0.05)
+
+    answer = view.mean("x", epsilon=0.25)
+
+    assert view.budget.spent == Fraction(1, 4)
+    assert answer.privacy.epsilon == 0.25
+    assert len(view.releases) == 1
+
+
+def test_a_revoked_token_asks_nothing_more(served):
+    """At once, on every server of the ledger, whatever else its analyst does."""
+    from dfprivacy.server.tokens import revoke_tokens
+
+    servers = served(1)
+    view = servers.view()
+    view.mean("x", epsilon="1/4")
+    assert revoke_tokens(open_ledger(servers.place), "ana") == 1
+
+    with pytest.raises(dp.ArgumentError, match="revoked"):
+        view.mean("x", epsilon="1/4")
+    with pytest.raises(dp.ArgumentError, match="revoked"):
+        connect(servers.url, token=servers.token)
+
+
+def test_many_questions_of_one_analyst_do_not_starve_another(tmp_path):
+    """While one analyst's questions fill the queue, another's is answered among the first."""
+    from starlette.testclient import TestClient
+
+    from dfprivacy.server.app import make_app
+    from dfprivacy.server.config import Held, Limits
+    from dfprivacy.server.tokens import make_token
+
+    rows = pd.DataFrame({"x": np.arange(1000) / 1000})
+    view = dp.protect(rows, "fair", epsilon=10**6, bounds={"x": (0, 1)}, ledger=tmp_path / "ledger.sqlite")
+    ledger = view._target.account.ledger
+    tokens = {name: make_token(ledger, name) for name in ("ana", "bo")}
+    held = Held({"fair": view}, ledger, limits=Limits(at_once=1, workers=2))
+    order = []
+    with TestClient(make_app(held)) as client:
+
+        def ask(name, at):
+            question = {"method": "mean", "arguments": {"column": "x"}, "by": [], "epsilon": "1", "delta": None}
+            steps = [["where", [{"x": {"between": [0, 0.5 + at / 1000]}}]]]
+            answer = client.post(
+                "/v1/tables/fair/ask",
+                json={**question, "steps": steps, "fresh": False},
+                headers={"Authorization": f"Bearer {tokens[name]}"},
+            )
+            assert answer.status_code == 200
+            order.append(name)
+
+        many = [threading.Thread(target=ask, args=("ana", at)) for at in range(30)]
+        for each in many:
+            each.start()
+        ask("bo", 40)
+        for each in many:
+            each.join()
+
+    assert order.index("bo") < 25
