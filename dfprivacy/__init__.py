@@ -23,6 +23,7 @@ from dfprivacy.column import ColumnView
 from dfprivacy.errors import (
     AccountMismatch,
     ArgumentError,
+    AwaitingApproval,
     BudgetError,
     BudgetExceeded,
     DPError,
@@ -50,6 +51,7 @@ from dfprivacy.release import (
     Reveal,
     Value,
 )
+from dfprivacy.remote import RemoteFrame, connect
 from dfprivacy.request import Answers, Request, answers, request
 from dfprivacy.schema import Column, Schema, discover
 from dfprivacy.view import GroupedView, PerPerson, PrivateFrame
@@ -61,6 +63,7 @@ __all__ = [
     "AccountMismatch",
     "Answers",
     "ArgumentError",
+    "AwaitingApproval",
     "Budget",
     "BudgetError",
     "BudgetExceeded",
@@ -98,6 +101,7 @@ __all__ = [
     "ReadError",
     "Release",
     "Releases",
+    "RemoteFrame",
     "Request",
     "Reveal",
     "Schema",
@@ -108,6 +112,7 @@ __all__ = [
     "answers",
     "col",
     "combine",
+    "connect",
     "discover",
     "errors",
     "features",

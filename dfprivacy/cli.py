@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer``, and commands of plugins."""
+"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer``, and what others add."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import sys
 import tempfile
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dfprivacy._call.requests import key_fingerprint, read_key, write_new_file
 from dfprivacy._ledger.backup import backup_ledger, forget_ledger, restore_ledger
-from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, questions_grid
+from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, calls_as_csv, ledger_as_dict, questions_grid
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import write_stub
@@ -24,10 +24,10 @@ from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.protection import protect
 from dfprivacy.request import Received
 from dfprivacy.schema.files import skeleton
-from dfprivacy.tidy import csv_of
+from dfprivacy.server.cli import add_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import TextIO
 
     from dfprivacy._ledger.accounts import Account
@@ -42,6 +42,11 @@ _RECORDS = {
     "forgotten": "the custodian gave up the ledger",
     "restored": "restored from a backup of the ledger",
     "key": "key",
+    "token": "token",
+    "revoked": "revoked token",
+    "asked": "waits for approval",
+    "approved": "approved by",
+    "refused": "refused",
 }
 
 
@@ -122,6 +127,8 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     answer.add_argument("--analyst", help="refuse a request of anybody else")
     answer.add_argument("--yes", action="store_true", help="answer all without asking back")
     answer.set_defaults(run=_run_answer)
+
+    add_commands(commands)
 
     if not words or words[0] not in commands.choices:  # of plugins, where one may be meant
         for command in entry_points(group=_COMMANDS):
@@ -226,28 +233,17 @@ def _print_accounts(options: argparse.Namespace, name: str | None) -> int:
     wanted, shown = CallSelection(**given), name is not None or any(given.values())
     every = options.csv or options.json
     calls = {
-        account.name: account.calls(wanted, None if every else PAGE) if every or shown else []
-        for account in accounts
+        account: account.calls(wanted, None if every else PAGE) if every or shown else [] for account in accounts
     }
     problems = ledger.problems()
     if options.csv:
-        _print_csv(calls)
+        sys.stdout.write(calls_as_csv(calls))
     elif options.json:
-        entries = [
-            Budget(account).to_dict()
-            | {
-                "entries": _charges_as_json(calls[account.name]),
-                "questions": [each.to_dict() for each in calls[account.name]],
-            }
-            for account in accounts
-        ]
-        records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
-        found = {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
-        _print_escaped(json.dumps(found, indent=2))
+        _print_escaped(json.dumps(ledger_as_dict(ledger, calls, problems), indent=2))
     else:
         _print_escaped(f"{ledger.where}: {len(accounts)} account{'' if len(accounts) == 1 else 's'}")
         for account in accounts:
-            _print_account(account, calls[account.name])
+            _print_account(account, calls[account])
         for each in [] if name else ledger.records()[1:]:  # the first says when it was made
             _print_escaped(
                 f"\n{each.at:%Y-%m-%d %H:%M}  {_RECORDS.get(each.event, each.event)} {each.subject}: {each.value}"
@@ -271,33 +267,9 @@ def _print_account(account: Account, calls: Sequence[CallRecord]) -> None:
         _print_escaped(f"  {line}")
 
 
-def _charges_as_json(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
-    every = sorted(((entry, each.analyst) for each in calls for entry in each.charges), key=lambda pair: pair[0].id)
-    return [
-        {
-            "id": entry.id,
-            "at": entry.at.isoformat(timespec="seconds"),
-            "mechanism": entry.mechanism,
-            "analyst": analyst,
-            "call": entry.call,
-            "epsilon": str(entry.epsilon),
-            "delta": str(entry.delta),
-            "loss": entry.loss.to_dict(),
-        }
-        for entry, analyst in every
-    ]
-
-
 def _print_escaped(*texts: object, end: str = "\n", file: TextIO | None = None) -> None:
     """Print texts with their hidden characters escaped."""
     print(*(visible(text, lines=True) for text in texts), end=end, file=file)
-
-
-def _print_csv(calls: Mapping[str, Sequence[CallRecord]]) -> None:
-    """Print a row for each question."""
-    names = ("account", "at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
-    every = ({"account": account, **each.to_dict()} for account, questions in calls.items() for each in questions)
-    sys.stdout.write(csv_of([{name: each[name] for name in names} for each in every], names))
 
 
 def _run_answer(options: argparse.Namespace) -> int:

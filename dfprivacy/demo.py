@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import Release
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["load_survey", "run"]
+__all__ = ["load_survey", "protect_survey", "run"]
 
 # What everybody knows about the questionnaire without seeing an answer.
 BOUNDS = {"age": (15, 60), "rate_marriage": (1, 5), "yrs_married": (0, 40), "affairs": (0, 20)}
@@ -51,7 +51,7 @@ def run(ledger: str, picture: Path) -> None:
     survey = load_survey()
     say("A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}")
 
-    private = _protect_survey(survey, ledger)
+    private = protect_survey(survey, ledger)
     say("Protected: this is all that a view shows", private)
 
     compared: dict[str, Any] = {"by": "religious", "groups": (1, 4), "epsilon": 0.4}
@@ -63,7 +63,7 @@ def run(ledger: str, picture: Path) -> None:
     say("", private.budget)
 
     eager: Any = pl.DataFrame({name: survey[name].to_numpy() for name in survey.columns})
-    _protect_survey(eager, ledger)
+    protect_survey(eager, ledger)
     married = eager.dp.ttest("yrs_married", **compared)
     say("Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?", married)
     say("", private.budget)
@@ -72,7 +72,7 @@ def run(ledger: str, picture: Path) -> None:
         file = Path(folder) / "survey.parquet"
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
-        _protect_survey(lazy, ledger)
+        protect_survey(lazy, ledger)
         say("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
             lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
     say("", private.budget)
@@ -109,7 +109,8 @@ def _missing_library(library: str) -> MissingDependency:
     return MissingDependency(f"The demo needs {library}.", 'Install it: pip install "dfprivacy[demo]".')
 
 
-def _protect_survey(frame: Any, ledger: str) -> PrivateFrame:
+def protect_survey(frame: Any, ledger: str) -> PrivateFrame:
+    """Protect the survey as a table of any library."""
     return protect(frame, "fair-1978", epsilon=2, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
 
 

@@ -272,8 +272,12 @@ class RemoteAccount(Account):
         """Count the charges or answers of the wanted calls."""
         return int(self._asked("count", kind, _plain_selection(wanted)))
 
-    def calls(self, wanted: CallSelection, last: int | None = None, *, answered: bool = False) -> list[CallRecord]:
+    def calls(
+        self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
+    ) -> list[CallRecord]:
         """Return the wanted calls, oldest first; the newest thousand at most."""
+        if skipped:
+            raise NotImplementedError
         return list(self._asked("calls", _plain_selection(wanted), last, answered))
 
 

@@ -505,9 +505,11 @@ class Account:
         query = wanted.select_calls(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
         return self.ledger.read(query, lambda row: int(row[0]))[0]
 
-    def calls(self, wanted: CallSelection, last: int | None = None, *, answered: bool = False) -> list[CallRecord]:
-        """Return selected calls, oldest first: all, only the last, or only answered calls."""
-        return calls_of(self, wanted, last, answered=answered)
+    def calls(
+        self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
+    ) -> list[CallRecord]:
+        """Return selected calls, oldest first: all, only the last but for some, or only answered calls."""
+        return calls_of(self, wanted, last, answered=answered, skipped=skipped)
 
     def total_charged(self) -> Fraction:
         """Return the sum of the epsilons that were charged."""

@@ -15,7 +15,7 @@ from dfprivacy._ledger.tables import read_moment, read_text, tables, write_momen
 from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
-from dfprivacy.tidy import frame_of
+from dfprivacy.tidy import csv_of, frame_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Select, Table
@@ -29,7 +29,9 @@ __all__ = [
     "CallRecord",
     "CallSelection",
     "Releases",
+    "calls_as_csv",
     "calls_of",
+    "ledger_as_dict",
     "question_as_typed",
     "questions_grid",
 ]
@@ -335,7 +337,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class CallSelection:
-    """Selection of calls by method, analyst and time; ``until`` a day includes that day.
+    """Selection of calls by method, analyst and time, or of one; ``until`` a day includes that day.
 
     Raises
     ------
@@ -347,6 +349,7 @@ class CallSelection:
     analyst: str | None = None
     since: str | dt.date | None = None
     until: str | dt.date | None = None
+    call: str | None = None
     _moments: list[str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -359,6 +362,7 @@ class CallSelection:
         if self.method is not None:
             methods = [self.method] if isinstance(self.method, str) else self.method
             query = query.where(table.c.mechanism.in_(methods))
+        query = query if self.call is None else query.where(table.c.call == self.call)
         query = query if first is None else query.where(table.c.at >= first)
         query = query if last is None else query.where(table.c.at <= last)
         if self.analyst is None:
@@ -372,18 +376,19 @@ class CallSelection:
 
 
 def calls_of(
-    account: Account, wanted: CallSelection, last: int | None = None, *, answered: bool = False
+    account: Account, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
 ) -> list[CallRecord]:
-    """Read selected calls of an account, oldest first: all, only the last, or only answered calls."""
+    """Read selected calls of an account, oldest first: all, only the last but for some, or only answered calls."""
     every = tables()
     # An older ledger has no calls but in its charges.
     table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges
     query = wanted.select_calls(account, table)
     found = query.with_only_columns(table.c.id, table.c.call, table.c.at, table.c.mechanism).order_by(None)
-    rows = account.ledger.read(found.order_by(table.c.id.desc()).limit(last), tuple)[::-1]
+    rows = account.ledger.read(found.order_by(table.c.id.desc()).limit(last).offset(skipped), tuple)[::-1]
     if not rows:
         return []
-    these = query.with_only_columns(table.c.call).where(table.c.id >= rows[0][0]).order_by(None)
+    between = table.c.id >= rows[0][0], table.c.id <= rows[-1][0]
+    these = query.with_only_columns(table.c.call).where(*between).order_by(None)
     answers, askers = {each.call: each for each in account.answers(these)}, account.askers(calls=these)
     charges: dict[str, list[Entry]] = {}
     for entry in account.entries(these):
@@ -407,6 +412,43 @@ def _call_record(
     reused = sum(bool(noise.get("reused")) for noise in privacy.get("noise", ()))
     about = read_moment(at), analyst, read_text(method), question, text, typed or text
     return CallRecord(call, *about, charges, reused, answered=answer is not None)
+
+
+def ledger_as_dict(
+    ledger: Ledger, calls: Mapping[Account, Sequence[CallRecord]], problems: Sequence[str]
+) -> dict[str, Any]:
+    """Return accounts with their calls, and the ledger's events and problems, as plain JSON values."""
+    entries = [
+        Budget(account).to_dict()
+        | {"entries": _charges_as_dicts(each), "questions": [call.to_dict() for call in each]}
+        for account, each in calls.items()
+    ]
+    records = [{**vars(each), "at": each.at.isoformat(timespec="seconds")} for each in ledger.records()]
+    return {"ledger": ledger.where, "accounts": entries, "records": records, "problems": problems}
+
+
+def _charges_as_dicts(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
+    every = sorted(((entry, each.analyst) for each in calls for entry in each.charges), key=lambda pair: pair[0].id)
+    return [
+        {
+            "id": entry.id,
+            "at": entry.at.isoformat(timespec="seconds"),
+            "mechanism": entry.mechanism,
+            "analyst": analyst,
+            "call": entry.call,
+            "epsilon": str(entry.epsilon),
+            "delta": str(entry.delta),
+            "loss": entry.loss.to_dict(),
+        }
+        for entry, analyst in every
+    ]
+
+
+def calls_as_csv(calls: Mapping[Account, Sequence[CallRecord]]) -> str:
+    """Return a row for each question, as CSV."""
+    names = ("account", "at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
+    every = ({"account": account.name, **each.to_dict()} for account, asked in calls.items() for each in asked)
+    return csv_of([{name: each[name] for name in names} for each in every], names)
 
 
 def question_as_typed(question: Mapping[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
+import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -19,27 +19,25 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._call.wire import PROTOCOL, answer_about_account, write_error
 from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
-from dfprivacy.request import read_question
+from dfprivacy.server.page import page_routes
+from dfprivacy.server.questions import UNREADABLE, answer_question, view_for
 from dfprivacy.server.tokens import Holder, holder_of
-from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from dfprivacy._call.question import Question
     from dfprivacy.server.config import Held
+    from dfprivacy.view import PrivateFrame
 
 __all__ = ["Desk", "make_app"]
 
 _log = logging.getLogger("dfprivacy.server")
-_UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
 _STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other errors, 400
 
 
@@ -59,9 +57,12 @@ class Desk:
     ----------
     held : Held
         The tables, the ledger and the limits.
+    deciding : Lock
+        Held by whoever approves or refuses a question.
     """
 
     held: Held
+    deciding: threading.Lock = field(init=False, default_factory=threading.Lock)
     _workers: anyio.CapacityLimiter = field(init=False)
     _of_analyst: dict[str, anyio.CapacityLimiter] = field(init=False, default_factory=dict)
     _times: dict[str, list[float]] = field(init=False, default_factory=lambda: defaultdict(list))
@@ -102,18 +103,16 @@ class Desk:
                 raise _HTTPError(413, f"A request has {self.held.limits.body} bytes at most.", "Ask for less.")
         try:
             return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated)
-        except _UNREADABLE:
+        except UNREADABLE:
             raise _HTTPError(
                 400, "The request is no JSON that can be read.", "Use this version's client."
             ) from None
 
     def view(self, name: str, holder: Holder) -> PrivateFrame:
         """Return the view of a table, for whom it charges."""
-        view = self.held.views.get(name)
-        if view is None:
+        if name not in self.held.views:
             raise _HTTPError(404, "There is no such table.", f"There are {[*self.held.views]!r}.")
-        target = view._target  # noqa: SLF001 - a view of ours
-        return PrivateFrame(replace(target, account=replace(target.account, analyst=holder.name)))
+        return view_for(self.held, name, holder.name)
 
     # ---- work
 
@@ -122,41 +121,6 @@ class Desk:
         own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
         async with own:
             return await to_thread.run_sync(task, limiter=self._workers)
-
-    def answer(self, view: PrivateFrame, plain: Any) -> dict[str, Any]:
-        """Answer a question, or keep it until it is approved."""
-        question = read_plain_question(view, plain)
-        if self.held.approve and not question.is_kept() and question.explain().left > 0:
-            self._wait_for_approval(view, question, plain)
-        return question.ask().to_dict()
-
-    def _wait_for_approval(self, view: PrivateFrame, question: Question, plain: Any) -> None:
-        """Write a question down for the custodian, unless it was refused."""
-        name, ledger = view.name, self.held.ledger
-        written = json.dumps(
-            {"table": name, "analyst": question.target.account.asker, "question": plain}, sort_keys=True
-        )
-        number = hashlib.sha256(written.encode()).hexdigest()[:16]
-        refused = [each.value for each in ledger.records_about(number) if each.event == "refused"]
-        if refused:
-            raise ArgumentError(f"The custodian refused the question: {refused[0]}", "Ask another question.")
-        ledger.record("asked", number, written)
-        raise AwaitingApproval(
-            f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
-        )
-
-
-def read_plain_question(view: PrivateFrame, plain: Any) -> Question:
-    """Read a question from plain JSON values; raise an `ArgumentError` for anything else."""
-    try:
-        wanted = PlainQuestion.read(plain)
-    except DPError:
-        raise
-    except _UNREADABLE:
-        raise ArgumentError(
-            "The request holds no question that can be read.", "Use this version's client."
-        ) from None
-    return read_question(view, wanted)
 
 
 def _refuse_constant(_: str) -> None:
@@ -218,7 +182,7 @@ def make_app(held: Held) -> Starlette:
     async def ask(request: Request) -> Any:
         holder, plain = await desk.holder(request), await desk.body(request)
         view = desk.view(request.path_params["name"], holder)
-        return {"release": await desk.work(holder, lambda: desk.answer(view, plain))}
+        return {"release": await desk.work(holder, lambda: answer_question(held, view, plain).to_dict())}
 
     @_answered
     async def account(request: Request) -> Any:
@@ -230,7 +194,7 @@ def make_app(held: Held) -> Starlette:
                 return answer_about_account(paying, plain["asked"], plain["given"])
             except DPError:
                 raise
-            except _UNREADABLE:
+            except UNREADABLE:
                 raise ArgumentError(
                     "The request asks for nothing that is known.", "Use this version's client."
                 ) from None
@@ -250,6 +214,7 @@ def make_app(held: Held) -> Starlette:
         Route("/v1/tables/{name}/public", public),
         Route("/v1/tables/{name}/ask", ask, methods=["POST"]),
         Route("/v1/tables/{name}/account", account, methods=["POST"]),
+        *page_routes(desk),
     ]
     return Starlette(routes=routes)
 

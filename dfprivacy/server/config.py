@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._table.frames.files import open_table
+from dfprivacy._table.frames.files import open_database_table, open_table
 from dfprivacy.errors import ArgumentError
 from dfprivacy.protection import protect
 from dfprivacy.schema.files import read_file
@@ -99,14 +99,20 @@ def read_config(path: str | os.PathLike[str]) -> Held:
 
 def _protected(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:
     """Return the view of a table of the file."""
-    if not isinstance(said, Mapping) or {*said} != {"data", "schema"}:
+    keys = {*said} if isinstance(said, Mapping) else set()
+    if not {"data", "schema"} <= keys <= {"data", "schema", "table"} or not all(
+        isinstance(each, str) for each in said.values()
+    ):
         raise ArgumentError(
-            f"In {file}, [tables.{name}] does not say what the table is.", "Write data = FILE and schema = FILE."
+            f"In {file}, [tables.{name}] does not say what the table is.",
+            "Write data = FILE and schema = FILE; of a database data = FILE or ADDRESS, and table = NAME.",
         )
-    schema = file.parent / str(said["schema"])
+    schema = file.parent / said["schema"]
     called = read_file(schema).terms.get("name", name)
     if called != name:
         raise ArgumentError(
             f"{file} calls {name!r} what the schema file {schema} calls {called!r}.", "Use one name."
         )
-    return protect(open_table(file.parent / str(said["data"])), name, schema=schema, ledger=ledger)
+    where = said["data"] if "://" in said["data"] else file.parent / said["data"]
+    table = open_database_table(where, said["table"]) if "table" in said else open_table(where)
+    return protect(table, name, schema=schema, ledger=ledger)

@@ -1,4 +1,4 @@
-"""Tables in files: declared names and types of columns, and the tables."""
+"""Tables in files and databases: declared names and types of columns, and the tables."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._table.frames import redact_errors
-from dfprivacy.errors import ArgumentError, DPError, ReadError
+from dfprivacy.errors import ArgumentError, DPError, MissingDependency, ReadError
 from dfprivacy.schema.values import read_number
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-__all__ = ["declared_columns", "open_table"]
+__all__ = ["declared_columns", "open_database_table", "open_table"]
 
 _PARQUET, _ARROW, _CSV = {".parquet", ".pq"}, {".arrow", ".feather", ".ipc"}, {".csv"}
 _LINE = 1 << 20  # characters of a header
+_AT_ONCE = 1 << 16  # rows of a database
 
 
 def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
@@ -85,6 +86,70 @@ def open_table(path: str | os.PathLike[str]) -> Any:
         "arrow": lambda: feather.read_table(file),
     }
     return _read_or_refuse(readers[kind])
+
+
+def open_database_table(where: str | os.PathLike[str], table: str) -> Any:
+    """Open a table of a database.
+
+    Parameters
+    ----------
+    where : str or path
+        A file of DuckDB, whose table each question reads anew, and only the columns that it needs; or the address
+        of a database, whose table is read once, now.
+    table : str
+        The table's name, with that of its schema where it needs one: ``"clinic.visits"``.
+
+    Returns
+    -------
+    object
+        The table, as `protect` takes it.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such file.
+    MissingDependency
+        If the database's library is not installed.
+    ReadError
+        If it cannot be read.
+    """
+    if "://" in str(where):
+        return _read_or_refuse(lambda: _read_with_sqlalchemy(str(where), table))
+    if not Path(where).is_file():
+        raise ArgumentError(f"There is no file {where}.", "Check its path.")
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingDependency(
+            "Tables of DuckDB need duckdb.", 'Install it: pip install "dfprivacy[duckdb]".'
+        ) from None
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    return _read_or_refuse(lambda: duckdb.connect(str(where), read_only=True).table(name))
+
+
+def _read_with_sqlalchemy(address: str, table: str) -> Any:
+    """Read a table into one of Arrow, so many rows at a time."""
+    import pyarrow as pa
+    from sqlalchemy import MetaData, Table, create_engine
+
+    engine = create_engine(address)
+    schema, _, name = table.rpartition(".")
+    try:
+        with engine.connect().execution_options(stream_results=True, max_row_buffer=_AT_ONCE) as connection:
+            query = Table(name, MetaData(), schema=schema or None, autoload_with=connection).select()
+            found = connection.execute(query)
+            names, parts = list(found.keys()), []
+            for rows in found.partitions(_AT_ONCE):
+                columns = zip(*rows, strict=True)
+                parts.append(
+                    pa.table({each: pa.array(column) for each, column in zip(names, columns, strict=True)})
+                )
+    finally:
+        engine.dispose()
+    # A part of whole numbers and one of fractions are one column of fractions.
+    return (
+        pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({each: [] for each in names})
+    )
 
 
 def _file_and_kind(path: str | os.PathLike[str]) -> tuple[Path, str]:

@@ -1,0 +1,143 @@
+"""The server's commands: ``dfprivacy serve | analysts``."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._call.payment import positive_price
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._ledger.names import checked_analyst
+from dfprivacy._visible import visible
+from dfprivacy.demo import load_survey, protect_survey
+from dfprivacy.errors import ArgumentError
+from dfprivacy.markup import Grid
+from dfprivacy.server.config import Held, read_config
+from dfprivacy.server.run import HERE, serve
+from dfprivacy.server.tokens import make_token, revoke_tokens, token_holders
+
+if TYPE_CHECKING:
+    import argparse
+
+    from dfprivacy._ledger.ledger import Ledger
+
+__all__ = ["add_commands"]
+
+_WIDE = 1000  # characters of a line
+
+
+def add_commands(commands: Any) -> None:
+    """Add the server's commands to argparse's subparsers."""
+    serving = commands.add_parser("serve", help="hold tables, and answer analysts who connect to them")
+    serving.add_argument("config", nargs="?", help="the file that names the tables and the ledger")
+    serving.add_argument(
+        "--demo", action="store_true", help="serve the demo's survey, with tokens that are printed"
+    )
+    serving.add_argument("--host", default="127.0.0.1", help="where to listen; default: this machine alone")
+    serving.add_argument("--port", type=int, default=8765, help="default: 8765; 0 takes a free one")
+    serving.add_argument("--certfile", help="the certificate for TLS; without one, a proxy in front must do TLS")
+    serving.add_argument("--keyfile", help="its key")
+    serving.set_defaults(run=_run_serve, usage=serving.error)
+
+    analysts = commands.add_parser("analysts", help="make, list and revoke the tokens of those who ask a server")
+    analysts.add_argument("action", choices=["add", "list", "revoke"], help="what to do")
+    analysts.add_argument("name", nargs="?", help="the analyst's name")
+    analysts.add_argument("--cap", help="the share of the account's budget that the analyst may spend, such as 0.5")
+    analysts.add_argument("--account", help="the account of the share; default: the only one")
+    analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
+    analysts.add_argument("--custodian", action="store_true", help="a token for the page, where questions are seen")
+    where = "a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's"
+    analysts.add_argument("--ledger", help=where)
+    analysts.set_defaults(run=_run_analysts, usage=analysts.error)
+
+
+def _run_serve(options: argparse.Namespace) -> None:
+    if options.demo == bool(options.config):
+        options.usage("name a file, or --demo")
+    if options.host not in HERE and not options.certfile:
+        print(
+            f"Warning: {visible(options.host)} is no address of this machine alone, and there is no --certfile. "
+            "Tokens and answers can be read on their way, unless a proxy in front does TLS.",
+            file=sys.stderr,
+        )
+    about = options.host, options.port, options.certfile, options.keyfile
+    if options.demo:
+        _serve_demo(*about)
+        return
+    held = read_config(options.config)
+    serve(held, lambda address: print(f"{address}: {', '.join(map(visible, held.views))}", flush=True), *about)
+
+
+def _serve_demo(*about: Any) -> None:
+    """Serve the demo's survey, from a throwaway ledger."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "demo.sqlite")
+        survey, ledger = protect_survey(load_survey(), file), open_ledger(file)
+        analyst, custodian = make_token(ledger, "ana"), make_token(ledger, "custodian", role="custodian")
+
+        def announce(address: str) -> None:
+            lines = (
+                f"The survey of the demo is served at {address} until you press Ctrl-C.",
+                "",
+                f"An analyst's token:    {analyst}",
+                f"A custodian's token:   {custodian}",
+                f"The custodian's page:  {address}/",
+                "",
+                "In Python:",
+                "  import dfprivacy as dp",
+                f'  view = dp.connect("{address}", token="{analyst}")',
+                '  view.mean("age", epsilon=0.5)',
+            )
+            print("\n".join(lines), flush=True)
+
+        try:
+            serve(Held({survey.name: survey}, ledger), announce, *about)
+        finally:
+            ledger.close()
+
+
+def _run_analysts(options: argparse.Namespace) -> int:
+    if (options.action == "list") != (options.name is None):
+        options.usage("add NAME, list, or revoke NAME")
+    if options.action != "add" and (options.cap or options.account or options.expires or options.custodian):
+        options.usage("--cap, --account, --expires and --custodian are of add")
+    ledger = open_ledger(options.ledger)
+    if options.action == "list":
+        rows = [
+            (holder.name, holder.role, holder.expires or "never", "yes" if holder.revoked else "no", digest[:8])
+            for digest, holder in token_holders(ledger)
+        ]
+        for line in Grid(("name", "role", "expires", "revoked", "token"), rows).lines(_WIDE) if rows else ():
+            print(line)
+        return 0
+    if options.action == "revoke":
+        count = revoke_tokens(ledger, options.name)
+        print(visible(f"{options.name}: {count} token{'' if count == 1 else 's'} revoked"))
+        return int(not count)
+    name = checked_analyst(options.name)
+    if options.cap is not None:
+        _give_share(ledger, name, options)
+    token = make_token(ledger, name, role="custodian" if options.custodian else "analyst", expires=options.expires)
+    print(visible(f"The token of {name}, which is shown this once:"), token, sep="\n")
+    return 0
+
+
+def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
+    """Give an analyst a share of an account, once and for all."""
+    if options.custodian:
+        options.usage("a custodian asks nothing, and has no --cap")
+    cap, accounts = positive_price("--cap", options.cap), ledger.accounts()
+    if options.account is None and len(accounts) != 1:
+        raise ArgumentError(
+            f"The ledger {ledger.where} has {len(accounts)} accounts.",
+            "Name one: --account NAME. An account is opened when its table is first served.",
+        )
+    account = accounts[0] if options.account is None else ledger.account(options.account)
+    if cap > account.epsilon:
+        raise ArgumentError(
+            f"--cap is more than the whole budget of {account.name!r}, epsilon = {float(account.epsilon):g}.",
+            "Give a smaller share.",
+        )
+    account.give_shares({name: cap})

@@ -1,0 +1,464 @@
+"""The custodian's page: budgets, questions, what waits, and analysts, as HTML without scripts or other hosts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import io
+import json
+import logging
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode
+
+from anyio import to_thread
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, Releases, calls_as_csv, ledger_as_dict
+from dfprivacy._visible import visible
+from dfprivacy.errors import DPError
+from dfprivacy.server.questions import approve_question, refuse_question, waiting_questions
+from dfprivacy.server.tokens import Holder, holder_of, revoke_tokens, token_holders
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy.release import Release
+    from dfprivacy.server.app import Desk
+    from dfprivacy.server.config import Held
+
+    Handler = Callable[["Asked"], Response]
+
+__all__ = ["page_routes"]
+
+_log = logging.getLogger("dfprivacy.server")
+_TEMPLATES = Path(__file__).parent / "templates"
+_COOKIE = "dfprivacy"
+_SECONDS = 8 * 3600  # that a login counts
+_SESSIONS = 1000  # logins that are kept
+_FIELDS = 10  # of a form
+_LONGEST = 1 << 14  # bytes of a form
+_WORD = 500  # characters of a refusal
+_FOREIGN = "The form was not sent from this page."
+_HEADERS = {
+    # Answers are tables with styles of their own, and pictures in the page itself.
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+    "img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_drawing = threading.Lock()  # pyplot is one for all threads
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of a custodian who has logged in.
+
+    Attributes
+    ----------
+    desk : Desk
+        What all requests share.
+    custodian : str
+        Who asks.
+    csrf : str
+        What the forms of the answer hold, so that no other page can send them.
+    query, form : mapping of str to str
+        The address's and the form's fields.
+    """
+
+    desk: Desk
+    custodian: str
+    csrf: str
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+
+    @property
+    def ledger(self) -> Ledger:
+        """Ledger of the server."""
+        return self.desk.held.ledger
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page."""
+        about = {"custodian": self.custodian, "csrf": self.csrf, "page": template}
+        return HTMLResponse(_templates().get_template(f"{template}.html").render(**about, **values), status)
+
+    @property
+    def page(self) -> int:
+        """Number of the page of a list, from 1."""
+        text = self.query.get("page", "")
+        return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < _FIELDS else 1
+
+
+@dataclass
+class _Door:
+    """Who has logged in, in this process: a token under the chance number that the browser's cookie holds.
+
+    All forms hold a keyed hash of that number, which no other page can compute.
+    """
+
+    desk: Desk
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    _tokens: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def csrf(self, cookie: str) -> str:
+        """Return what the forms for a cookie hold."""
+        return hmac.new(self._secret, cookie.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+
+    def _was_sent_from_here(self, cookie: str, form: Mapping[str, str]) -> bool:
+        return hmac.compare_digest(form.get("csrf", "").encode(errors="surrogatepass"), self.csrf(cookie).encode())
+
+    def _custodian_of(self, token: str) -> Holder | None:
+        """Return the custodian who has a token; None if none has."""
+        holder = holder_of(self.desk.held.ledger, token.strip())
+        return holder if holder is not None and holder.role == "custodian" else None
+
+    def _logged_in(self, cookie: str) -> Holder | None:
+        """Return who has logged in; None if the token counts no longer, or the login is too old."""
+        token, since = self._tokens.get(cookie, ("", 0.0))
+        return self._custodian_of(token) if token and time.monotonic() - since < _SECONDS else None
+
+    def guard(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Decorate a handler: a custodian who has logged in sees it, and sends its forms."""
+
+        async def respond(request: Request) -> Response:
+            cookie = request.cookies.get(_COOKIE, "")
+            holder = await to_thread.run_sync(self._logged_in, cookie)
+            if holder is None:
+                return _with_headers(RedirectResponse("login", 303))
+            form = await _form(request)
+            asked = Asked(self.desk, holder.name, self.csrf(cookie), request.query_params, form)
+            if request.method == "POST" and not self._was_sent_from_here(cookie, form):
+                return _with_headers(asked.show("error", 403, what=_FOREIGN))
+            return _with_headers(await self.desk.work(holder, lambda: _handled(handle, asked)))
+
+        return respond
+
+    async def login(self, request: Request) -> Response:
+        """Show the form, or read the token that it holds."""
+        cookie, said = request.cookies.get(_COOKIE) or secrets.token_urlsafe(32), ""
+        if request.method == "POST":
+            form = await _form(request)
+            token = form.get("token", "")
+            if not self._was_sent_from_here(cookie, form):
+                said = _FOREIGN
+            elif await to_thread.run_sync(self._custodian_of, token) is None:
+                said = "This is no custodian's token, or one past its day, or revoked."
+            else:
+                cookie = secrets.token_urlsafe(32)  # another than whoever saw this form knows
+                self._tokens[cookie] = token, time.monotonic()
+                for oldest in [*self._tokens][:-_SESSIONS]:
+                    del self._tokens[oldest]
+                return _with_cookie(RedirectResponse("./", 303), request, cookie)
+        page = _templates().get_template("login.html").render(csrf=self.csrf(cookie), said=said, page="login")
+        return _with_cookie(HTMLResponse(page, 403 if said else 200), request, cookie)
+
+    async def logout(self, request: Request) -> Response:
+        """End a login."""
+        cookie = request.cookies.get(_COOKIE, "")
+        if self._was_sent_from_here(cookie, await _form(request)):
+            self._tokens.pop(cookie, None)
+        return _with_headers(RedirectResponse("login", 303))
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which escape every text, and hidden characters in it."""
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: value if isinstance(value, Markup) else visible(value, lines=True),
+    )
+
+
+def page_routes(desk: Desk) -> list[Route]:
+    """Return the routes of the custodian's page."""
+    door = _Door(desk)
+    shown: dict[str, Handler] = {
+        "/": _overview,
+        "/questions": _questions,
+        "/question": _question,
+        "/waiting": _waiting,
+        "/analysts": _analysts,
+        "/record.json": _record_as_json,
+        "/record.csv": _record_as_csv,
+    }
+    return [
+        Route("/login", door.login, methods=["GET", "POST"]),
+        Route("/logout", door.logout, methods=["POST"]),
+        Route("/style.css", _style),
+        *(Route(path, door.guard(handle)) for path, handle in shown.items()),
+        Route("/waiting", door.guard(_decide), methods=["POST"]),
+        Route("/analysts", door.guard(_revoke), methods=["POST"]),
+    ]
+
+
+async def _style(_: Request) -> Response:
+    return _with_headers(Response((_TEMPLATES / "style.css").read_bytes(), media_type="text/css"))
+
+
+def _with_headers(response: Response) -> Response:
+    response.headers.update(_HEADERS)
+    return response
+
+
+def _with_cookie(response: Response, request: Request, cookie: str) -> Response:
+    secure = request.url.scheme == "https"
+    response.set_cookie(_COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
+    return _with_headers(response)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Read a short form; one that is none, or is too long, has no fields."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > _LONGEST:
+            return {}
+    try:
+        fields = parse_qs(content.decode(), max_num_fields=_FIELDS)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in fields.items()}
+
+
+def _handled(handle: Handler, asked: Asked) -> Response:
+    """Handle a request; an error is a page that says so."""
+    try:
+        return handle(asked)
+    except DPError as error:
+        return asked.show("error", 400, what=str(error))
+    except Exception as error:  # noqa: BLE001 - its text may quote the data
+        _log.error("a page failed with %s, whose text is withheld", type(error).__name__)
+        return asked.show("error", 500, what=f"It failed with {type(error).__name__}; the text is withheld.")
+
+
+def _overview(asked: Asked) -> Response:
+    accounts = [
+        {
+            "name": account.name,
+            "budget": Markup(Budget(account)._repr_html_()),  # noqa: S704 - which escapes all
+            "shares": [_share(each.analyst, each.epsilon, each.remaining) for each in account.shares()],
+            "questions": f"{account.count('answers', CallSelection()):,}",
+        }
+        for account in asked.ledger.accounts()
+    ]
+    held = asked.desk.held
+    return asked.show(
+        "overview",
+        accounts=accounts,
+        tables=[*held.views],
+        approve=held.approve,
+        waiting=len(waiting_questions(asked.ledger)),
+        problems=asked.ledger.problems(),
+        ledger=asked.ledger.where,
+    )
+
+
+def _share(analyst: str, epsilon: Any, remaining: Any) -> dict[str, Any]:
+    used = 1 - float(remaining / epsilon)
+    return {
+        "analyst": analyst,
+        "epsilon": f"{float(epsilon):g}",
+        "left": f"{float(remaining):g}",
+        "used": f"{used:.4f}",
+    }
+
+
+def _account(asked: Asked) -> Account:
+    """Return the account that the address names; by default the first one."""
+    accounts = asked.ledger.accounts()
+    return asked.ledger.account(asked.query.get("account") or (accounts[0].name if accounts else ""))
+
+
+def _questions(asked: Asked) -> Response:
+    account, analyst = _account(asked), asked.query.get("analyst", "")
+    wanted = CallSelection(analyst=analyst or None)
+    found = account.calls(wanted, PAGE + 1, skipped=(asked.page - 1) * PAGE)
+    calls = [
+        {
+            "at": f"{each.at:%Y-%m-%d %H:%M}",
+            "analyst": each.analyst or "?",
+            "text": each.brief,
+            "epsilon": f"{float(each.epsilon):g}",
+            "delta": f"{float(each.delta):.3g}" if each.delta else "",
+            "answered": each.answered,
+            "link": "question?" + urlencode({"account": account.name, "call": each.call}),
+        }
+        for each in reversed(found[-PAGE:])
+    ]
+
+    def link(page: int) -> str:
+        return "questions?" + urlencode({"account": account.name, "analyst": analyst, "page": page})
+
+    return asked.show(
+        "questions",
+        account=account.name,
+        accounts=[each.name for each in asked.ledger.accounts()],
+        analyst=analyst,
+        calls=calls,
+        number=asked.page,
+        newer=link(asked.page - 1) if asked.page > 1 else "",
+        older=link(asked.page + 1) if len(found) > PAGE else "",
+    )
+
+
+def _question(asked: Asked) -> Response:
+    account, wanted = _account(asked), CallSelection(call=asked.query.get("call", ""))
+    calls = account.calls(wanted, 1)
+    if not calls:
+        return asked.show("error", 404, what="There is no such question.")
+    releases = list(Releases(account, wanted))
+    release = _with_labels(asked.desk.held, releases[-1]) if releases else None
+    return asked.show(
+        "question",
+        account=account.name,
+        call=calls[0],
+        at=f"{calls[0].at:%Y-%m-%d %H:%M:%S} UTC",
+        charges=[
+            (each.mechanism, f"{float(each.epsilon):g}", f"{float(each.delta):g}") for each in calls[0].charges
+        ],
+        release=None if release is None else Markup(release._repr_html_()),  # noqa: S704 - which escapes all
+        picture="" if release is None else _picture(release),
+    )
+
+
+def _with_labels(held: Held, release: Release) -> Release:
+    """Return a kept release with the labels and units of its table's columns."""
+    named = {each._target.name: each._target.table.schema for each in held.views.values()}  # noqa: SLF001 - of ours
+    schema = None if release.privacy is None else named.get(release.privacy.table)
+    if schema is None:
+        return release
+    words = {name: each.of(name) for name, each in schema.words.items()}
+    units = {name: each.units for name, each in schema.words.items() if each.units}
+    return release.with_library(schema.library, words, units)
+
+
+def _picture(release: Release) -> str:
+    """Draw a release, as the address of a picture in the page; empty where there is none, or no matplotlib."""
+    try:
+        from matplotlib import pyplot as plt
+
+        with _drawing:
+            plt.switch_backend("agg")
+            figure, drawn = release.plot().figure, io.BytesIO()
+            try:
+                figure.savefig(drawn, format="png", dpi=110)
+            finally:
+                plt.close("all")
+    except (ImportError, DPError, ValueError, AttributeError):
+        return ""
+    return "data:image/png;base64," + base64.b64encode(drawn.getvalue()).decode()
+
+
+def _waiting(asked: Asked) -> Response:
+    every = waiting_questions(asked.ledger)
+    first = (asked.page - 1) * PAGE
+    shown = []
+    for each in every[first : first + PAGE]:
+        item: dict[str, Any] = {"each": each, "at": f"{each.at:%Y-%m-%d %H:%M}", "price": "", "explanation": None}
+        try:
+            question = each.question(asked.desk.held)
+            explanation = question.explain()
+            item["text"], item["left"] = each.text, f"{explanation.left:g}"
+            item["price"] = f"{explanation.epsilon:g}"
+            item["explanation"] = Markup(explanation._repr_html_())  # noqa: S704 - which escapes all
+        except DPError as error:
+            item |= {"text": "", "problem": str(error)}
+        shown.append(item)
+    return asked.show(
+        "waiting",
+        shown=shown,
+        approve=asked.desk.held.approve,
+        total=len(every),
+        number=asked.page,
+        newer=f"waiting?page={asked.page - 1}" if asked.page > 1 else "",
+        older=f"waiting?page={asked.page + 1}" if len(every) > first + PAGE else "",
+    )
+
+
+def _decide(asked: Asked) -> Response:
+    """Approve or refuse a waiting question."""
+    held, number = asked.desk.held, asked.form.get("number", "")
+    with asked.desk.deciding:  # one after the other: none is asked twice
+        if asked.form.get("decision") == "approve":
+            found = approve_question(held, number, asked.custodian)
+            if found is not None:
+                where = urlencode(dict(zip(("account", "call"), found, strict=True)))
+                return RedirectResponse(f"question?{where}", 303)
+        elif asked.form.get("decision") == "refuse":
+            refuse_question(held, number, asked.form.get("why", "").strip()[:_WORD])
+    return RedirectResponse("waiting", 303)
+
+
+def _analysts(asked: Asked) -> Response:
+    holders = token_holders(asked.ledger)
+    names = [*dict.fromkeys(holder.name for _, holder in holders)]
+    caps: dict[str, list[dict[str, Any]]] = {}
+    for account in asked.ledger.accounts():
+        for each in account.shares():
+            share = {"account": account.name, **_share(each.analyst, each.epsilon, each.remaining)}
+            caps.setdefault(each.analyst, []).append(share)
+    first = (asked.page - 1) * PAGE
+    every = [*names, *(name for name in caps if name not in names)]
+    people = [
+        {
+            "name": name,
+            "tokens": [_token(digest, holder) for digest, holder in holders if holder.name == name],
+            "caps": caps.get(name, []),
+            "revocable": any(holder.name == name and not holder.revoked for _, holder in holders),
+            "link": "questions?" + urlencode({"analyst": name}),
+        }
+        for name in every[first : first + PAGE]
+    ]
+    return asked.show(
+        "analysts",
+        people=people,
+        number=asked.page,
+        newer=f"analysts?page={asked.page - 1}" if asked.page > 1 else "",
+        older=f"analysts?page={asked.page + 1}" if len(every) > first + PAGE else "",
+    )
+
+
+def _token(digest: str, holder: Holder) -> dict[str, str]:
+    until = f"until {holder.expires}" if holder.expires else "without end"
+    return {"digest": digest[:8], "role": holder.role, "state": "revoked" if holder.revoked else until}
+
+
+def _revoke(asked: Asked) -> Response:
+    revoke_tokens(asked.ledger, asked.form.get("name", ""))
+    return RedirectResponse("analysts", 303)
+
+
+def _record_as_json(asked: Asked) -> Response:
+    ledger = asked.ledger
+    calls = {account: account.calls(CallSelection()) for account in ledger.accounts()}
+    text = json.dumps(ledger_as_dict(ledger, calls, ledger.problems()), indent=2)
+    return _file(text, "record.json", "application/json")
+
+
+def _record_as_csv(asked: Asked) -> Response:
+    calls = {account: account.calls(CallSelection()) for account in asked.ledger.accounts()}
+    return _file(calls_as_csv(calls), "record.csv", "text/csv")
+
+
+def _file(text: str, name: str, kind: str) -> Response:
+    return Response(text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

@@ -1,0 +1,172 @@
+"""Questions that a server is asked: answered at once, or kept until the custodian approves them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dfprivacy._call.requests import PlainQuestion
+from dfprivacy._ledger.budget import CallSelection
+from dfprivacy.errors import ArgumentError, AwaitingApproval, DPError
+from dfprivacy.release import Release
+from dfprivacy.request import read_question
+from dfprivacy.view import PrivateFrame
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dfprivacy._call.question import Question
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy.server.config import Held
+
+__all__ = [
+    "UNREADABLE",
+    "Waiting",
+    "answer_question",
+    "approve_question",
+    "refuse_question",
+    "view_for",
+    "waiting_questions",
+]
+
+UNREADABLE = ValueError, TypeError, LookupError, AttributeError, RecursionError, UnicodeError
+"""What reading raises for what no client writes."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A question that waits for the custodian.
+
+    Attributes
+    ----------
+    number : str
+        Its number, which the analyst was told.
+    at : datetime
+        When it was asked first, in UTC.
+    table, analyst : str
+        What it is about, and who asked.
+    plain : mapping
+        The question in plain JSON values.
+    """
+
+    number: str
+    at: datetime
+    table: str
+    analyst: str
+    plain: Any
+
+    def question(self, held: Held) -> Question:
+        """Return the question, as its analyst asks it."""
+        return _read_plain(view_for(held, self.table, self.analyst, self.number), self.plain)
+
+    @property
+    def text(self) -> str:
+        """Question as it would be typed."""
+        return PlainQuestion.read(self.plain).text
+
+
+def view_for(held: Held, table: str, analyst: str, request: str = "") -> PrivateFrame:
+    """Return the view of a table, by which an analyst asks and is charged."""
+    if table not in held.views:
+        raise ArgumentError("There is no such table.", f"There are {[*held.views]!r}.")
+    target = held.views[table]._target  # noqa: SLF001 - a view of ours
+    return PrivateFrame(replace(target, account=replace(target.account, analyst=analyst, request=request)))
+
+
+def _read_plain(view: PrivateFrame, plain: Any) -> Question:
+    """Read a question from plain JSON values; raise an `ArgumentError` for anything else."""
+    try:
+        wanted = PlainQuestion.read(plain)
+    except DPError:
+        raise
+    except UNREADABLE:
+        raise ArgumentError(
+            "The request holds no question that can be read.", "Use this version's client."
+        ) from None
+    return read_question(view, wanted)
+
+
+def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
+    """Answer a question; where the custodian approves first, only one that costs nothing, or was approved.
+
+    Raises
+    ------
+    AwaitingApproval
+        If it waits for the custodian.
+    ArgumentError
+        If it cannot be read, or the custodian refused it.
+    """
+    question = _read_plain(view, plain)
+    if not held.approve or question.is_kept() or question.explain().left <= 0:
+        return question.ask()
+    account = question.target.account
+    written = json.dumps({"table": view.name, "analyst": account.asker, "question": plain}, sort_keys=True)
+    number = hashlib.sha256(written.encode()).hexdigest()[:16]
+    if (approved := _approved_answer(account, number)) is not None:
+        return approved
+    refused = [each.value for each in held.ledger.records_about(number) if each.event == "refused"]
+    if refused:
+        raise ArgumentError(f"The custodian refused the question: {refused[0]}", "Ask another question.")
+    held.ledger.record("asked", number, written)
+    raise AwaitingApproval(
+        f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
+    )
+
+
+def _approved_answer(account: Account, number: str) -> Release | None:
+    """Return the answer to an approved question, also one that is never given again, as of a secret sample."""
+    for call in account.askers(number):
+        for kept in account.newest_answers(CallSelection(call=call), 1):
+            release = Release.from_dict(kept.release)
+            return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
+    return None
+
+
+def waiting_questions(ledger: Ledger) -> list[Waiting]:
+    """Return the questions that wait for the custodian, oldest first."""
+    records = ledger.records()
+    decided = {each.subject for each in records if each.event in {"approved", "refused"}}
+    asked = [each for each in records if each.event == "asked" and each.subject not in decided]
+    with ledger.reporting_damage():
+        plain = [json.loads(each.value) for each in asked]
+        return [
+            Waiting(each.subject, each.at, said["table"], said["analyst"], said["question"])
+            for each, said in zip(asked, plain, strict=True)
+        ]
+
+
+def approve_question(held: Held, number: str, custodian: str) -> tuple[str, str] | None:
+    """Ask a waiting question for its analyst, whose account is charged; its answer is kept for the next ask.
+
+    Returns
+    -------
+    tuple of str, or None
+        The account and the call that hold the answer; None if it followed from what was kept already.
+
+    Raises
+    ------
+    DPError
+        If it does not wait, or cannot be answered now: then it goes on waiting.
+    """
+    question = _find_waiting(held, number).question(held)
+    account = question.target.account
+    if _approved_answer(account, number) is None:
+        question.ask()
+    held.ledger.record("approved", number, custodian)
+    calls = list(account.askers(number))
+    return (account.name, calls[0]) if calls else None
+
+
+def refuse_question(held: Held, number: str, why: str) -> None:
+    """Refuse a waiting question; its analyst is told why when asking it again."""
+    held.ledger.record("refused", _find_waiting(held, number).number, why or "no reason was given.")
+
+
+def _find_waiting(held: Held, number: str) -> Waiting:
+    found = next((each for each in waiting_questions(held.ledger) if each.number == number), None)
+    if found is None:
+        raise ArgumentError("The question waits no longer.", "See the list of those that wait.")
+    return found
