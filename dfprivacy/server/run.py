@@ -57,6 +57,8 @@ def serve(
         ) from None
     if (certfile is None) != (keyfile is None):
         raise ArgumentError("TLS needs a certificate and its key.", "Name both: --certfile FILE --keyfile FILE.")
+    if not 0 <= port < 1 << 16:
+        raise ArgumentError(f"port = {port} is none.", "Name one from 0 to 65535.")
     config = uvicorn.Config(
         make_app(held),
         ssl_certfile=certfile,
@@ -74,7 +76,7 @@ def serve(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ArgumentError(
             f"The address {host}, port {port}, cannot be used: {error}.", "Name another: --port 0 takes a free one."
         ) from None

@@ -50,7 +50,7 @@ def test_an_analyst_cannot_log_in(serve):
 
         assert browser.status == 403
         assert "no custodian&#39;s token" in browser.text
-        assert token == "x" or not token or token not in browser.text
+        assert len(token) < 2 or token not in browser.text
     assert browser.open("", follow=False).status == 303
 
 
@@ -215,7 +215,7 @@ def test_approve_and_ask_again(serve):
     """A question waits, is approved, and its analyst's next ask has the answer, at no further charge."""
     served = serve("approve = true\n")
     view = served.connect()
-    with pytest.raises(AwaitingApproval, match="under the number [0-9a-f]{16}") as waits:
+    with pytest.raises(AwaitingApproval, match=r"under the number [0-9a-f]{16}") as waits:
         view.mean("weight", epsilon=0.5)
     with pytest.raises(AwaitingApproval):
         view.mean("weight", epsilon=0.5)

@@ -257,6 +257,29 @@ class DuckEngine(Engine):
         return None
 
 
+class DuckTableEngine(DuckEngine):
+    """A table of a file of DuckDB; each pass has a connection of its own, so that several threads can read."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        self._connection, self._name = connection, ".".join(map(_sql_quoted, name.split(".")))
+        super().__init__(connection.table(self._name))
+
+    def rows(self) -> int:
+        """Count the rows."""
+        return self._of_this_pass().rows()
+
+    def together(self, column: str) -> Sequence[Engine]:
+        """Divide the rows by a hash of the person."""
+        return self._of_this_pass().together(column)
+
+    def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a batch at a time."""
+        return self._of_this_pass().parts(columns, keep)
+
+    def _of_this_pass(self) -> DuckEngine:
+        return DuckEngine(self._connection.cursor().table(self._name))
+
+
 def _arrow_filter(keep: Keep, dtype: pa.DataType) -> ds.Expression:
     field = ds.field(keep.column)
     if keep.texts is not None:

@@ -123,8 +123,9 @@ def open_database_table(where: str | os.PathLike[str], table: str) -> Any:
         raise MissingDependency(
             "Tables of DuckDB need duckdb.", 'Install it: pip install "dfprivacy[duckdb]".'
         ) from None
-    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    return _read_or_refuse(lambda: duckdb.connect(str(where), read_only=True).table(name))
+    from dfprivacy._table.frames.arrow import DuckTableEngine
+
+    return _read_or_refuse(lambda: DuckTableEngine(duckdb.connect(str(where), read_only=True), table))
 
 
 def _read_with_sqlalchemy(address: str, table: str) -> Any:

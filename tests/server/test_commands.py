@@ -1,0 +1,283 @@
+"""The commands that serve tables and make tokens, and the file that names the tables."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+import dfprivacy as dp
+from dfprivacy._ledger.ledger import open_ledger
+from dfprivacy._table.frames.files import open_database_table
+from dfprivacy.cli import main
+from dfprivacy.server.config import read_config
+from dfprivacy.server.tokens import holder_of
+
+SCRIPT = Path(sys.executable).parent / "dfprivacy"
+
+
+def run(capsys, *arguments):
+    """Run a command in this process; its exit code, output and errors."""
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    """A ledger in a file, with one account."""
+    path = tmp_path / "l.sqlite"
+    dp.protect(pd.DataFrame({"age": [1.0, 2.0]}), "clinic", epsilon=2, bounds={"age": (0, 9)}, ledger=path)
+    return str(path)
+
+
+def test_make_list_and_revoke_tokens(capsys, ledger):
+    """A token is shown once, counts until it is revoked or past its day, and is in no list and no ledger."""
+    code, out, _ = run(capsys, "analysts", "add", "ana", "--expires", "2999-01-01", "--ledger", ledger)
+    said, token = out.splitlines()
+    _, more, _ = run(capsys, "analysts", "add", "carla", "--custodian", "--ledger", ledger)
+
+    assert (code, said) == (0, "The token of ana, which is shown this once:")
+    opened = open_ledger(ledger)
+    assert holder_of(opened, token).name == "ana"
+    assert holder_of(opened, more.split()[-1]).role == "custodian"
+    _, listed, _ = run(capsys, "analysts", "list", "--ledger", ledger)
+    assert [line.split()[:4] for line in listed.splitlines()] == [
+        ["name", "role", "expires", "revoked"],
+        ["ana", "analyst", "2999-01-01", "no"],
+        ["carla", "custodian", "never", "no"],
+    ]
+    _, everything, _ = run(capsys, "ledger", "--ledger", ledger, "--json")
+    assert token not in listed + everything
+
+    assert run(capsys, "analysts", "revoke", "ana", "--ledger", ledger)[:2] == (0, "ana: 1 token revoked\n")
+    assert holder_of(opened, token) is None
+    assert run(capsys, "analysts", "revoke", "ana", "--ledger", ledger)[:2] == (1, "ana: 0 tokens revoked\n")
+    opened.close()
+
+
+def test_a_cap_is_a_share_of_the_account(capsys, ledger):
+    """It is given once; what cannot be a share is refused, and then no token is made."""
+    assert run(capsys, "analysts", "add", "ana", "--cap", "1/2", "--ledger", ledger)[0] == 0
+    opened = open_ledger(ledger)
+    assert [(each.analyst, str(each.epsilon)) for each in opened.account("clinic").shares()] == [("ana", "1/2")]
+
+    for cap, account, why in (
+        ("1", "clinic", "AccountMismatch: The share of 'ana' in the account 'clinic' is epsilon = 1/2"),
+        ("3", "clinic", "ArgumentError: --cap is more than the whole budget of 'clinic', epsilon = 2."),
+        ("0", "clinic", "ArgumentError: --cap = 0 must be above zero"),
+        ("x", "clinic", "ArgumentError: --cap = 'x'"),
+        (".5", "school", "LedgerError: The ledger"),
+    ):
+        code, out, err = run(
+            capsys, "analysts", "add", "ana", "--cap", cap, "--account", account, "--ledger", ledger
+        )
+        assert (code, out) == (1, "")
+        assert err.startswith(why.partition(" = ")[0])
+    assert run(capsys, "analysts", "add", "bo", "--expires", "soon", "--ledger", ledger)[0] == 1
+    assert run(capsys, "analysts", "add", "a\u202eb", "--ledger", ledger)[0] == 1
+    assert len([each for each in opened.records() if each.event == "token"]) == 1
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve",),
+        ("serve", "clinic.toml", "--demo"),
+        ("analysts", "add"),
+        ("analysts", "list", "ana"),
+        ("analysts", "revoke", "ana", "--cap", "1"),
+        ("analysts", "make", "ana"),
+    ],
+)
+def test_commands_that_say_too_little_or_too_much(capsys, words):
+    """They end with how to use them."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
+    assert "usage: dfprivacy" in capsys.readouterr().err
+
+
+def test_serve_refuses_what_it_cannot_use(capsys, clinic):
+    """An address that is taken, half of a certificate, files that are none; a warning where tokens can be read."""
+    file = str(clinic / "clinic.toml")
+    for words, why in (
+        (("--certfile", "x.pem"), "TLS needs a certificate and its key."),
+        (("--certfile", file, "--keyfile", file), "The files of TLS cannot be used"),
+        (("--port", "99999"), "port = 99999 is none"),
+        (("--host", "192.0.2.1"), "The address 192.0.2.1, port 8765, cannot be used"),
+    ):
+        code, out, err = run(capsys, "serve", file, *words)
+        assert (code, out) == (1, "")
+        assert why in err
+        assert ("unless a proxy in front does TLS" in err) == ("192.0.2.1" in err)
+
+
+def test_a_server_whose_libraries_are_missing(clinic):
+    """The error says what to install, and nothing else of dfprivacy needs them."""
+    code = (
+        "import sys; sys.modules['starlette'] = None; from dfprivacy.cli import main; "
+        "sys.exit(main(['serve', sys.argv[1]]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, clinic / "clinic.toml"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("MissingDependency: The server needs starlette.")
+    assert 'pip install "dfprivacy[server]"' in done.stderr
+
+
+def test_the_client_needs_no_server():
+    """Nor do the commands that make tokens."""
+    code = (
+        "import sys, dfprivacy, dfprivacy.cli; dfprivacy.cli.main(['analysts', 'list', '--ledger', 'memory:']); "
+        "print({*sys.modules} & {'starlette', 'uvicorn', 'jinja2', 'anyio'})"
+    )
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+@pytest.fixture
+def visits():
+    """The rows of a table that is in a database."""
+    return pd.DataFrame(
+        {"age": [20.5, 30, 40, 50] * 50, "sex": ["f", "m"] * 100, "note": [None, "x", "", "y"] * 50}
+    )
+
+
+VISITS = """
+epsilon = 100
+name = "visits"
+size = 200
+[columns.age]
+bounds = [0, 100]
+[columns.sex]
+categories = ["f", "m"]
+"""
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "duckdb schema", "sqlalchemy"])
+def test_tables_of_databases(tmp_path, visits, kind):
+    """The same answers as of a file."""
+    if kind.startswith("duckdb"):
+        with duckdb.connect(tmp_path / "v.duckdb") as made:
+            made.execute("CREATE SCHEMA \"cl'inic\"; CREATE TABLE visits AS FROM visits; "
+                         "CREATE TABLE \"cl'inic\".visits AS FROM visits")  # fmt: skip
+        data, table = "v.duckdb", "cl'inic.visits" if kind.endswith("schema") else "visits"
+    else:
+        with sqlite3.connect(tmp_path / "v.sqlite") as made:
+            visits.to_sql("visits", made, index=False)
+        made.close()
+        data, table = f"sqlite:///{tmp_path / 'v.sqlite'}", "visits"
+    (tmp_path / "visits.toml").write_text(VISITS)
+    (tmp_path / "c.toml").write_text(
+        f'ledger = "memory:"\n[tables.visits]\ndata = "{data}"\ntable = "{table}"\nschema = "visits.toml"\n'
+    )
+
+    view = read_config(tmp_path / "c.toml").views["visits"]
+    counts = view.group_by("sex").count(epsilon=20)
+    assert abs(float(view.mean("age", epsilon=20)) - visits["age"].mean()) < 1
+    assert abs(float(counts["f"]) - 100) < 3
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path, visits):
+    """And one whose first rows are whole numbers or missing has all of its values."""
+    with sqlite3.connect(tmp_path / "v.sqlite") as made:
+        visits.iloc[:0].to_sql("empty", made, index=False)
+        pd.DataFrame({"age": [None] * 70_000 + [1] * 70_000 + [2.5]}).to_sql("mixed", made, index=False)
+    made.close()
+    address = f"sqlite:///{tmp_path / 'v.sqlite'}"
+
+    assert open_database_table(address, "empty").column_names == ["age", "sex", "note"]
+    mixed = open_database_table(address, "mixed").column("age")
+    assert (mixed.null_count, sum(mixed.drop_null().to_pylist())) == (70_000, 70_002.5)
+
+
+def test_threads_read_a_table_of_duckdb_at_once(tmp_path):
+    """Each pass has a connection of its own: on a shared one, a query ends the one before, which was paid for."""
+    with duckdb.connect(tmp_path / "v.duckdb") as made:
+        made.execute("CREATE TABLE visits AS SELECT range % 100 AS age FROM range(1_000_000)")
+    table = open_database_table(tmp_path / "v.duckdb", "visits")
+    view = dp.protect(table, "visits of threads", epsilon=100, bounds={"age": (0, 100)})
+
+    with ThreadPoolExecutor(6) as threads:
+        means = [*threads.map(lambda low: view.where(age=(low, 99)).mean("age", epsilon=1), range(12))]
+    for low, mean in enumerate(means):
+        assert abs(float(mean) - (low + 99) / 2) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("data", "table", "why"),
+    [
+        ("none.duckdb", "visits", "ArgumentError: There is no file"),
+        ("trial.parquet", "visits", "ReadError: Reading the rows failed"),
+        ("sqlite:///none/secret-word.sqlite", "visits", "ReadError: Reading the rows failed"),
+        ("postgresql://u:secret-word@127.0.0.1:1/d", "visits", "ReadError: Reading the rows failed"),
+        ("strange://secret-word", "visits", "ReadError: Reading the rows failed"),
+        ("trial.toml", None, "ArgumentError: The name of"),
+    ],
+)
+def test_tables_that_cannot_be_opened(capsys, clinic, data, table, why):
+    """Nothing is served, nothing was spent, and no address with a password is said."""
+    named = "" if table is None else f'table = "{table}"\n'
+    (clinic / "c.toml").write_text(f'[tables.trial]\ndata = "{data}"\n{named}schema = "trial.toml"\n')
+    code, out, err = run(capsys, "serve", str(clinic / "c.toml"))
+
+    assert (code, out) == (1, "")
+    assert err.startswith(why)
+    assert "Nothing was released or spent." in err
+    assert "secret-word" not in err
+
+
+@pytest.mark.parametrize("text", ["data = 1", 'data = "t.parquet"\nschema = "s"\nmore = 1', 'schema = "s"'])
+def test_a_file_that_does_not_say_what_a_table_is(capsys, clinic, text):
+    """It is told what to write."""
+    (clinic / "c.toml").write_text(f"[tables.trial]\n{text}\n")
+
+    code, _, err = run(capsys, "serve", str(clinic / "c.toml"))
+    assert code == 1
+    assert "[tables.trial] does not say what the table is" in err
+
+
+def test_the_demo_is_served():
+    """It prints an address and tokens that work, and ends when it is told to."""
+    with subprocess.Popen([SCRIPT, "serve", "--demo", "--port", "0"], stdout=subprocess.PIPE, text=True) as demo:
+        lines = [demo.stdout.readline() for _ in range(10)]
+        try:
+            (address,) = re.findall(r"served at (http://127\.0\.0\.1:\d+) ", lines[0])
+            token = lines[2].split()[-1]
+            view = dp.connect(address, token=token)
+            age = view.mean("age", epsilon=0.5)
+            assert 25 < float(age) < 33
+            assert view.mean("age", epsilon=0.5).privacy.replayed
+            assert lines[4].split()[-1] == f"{address}/"
+            assert f'dp.connect("{address}", token="{token}")' in lines[8]
+        finally:
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(60) in {0, -signal.SIGINT, 130, 1}
+
+
+def test_the_file_is_served(clinic):
+    """The command of the file, with the token of the other command."""
+    environment = {"cwd": clinic, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([SCRIPT, "serve", "clinic.toml", "--port", "0"], **environment) as served:
+        try:
+            line = served.stdout.readline()
+            address = line.split(": ")[0]
+            made = [SCRIPT, "analysts", "add", "ana", "--ledger", clinic / "ledger.sqlite"]
+            token = subprocess.check_output(made, text=True).split()[-1]
+            assert line.endswith(": trial\n")
+            assert 20 < float(dp.connect(address, token=token).mean("age", epsilon=1)) < 90
+        finally:
+            served.terminate()
+            assert served.wait(60) in {0, -signal.SIGTERM}
