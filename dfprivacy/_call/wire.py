@@ -1,4 +1,4 @@
-"""What crosses between a server and its clients, as plain JSON values: errors, answers, calls, and what is kept.
+"""Messages between a server and its clients, as plain JSON values: errors, answers, calls, and what is kept.
 
 Both ends use the functions of this module alone, so that what one writes the other reads.
 """

@@ -51,7 +51,7 @@ class _HTTPError(Exception):
 
 @dataclass
 class Desk:
-    """What all requests share: the tables, and who is being served.
+    """Shared state of all requests: the tables, and who is being served.
 
     Attributes
     ----------

@@ -125,7 +125,7 @@ def _run_analysts(options: argparse.Namespace) -> int:
 
 
 def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
-    """Give an analyst a share of an account, once and for all."""
+    """Add an analyst's share of an account, which is given once."""
     if options.custodian:
         options.usage("a custodian asks nothing, and has no --cap")
     cap, accounts = positive_price("--cap", options.cap), ledger.accounts()

@@ -25,7 +25,7 @@ __all__ = ["Held", "Limits", "read_config"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server allows.
+    """Limits of a server.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Held:
-    """What a server holds: the views of its tables by name, and its ledger.
+    """Contents of a server: the views of its tables by name, and its ledger.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ class Asked:
 
 @dataclass
 class _Door:
-    """Who has logged in, in this process: a token under the chance number that the browser's cookie holds.
+    """Logins of this process: a token under the chance number that the browser's cookie holds.
 
     All forms hold a keyed hash of that number, which no other page can compute.
     """

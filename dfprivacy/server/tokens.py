@@ -23,7 +23,7 @@ _BYTES = 32  # of chance
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a token.
+    """A holder of a token.
 
     Attributes
     ----------
