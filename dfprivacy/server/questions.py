@@ -32,7 +32,7 @@ __all__ = [
     "waiting_questions",
 ]
 
-UNREADABLE = ValueError, TypeError, LookupError, AttributeError, RecursionError, UnicodeError
+UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
 """What reading raises for what no client writes."""
 
 
