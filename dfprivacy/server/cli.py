@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -72,6 +73,7 @@ def _run_serve(options: argparse.Namespace) -> None:
 
 def _serve_demo(*about: Any) -> None:
     """Serve the demo's survey, from a throwaway ledger."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the ledger is thrown away
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "demo.sqlite")
         survey, ledger = protect_survey(load_survey(), file), open_ledger(file)

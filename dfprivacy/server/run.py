@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dfprivacy.errors import ArgumentError, MissingDependency
@@ -81,6 +82,6 @@ def serve(
             f"The address {host}, port {port}, cannot be used: {error}.", "Name another: --port 0 takes a free one."
         ) from None
     shown = f"[{host}]" if ":" in host else host
-    announce(f"{'http' if certfile is None else 'https'}://{shown}:{listening.getsockname()[1]}")
-    with listening:
+    with listening, suppress(KeyboardInterrupt):  # Ctrl-C ends it, and is no failure
+        announce(f"{'http' if certfile is None else 'https'}://{shown}:{listening.getsockname()[1]}")
         uvicorn.Server(config).run(sockets=[listening])

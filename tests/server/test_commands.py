@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sqlite3
@@ -249,9 +250,16 @@ def test_a_file_that_does_not_say_what_a_table_is(capsys, clinic, text):
     assert "[tables.trial] does not say what the table is" in err
 
 
-def test_the_demo_is_served():
-    """It prints an address and tokens that work, and ends when it is told to."""
-    with subprocess.Popen([SCRIPT, "serve", "--demo", "--port", "0"], stdout=subprocess.PIPE, text=True) as demo:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_is_served(end, tmp_path):
+    """It prints an address and tokens that work, ends in peace when it is told to, and leaves nothing behind."""
+    told = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": {**os.environ, "TMPDIR": tmp_path},
+    }
+    with subprocess.Popen([SCRIPT, "serve", "--demo", "--port", "0"], **told) as demo:
         lines = [demo.stdout.readline() for _ in range(10)]
         try:
             (address,) = re.findall(r"served at (http://127\.0\.0\.1:\d+) ", lines[0])
@@ -262,9 +270,11 @@ def test_the_demo_is_served():
             assert view.mean("age", epsilon=0.5).privacy.replayed
             assert lines[4].split()[-1] == f"{address}/"
             assert f'dp.connect("{address}", token="{token}")' in lines[8]
+            assert [*tmp_path.iterdir()]
         finally:
-            demo.send_signal(signal.SIGINT)
-            assert demo.wait(60) in {0, -signal.SIGINT, 130, 1}
+            demo.send_signal(end)
+            _, complaints = demo.communicate(timeout=60)
+    assert (demo.returncode, complaints, [*tmp_path.iterdir()]) == (0, "", [])
 
 
 def test_the_file_is_served(clinic):
