@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -275,6 +278,34 @@ def test_the_demo_is_served(end, tmp_path):
             demo.send_signal(end)
             _, complaints = demo.communicate(timeout=60)
     assert (demo.returncode, complaints, [*tmp_path.iterdir()]) == (0, "", [])
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="There is no openssl to make a certificate.")
+def test_the_file_is_served_by_tls(clinic):
+    """The client trusts the certificate that it is given, and no other; the page's cookie is for https alone."""
+    made = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    )
+    subprocess.run(
+        [*made.split(), "-keyout", "key.pem", "-out", "cert.pem"], cwd=clinic, check=True, capture_output=True
+    )
+    words = ["clinic.toml", "--port", "0", "--certfile", "cert.pem", "--keyfile", "key.pem"]
+    with subprocess.Popen([SCRIPT, "serve", *words], cwd=clinic, stdout=subprocess.PIPE, text=True) as served:
+        try:
+            address = served.stdout.readline().split(": ")[0].replace("127.0.0.1", "localhost")
+            add = [SCRIPT, "analysts", "add", "ana", "--ledger", clinic / "ledger.sqlite"]
+            token = subprocess.check_output(add, text=True).split()[-1]
+            assert address.startswith("https://")
+            view = dp.connect(address, token=token, cafile=clinic / "cert.pem")
+            assert 20 < float(view.mean("age", epsilon=1)) < 90
+            with pytest.raises(dp.LedgerError, match="cannot be reached"):
+                dp.connect(address, token=token)
+            context = ssl.create_default_context(cafile=clinic / "cert.pem")
+            with urllib.request.urlopen(f"{address}/login", context=context) as page:  # noqa: S310 - of this very server
+                assert "; secure" in page.headers["Set-Cookie"].lower()
+        finally:
+            served.terminate()
+            assert served.wait(60) in {0, -signal.SIGTERM}
 
 
 def test_the_file_is_served(clinic):
