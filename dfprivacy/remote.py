@@ -152,7 +152,7 @@ class Server:
 
     def view_of(self, name: str) -> RemoteFrame:
         """Return the view of a table by its name."""
-        said = self.get("tables", name)
+        said = self.get("table", name)
         with self.reporting_damage():
             terms, default = said["account"], said["default_epsilon"]
             file = parse_schema(f"of {self.where}", said["schema"].encode())
@@ -170,7 +170,7 @@ class Server:
                 table=name,
             )
             usual = None if default is None else positive_price("default_epsilon", default)
-        frame = AbsentFrame(schema.names, schema.library, partial(self.get, "tables", name, "public"))
+        frame = AbsentFrame(schema.names, schema.library, partial(self.get, "public", name))
         return RemoteFrame(Target(account, Table(frame, schema), usual, asker=account.ask))
 
     def _send(self, method: str, path: Sequence[str], body: bytes | None) -> Any:
@@ -219,7 +219,7 @@ class RemoteAccount(Account):
 
     def ask(self, question: Question) -> Release:
         """Send a question; return its answer."""
-        plain = self._server.post("tables", self.table, "ask", body=plain_question(question).to_dict())
+        plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
         with self._server.reporting_damage():
             release = read_release(plain["release"])
         known = question.target.table.schema
@@ -231,7 +231,7 @@ class RemoteAccount(Account):
         return release
 
     def _asked(self, what: str, *given: Any) -> Any:
-        plain = self._server.post("tables", self.table, "account", body={"asked": what, "given": list(given)})
+        plain = self._server.post("account", self.table, body={"asked": what, "given": list(given)})
         with self._server.reporting_damage():
             return read_account_answer(what, plain["answer"])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -177,7 +177,9 @@ def plain_question(question: Question) -> PlainQuestion:
     )
 
 
-def read_question(view: PrivateFrame, wanted: PlainQuestion) -> Question:
+def read_question(
+    view: PrivateFrame, wanted: PlainQuestion, table_of: Callable[[str], PrivateFrame] | None = None
+) -> Question:
     """Read a written question about a view of the whole table; raise an error if it cannot be asked.
 
     Raises
@@ -189,7 +191,7 @@ def read_question(view: PrivateFrame, wanted: PlainQuestion) -> Question:
     if mechanism is None:
         raise ArgumentError(f"There is no method {wanted.method!r} here.", "Install the plugin that has it.")
     try:
-        part, given = view_by_steps(view, wanted.steps), dict(decode_argument(dict(wanted.arguments)))
+        part, given = view_by_steps(view, wanted.steps, table_of), dict(decode_argument(dict(wanted.arguments)))
     except DPError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -242,7 +244,7 @@ def request(schema: Path) -> Request:
     known = schema_of_file(file)
     # An account that nobody is charged: prices are read as those of the real one are.
     account = Ledger(ledger_address(MEMORY), MEMORY).open_account(
-        name,
+        str(file.terms.get("account", name)),
         epsilon=positive_price("epsilon", said.get("epsilon", 1)),
         delta=parse_delta("delta", said.get("delta", 0)),
         accounting=said.get("accounting"),

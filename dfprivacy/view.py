@@ -245,7 +245,9 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         table, others = self._target.table, other._target.table
         with _charging_nothing():
-            return self._with_table(table.join(others, read_join(table, others, on, how, max_rows, account.name)))
+            joined = table.join(others, read_join(table, others, on, how, max_rows, account.name))
+        given = {"on": on, "how": how, "max_rows": max_rows}
+        return self._with_table(joined, "join", (other._target, given))
 
     @trimmed
     def lookup(
@@ -305,7 +307,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         rows = self._target.table
         with _charging_nothing():
             made = looked_up_columns(rows.schema, adapt(table), on, columns, missing)
-        return self._with_table(rows.with_columns(made))
+        return self._with_table(rows.with_columns(made), "with_columns", made)
 
     @trimmed
     def power(

@@ -83,6 +83,11 @@ class Target:
     steps: tuple[Step, ...] = ()
     asker: Callable[[Question], Any] | None = field(default=None, compare=False)
 
+    @property
+    def served_as(self) -> str:
+        """Name of the table where its rows are."""
+        return getattr(self.account, "table", "") or self.name
+
     def with_step(self, table: Table, verb: str, given: object) -> Target:
         """Return the same target with another part of the table, which a verb made of what it was given."""
         return replace(self, table=table, steps=(*self.steps, (verb, given)))

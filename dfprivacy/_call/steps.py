@@ -15,6 +15,7 @@ from dfprivacy.expressions import Expression, Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dfprivacy._call.payment import Target
     from dfprivacy.view import PrivateFrame
 
 __all__ = ["MOST_STEPS", "Step", "view_by_steps", "write_steps"]
@@ -23,6 +24,7 @@ Step: TypeAlias = tuple[str, Any]
 """A verb, and what it was given."""
 
 MOST_STEPS = 100
+MOST_JOINS = 3  # of one view: each may multiply the rows of a person
 
 
 def write_steps(steps: Sequence[Step]) -> list[list[Any]]:
@@ -30,7 +32,9 @@ def write_steps(steps: Sequence[Step]) -> list[list[Any]]:
     return [[verb, _WRITERS[verb](given)] for verb, given in steps]
 
 
-def view_by_steps(view: PrivateFrame, steps: object) -> PrivateFrame:
+def view_by_steps(
+    view: PrivateFrame, steps: object, table_of: Callable[[str], PrivateFrame] | None = None
+) -> PrivateFrame:
     """Make the view that steps describe, by the methods of a view of the whole table.
 
     Parameters
@@ -39,6 +43,8 @@ def view_by_steps(view: PrivateFrame, steps: object) -> PrivateFrame:
         The view of the whole table.
     steps : object
         What `write_steps` returned, from anybody.
+    table_of : callable, optional
+        Returns the view of another whole table by its name, for joins.
 
     Returns
     -------
@@ -54,9 +60,16 @@ def view_by_steps(view: PrivateFrame, steps: object) -> PrivateFrame:
     """
     if not isinstance(steps, list) or len(steps) > MOST_STEPS:
         raise ValueError
+    if _count_joins(steps) > MOST_JOINS:
+        raise ArgumentError(f"A question joins {MOST_JOINS} tables at most.", "Join fewer tables.")
     for verb, given in steps:
-        view = _READERS[verb](view, given)
+        view = _read_join(view, given, table_of) if verb == "join" else _READERS[verb](view, given)
     return view
+
+
+def _count_joins(steps: list[Any]) -> int:
+    """Count the joins of a view, and of the views that it is joined with."""
+    return sum(1 + _count_joins(given["steps"]) for verb, given in steps if verb == "join")
 
 
 def _write_where(conditions: Sequence[Any]) -> list[Any]:
@@ -92,12 +105,30 @@ def _read_per(view: PrivateFrame, given: list[Any]) -> PrivateFrame:
     return view.per(unit).agg(columns)
 
 
+def _write_join(given: tuple[Target, dict[str, Any]]) -> dict[str, Any]:
+    other, how = given
+    return {"table": other.served_as, "steps": write_steps(other.steps), **how}
+
+
+def _read_join(
+    view: PrivateFrame, given: dict[str, Any], table_of: Callable[[str], PrivateFrame] | None
+) -> PrivateFrame:
+    plain = dict(given)
+    name, steps = plain.pop("table"), plain.pop("steps")
+    if table_of is None:
+        raise ArgumentError("A request is about one table, and this one joins two.", "Ask where both tables are.")
+    if {*plain} != {"on", "how", "max_rows"}:
+        raise ValueError
+    return view.join(view_by_steps(table_of(name), steps, table_of), **plain)
+
+
 _WRITERS: dict[str, Callable[[Any], Any]] = {
     "where": _write_where,
     "select": list,
     "with_columns": _write_columns,
     "declare": lambda given: encode_argument(given, "declare()"),
     "sample": str,
+    "join": _write_join,
     "per": lambda given: encode_argument(given, "agg()"),
 }
 _READERS: dict[str, Callable[[Any, Any], Any]] = {

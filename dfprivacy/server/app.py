@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -150,6 +151,8 @@ def _answered(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request]
                 write_error(error),
                 next((s for kind, s in _STATUS.items() if isinstance(error, kind)), 400),
             )
+        except ClientDisconnect:
+            plain, status = {}, 400  # which nobody reads
         except Exception as error:  # noqa: BLE001 - its text may quote the data
             _log.error("a request failed with %s, whose text is withheld", type(error).__name__)
             failed = LedgerError("The server failed; the text is withheld.", "Ask its custodian.")
@@ -210,10 +213,11 @@ def make_app(held: Held) -> Starlette:
     routes = [
         Route("/v1/hello", hello),
         Route("/v1/tables", tables),
-        Route("/v1/tables/{name}", table),
-        Route("/v1/tables/{name}/public", public),
-        Route("/v1/tables/{name}/ask", ask, methods=["POST"]),
-        Route("/v1/tables/{name}/account", account, methods=["POST"]),
+        # A name may have slashes, which come decoded: what is asked of the table comes first.
+        Route("/v1/table/{name:path}", table),
+        Route("/v1/public/{name:path}", public),
+        Route("/v1/ask/{name:path}", ask, methods=["POST"]),
+        Route("/v1/account/{name:path}", account, methods=["POST"]),
         *page_routes(desk),
     ]
     return Starlette(routes=routes)

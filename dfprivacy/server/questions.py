@@ -60,7 +60,7 @@ class Waiting:
 
     def question(self, held: Held) -> Question:
         """Return the question, as its analyst asks it."""
-        return _read_plain(view_for(held, self.table, self.analyst, self.number), self.plain)
+        return _read_plain(held, view_for(held, self.table, self.analyst, self.number), self.plain)
 
     @property
     def text(self) -> str:
@@ -76,7 +76,7 @@ def view_for(held: Held, table: str, analyst: str, request: str = "") -> Private
     return PrivateFrame(replace(target, account=replace(target.account, analyst=analyst, request=request)))
 
 
-def _read_plain(view: PrivateFrame, plain: Any) -> Question:
+def _read_plain(held: Held, view: PrivateFrame, plain: Any) -> Question:
     """Read a question from plain JSON values; raise an `ArgumentError` for anything else."""
     try:
         wanted = PlainQuestion.read(plain)
@@ -86,7 +86,7 @@ def _read_plain(view: PrivateFrame, plain: Any) -> Question:
         raise ArgumentError(
             "The request holds no question that can be read.", "Use this version's client."
         ) from None
-    return read_question(view, wanted)
+    return read_question(view, wanted, lambda name: view_for(held, name, view._target.account.asker))  # noqa: SLF001
 
 
 def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
@@ -99,7 +99,7 @@ def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
     ArgumentError
         If it cannot be read, or the custodian refused it.
     """
-    question = _read_plain(view, plain)
+    question = _read_plain(held, view, plain)
     if not held.approve or question.is_kept() or question.explain().left <= 0:
         return question.ask()
     account = question.target.account

@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 
+import pandas as pd
 import pytest
 
 import dfprivacy as dp
@@ -102,3 +103,29 @@ def test_an_explanation_of_a_view_elsewhere_is_that_of_one_here(method, server):
     ]
 
     assert explained[0] == explained[1]
+
+
+def test_tables_elsewhere_are_joined_where_they_are(server):
+    """A join, a lookup and people of views elsewhere are those of views here."""
+    persons = pd.DataFrame({"pid": range(600), "age": [20.0, 40.0, 60.0] * 200})
+    visits = pd.DataFrame({"pid": [who % 600 for who in range(1500)], "cost": [10.0, 90.0, 50.0] * 500})
+    public = pd.DataFrame({"age": [20, 40, 60], "band": ["young", "middle", "old"]})
+    answers = []
+    for account in ("here", "there"):
+        terms = {"ledger": "memory:", "account": f"joined {account}"}
+        own = dp.protect(
+            visits, f"{account} visits", epsilon=9, unit="pid", max_rows=3, bounds={"cost": (0, 100)}, **terms
+        )
+        other = dp.protect(persons, f"{account} persons", bounds={"age": (0, 100)}, **terms)
+        if account == "there":
+            own, other = server(own), server(other)
+        joined = own.join(other, on="pid").lookup(public, on="age")
+        asked = [
+            lambda view=joined: view.group_by("band").mean("cost", epsilon=1),
+            lambda view=joined: view.per("pid").agg(cost="sum", band="first").ttest("cost", popmean=90, epsilon=1),
+        ]
+        for ask in asked:
+            with seeded_noise(3):
+                answers.append(re.sub("here|there|contract", "", str(ask().records())))
+
+    assert answers[:2] == answers[2:]

@@ -236,6 +236,17 @@ class AbsentFrame(Frame):
     def _public(self) -> MadeUpFrame:
         return MadeUpFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
 
+    def kind_of_names(self, name: str) -> str:
+        """Return how people are named, which is known where the rows are."""
+        return "names that are elsewhere" if name in self._names else ""
+
+    def join(
+        self, other: Frame, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
+    ) -> Frame | None:
+        """Return a join of which the columns are known; None with rows that are here."""
+        del on, how
+        return AbsentFrame((*own, *others), self.library) if isinstance(other, AbsentFrame) else None
+
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the rows of public columns in batches of at most `size`."""
         if not {read.name for read in reads} <= {*self._public.columns}:
