@@ -244,8 +244,11 @@ def power_of(
     with progress(len(sizes) * runs, "making tables", " tables") as bar:
         for (at, rows), run in product(enumerate(sizes), range(runs)):
             rng = np.random.default_rng([seed, rows, run])
-            declared = replace(schema, size=None if schema.neighbors == "add_remove" else rows)
-            table = Table(MadeUpFrame(_check_rows(make(rng, rows), schema, rows)), declared)
+            values = _check_rows(make(rng, rows), schema, rows)
+            if schema.unit is not None:  # each made-up row is a person's; how many may count decides the noise
+                values = {**values, schema.unit.column: np.arange(rows)}
+            declared = replace(schema, size=None if schema.size is None else rows, people=None, derived=None)
+            table = Table(MadeUpFrame(values), declared)
             for place, price in enumerate(prices):
                 answer = _answer_after_finding_bounds(mechanism, table, given, _MadeUpPayer(price, part))
                 counts[place, at] += answer is not None and _finding_as_bool(finds, answer, method)

@@ -217,6 +217,12 @@ def read_as_declared(column: Column) -> Read:
     return number(column) if column.bounds is not None else category(column)
 
 
+def reads_as_declared(column: Column) -> list[Read]:
+    """Return the `Read` of a column as numbers, as category codes, or both, as it was declared."""
+    both = column.bounds is not None and column.categories is not None
+    return [number(column), category(column)] if both else [read_as_declared(column)]
+
+
 def from_frame(reads: Iterable[Read]) -> tuple[Read, ...]:
     """Return what a frame has to read, each once: of a computed column those of its formula."""
     parts = (

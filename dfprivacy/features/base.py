@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from dfprivacy._table.batch import Batch, apply_to_batch, read_as_declared
+from dfprivacy._table.batch import Batch, apply_to_batch, number, reads_as_declared
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
 
@@ -158,8 +158,8 @@ class RowFeatures(metaclass=Frozen):
 
     @cached_property
     def reads(self) -> Sequence[Read]:
-        """How the columns are read: as numbers where they have bounds, else as categories."""
-        return [read_as_declared(column) for column in self.columns]
+        """How the columns are read: as numbers where they have bounds, and as categories where they have these."""
+        return [read for column in self.columns for read in reads_as_declared(column)]
 
     @property
     def dimension(self) -> int:
@@ -400,9 +400,8 @@ class _Enforced(RowFeatures):
 
     def _try_made_up_row(self, features: RowFeatures) -> None:
         """Call `rows` on a made-up row, so that an error can be shown without revealing data."""
-        row = Batch(
-            1, {read: _made_up_value(column) for read, column in zip(self.reads, self.columns, strict=True)}
-        )
+        columns = {column.name: column for column in self.columns}
+        row = Batch(1, {read: _made_up_value(columns[read.name], read) for read in self.reads})
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -460,9 +459,9 @@ class _Enforced(RowFeatures):
         return self._name
 
 
-def _made_up_value(column: Column) -> Raw:
+def _made_up_value(column: Column, read: Read) -> Raw:
     """Return a made-up value of a column: the middle of the bounds, or the first category."""
-    if column.bounds is not None:
+    if column.bounds is not None and read == number(column):
         return np.array([column.mid])
     categories = column.categories or ()
     return Dictionary(np.array([0 if categories else -1]), categories[:1])

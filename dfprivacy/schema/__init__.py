@@ -230,7 +230,7 @@ class Column:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as plain JSON values, which `dfprivacy.expressions.read_column` reads."""
+        """Return the column as plain JSON values, which ``read_column`` reads."""
         return self.describe()
 
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:

@@ -186,3 +186,21 @@ def test_bad_questions_say_what_to_do(question, terms, message):
     """What cannot be simulated is refused, with what can."""
     with pytest.raises(dp.DPError, match=message):
         asked(question, **{"runs": 2, **terms})
+
+
+@pytest.mark.statistical
+def test_power_of_people_with_several_rows():
+    """The noise is that of all rows which may count; of one row a person it is that of one."""
+    frame = pd.DataFrame({"who": range(20), "x": [0.2, 0.8] * 10})
+    found = {}
+    for most in (1, 8):
+        view = dp.protect(
+            frame, f"powers of {most}", epsilon=1, unit="who", max_rows=most, bounds={"x": (0, 1)}, ledger="memory:"
+        )
+        people = view.per("who").agg(x="mean")
+        for name, each in (("rows", view), ("people", people)):
+            asked = ("ttest", "x", {"popmean": 0.5})
+            found[name, most] = each.power(asked, n=200, epsilon=1, runs=100).shares[0][0]
+
+    assert found["rows", 8] < found["rows", 1] - 0.2
+    assert abs(found["people", 8] - found["people", 1]) < 0.3
