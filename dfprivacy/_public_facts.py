@@ -129,6 +129,8 @@ class PublicFacts:
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
         facts += [("missing values", "are left out")]
         facts += [] if self.account == self.name else [("account", self.account)]
+        if self._table_and_edition[1] and schema.size is None and schema.people is None:
+            facts += [("edition", "nothing public tells whether its rows have changed")]
         if (sample := self._target.table.sample) is not None:
             facts += [("of", f"{sample}, another one for each question")]
         return facts + [("where", str(c)) for c in self._target.table.conditions]

@@ -11,13 +11,17 @@ import os
 import sys
 import threading
 import warnings
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, ClassVar, Protocol
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakSet
 
-__all__ = ["progress"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["progress", "waiting"]
 
 DELAY_SECONDS = 2.0
+_TICK_SECONDS = 0.5
 
 
 class Bar(Protocol):
@@ -88,3 +92,30 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
         leave=False,
     )
     return bar
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show how long something takes that says nothing until it is done, for a ``with`` statement.
+
+    Parameters
+    ----------
+    what : str
+        What is waited for.
+    """
+    with progress(None, what) as bar:
+        done = threading.Event()
+
+        def show_time() -> None:
+            while not done.wait(_TICK_SECONDS):
+                bar.update(0)
+
+        watch = threading.Thread(target=show_time, daemon=True)
+        if not isinstance(bar, _HiddenBar):
+            watch.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if watch.is_alive():
+                watch.join()

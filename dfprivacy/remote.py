@@ -23,6 +23,7 @@ from dfprivacy._ledger.tables import read_accountant, read_moment, read_spent
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.frames import AbsentFrame
 from dfprivacy.errors import ArgumentError, LedgerError, quoted, trimmed
+from dfprivacy.progress import waiting
 from dfprivacy.request import plain_question, schema_of_file
 from dfprivacy.schema.files import parse_schema
 from dfprivacy.view import PrivateFrame
@@ -219,7 +220,8 @@ class RemoteAccount(Account):
 
     def ask(self, question: Question) -> Release:
         """Send a question; return its answer."""
-        plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
+        with waiting("the server is at work"):
+            plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
         with self._server.reporting_damage():
             release = read_release(plain["release"])
         known = question.target.table.schema

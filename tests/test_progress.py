@@ -150,3 +150,19 @@ def test_a_notebook_has_its_own_bar(widgets):
 
     assert run.stdout == f"{widgets}\n"
     assert run.stderr == ""
+
+
+WAITS = """
+import sys, time
+from dfprivacy import progress
+progress.DELAY_SECONDS = float(sys.argv[1])
+with progress.waiting("the server is at work"):
+    time.sleep(1.3)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("delay", "shown"), [("0", True), ("60", False)])
+def test_what_is_waited_for_shows_the_time(on_a_terminal, delay, shown):
+    """A question to a server has no steps that could be counted."""
+    assert ("the server is at work: 00:0" in on_a_terminal(delay, script=WAITS)) == shown
