@@ -108,11 +108,12 @@ def _protected(file: Path, name: str, said: Any, ledger: str | None) -> PrivateF
             "Write data = FILE and schema = FILE; of a database data = FILE or ADDRESS, and table = NAME.",
         )
     schema = file.parent / said["schema"]
-    called = read_file(schema).terms.get("name", name)
-    if called != name:
+    terms = read_file(schema).terms
+    called = terms.get("name", name)
+    if called != name and "edition" not in terms:  # editions of one table are served under names of their own
         raise ArgumentError(
             f"{file} calls {name!r} what the schema file {schema} calls {called!r}.", "Use one name."
         )
     where = said["data"] if "://" in said["data"] else file.parent / said["data"]
     table = open_database_table(where, said["table"]) if "table" in said else open_table(where)
-    return protect(table, name, schema=schema, ledger=ledger)
+    return protect(table, called, schema=schema, ledger=ledger)

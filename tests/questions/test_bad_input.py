@@ -247,9 +247,7 @@ def one(**kwargs):
     return ttest("age", **{"popmean": 30, **kwargs})
 
 
-IT_IS_CALLED = (
-    r"It is called ttest\(column, by=None, \*, weights=None, groups=None, queries='jointly', "
-)
+IT_IS_CALLED = r"It is called ttest\(column, by=None, \*, weights=None, groups=None, queries='jointly', "
 
 BAD_QUESTIONS = [
     (one(epsilon=0), ArgumentError, "epsilon=0 must be above zero", "Typical"),

@@ -322,3 +322,23 @@ def test_the_file_is_served(clinic):
         finally:
             served.terminate()
             assert served.wait(60) in {0, -signal.SIGTERM}
+
+
+def test_editions_of_a_table_are_served_under_names_of_their_own(tmp_path):
+    """Each has its rows, and one account pays for both."""
+
+    lines = ['ledger = "ledger.sqlite"']
+    for year in (2025, 2026):
+        pd.DataFrame({"x": [year / 4000] * 100}).to_parquet(tmp_path / f"{year}.parquet")
+        (tmp_path / f"{year}.toml").write_text(
+            f'name = "year"\naccount = "years"\nedition = "{year}"\nepsilon = "9"\n[columns.x]\nbounds = [0, 1]\n'
+        )
+        lines += [f'[tables."year {year}"]', f'data = "{year}.parquet"', f'schema = "{year}.toml"']
+    (tmp_path / "years.toml").write_text("\n".join(lines))
+
+    views = read_config(tmp_path / "years.toml").views
+
+    assert [*views] == ["year 2025", "year 2026"]
+    means = [view.mean("x", epsilon=4).value for view in views.values()]
+    assert means == pytest.approx([0.506, 0.5065], abs=0.05)
+    assert [view.budget.spent for view in views.values()] == [8, 8]
