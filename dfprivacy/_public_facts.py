@@ -109,6 +109,8 @@ class PublicFacts:
             return self.budget
         except LedgerError as error:  # what shows a view must not fail
             return f"budget unknown: {error.what}"
+        except AttributeError:  # of a request
+            return "budget: it is kept where the table is"
 
     def _repr_html_(self) -> str:
         schema = self.schema

@@ -317,13 +317,11 @@ REFUSED: list[tuple[str, str, list[str]]] = [
         TWO_TABLES,
         ["kernel_two_sample view"],
     ),
-    ("two tables are asked together", "test_a_request_is_answered", ["kernel_two_sample", "kernel_locations"]),
     (
         "another party's message is about another number of rows",
         "test_by_public_groups test_a_public_part_of_the_rows test_a_secret_sample",
         ["dcor_with"],
     ),
-    ("another party's message cannot be written down", "test_a_request_is_answered", ["dcor_with"]),
     (
         "keys that nobody declared are shown, which is proved for one row a person",
         "test_people_with_several_rows test_a_join_answers_as_the_merged_table",

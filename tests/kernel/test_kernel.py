@@ -521,7 +521,7 @@ def test_two_views_that_do_not_fit():
     narrow, short = protect(bounds={"x": (-3, 3)}), protect(pd.DataFrame(TABLE).iloc[:1])
 
     for other, more, said in (
-        (one.where(home="north"), {}, "Both views are of the data set"),
+        (one.where(home="north"), {}, "Both views are of the account"),
         (narrow, {}, "declared differently"),
         (two.select("y"), {}, "no column 'x'"),
         (protect(pd.DataFrame(TABLE).iloc[:10]), {"paired": True}, "cannot be paired"),
