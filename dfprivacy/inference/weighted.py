@@ -2,8 +2,9 @@ r"""Estimates for the population that sampling weights stand for, with their des
 
 Rows are taken to be sampled with replacement. With z the vector of a row times its weight, :math:`S = \sum z` and
 :math:`T = \sum z z^\top` (`dfprivacy.features.Weighted`), every estimate here is a function of S. Its variance is
-that of its linearisation: the sum of :math:`(c^\top z)^2`, which is :math:`c^\top T c`, for coefficients c (Binder 1983,
-On the variances of asymptotically normal estimators from complex surveys, International Statistical Review 51).
+that of its linearisation: the sum of :math:`(c^\top z)^2`, which is :math:`c^\top T c`, for coefficients c.
+(Binder, On the variances of asymptotically normal estimators from complex surveys, International Statistical
+Review 51, 1983.)
 """
 
 from __future__ import annotations
