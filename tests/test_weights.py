@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
-from statsmodels.api import WLS, add_constant
+from scipy.special import expit
+from scipy.stats import binom, norm
+from statsmodels.api import GLM, WLS, add_constant, families
 
 import dfprivacy as dp
 from dfprivacy.inference.counts import difference as apart_by
@@ -179,6 +180,125 @@ def test_a_regression_is_that_of_statsmodels(neighbors):
         view.ols("y ~ x + w", weights="w", epsilon=1)
     few = view.ols("y ~ x", weights="w", epsilon=0.01, fresh=True)
     assert few.low["x"] < known.params["x"] < few.high["x"]
+
+
+ILL_X = np.random.default_rng(11).normal(size=POPULATION).clip(-3, 3)
+ILL = np.random.default_rng(12).random(POPULATION) < expit(-2 + 0.8 * ILL_X + 0.2 * ILL_X * np.abs(ILL_X))
+ILL_CHANCE = np.where(ILL, 4.0, 1.0) * np.exp(0.3 * ILL_X.clip(-1, 1))  # the ill are asked four times as often
+ILL_SAID = {"bounds": {"x": (-3, 3), "w": (0, 1.35)}, "categories": {"ill": ["no", "yes"]}}
+
+
+def cases_and_controls(n, seed):
+    """Rows of a population that are chosen by their outcome, of which 15% are ill, with their weights."""
+    at = np.random.default_rng(seed).choice(POPULATION, n, p=ILL_CHANCE / ILL_CHANCE.sum())
+    return pd.DataFrame({"x": ILL_X[at], "ill": np.where(ILL[at], "yes", "no"), "w": 1 / ILL_CHANCE[at]})
+
+
+def log_odds(frame):
+    """The coefficients of weighted likelihood, and their design-based errors, by statsmodels."""
+    x, y, v = add_constant(frame["x"]).to_numpy(), frame["ill"] == "yes", frame["w"].to_numpy()
+    fit = GLM(y, x, family=families.Binomial(), freq_weights=v).fit()
+    inverse = np.linalg.inv((x * (v * fit.mu * (1 - fit.mu))[:, None]).T @ x)
+    meat = (x * ((v * (y - fit.mu)) ** 2).to_numpy()[:, None]).T @ x
+    return fit.params.tolist(), np.sqrt(np.diag(inverse @ meat @ inverse)).tolist()
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_log_odds_are_those_of_statsmodels(neighbors):
+    """Weighted likelihood with sandwich errors, of complete rows; the rows' own intercept is another."""
+    frame = cases_and_controls(20_000, 3)
+    frame.loc[::9, "w"] = np.nan
+    view, there = protect(frame, neighbors=neighbors, **ILL_SAID), frame.dropna()
+
+    fit = view.logit("ill ~ x", weights="w", epsilon=10**4)
+    plain = view.logit("ill ~ x", epsilon=10**4)
+
+    params, errors = log_odds(there)
+    assert [*fit.params.values()] == pytest.approx(params, abs=0.005)
+    assert [*fit.bse.values()] == pytest.approx(errors, rel=0.02)
+    assert plain.params["Intercept"] - params[0] > 20 * errors[0]
+    assert fit.nobs == pytest.approx(len(there), abs=1)
+    assert (fit.weights, plain.weights) == ("w", None)
+    assert "for the population that 'w' stands for" in " ".join(str(fit).split())
+    assert dp.Release.from_dict(fit.to_dict()) == fit
+    assert view.logit("ill ~ x", weights="w", confidence=0.9, epsilon=10**4).privacy.epsilon == 0
+
+
+def test_log_odds_of_equal_weights_are_those_without():
+    """The weights may be any part of their bound; errors are then the robust ones."""
+    frame = cases_and_controls(20_000, 4).assign(w=1.0)
+    view = protect(frame, **ILL_SAID)
+
+    weighted, plain = (view.logit("ill ~ x", weights=weights, epsilon=10**4) for weights in ("w", None))
+
+    assert [*plain.params.values()] == pytest.approx([*weighted.params.values()], abs=0.005)
+    assert [*plain.bse.values()] == pytest.approx([*weighted.bse.values()], rel=0.05)
+    assert [*weighted.bse.values()] == pytest.approx(log_odds(frame)[1], rel=0.02)
+
+
+@pytest.mark.parametrize(("asked", "weights", "words"), [
+    ("ill ~ x + w", "w", "as its weights"), ("ill ~ x", "ill", "needs a number"), ("ill ~ x", "x", "not negative"),
+    ("ill ~ x", "nowhere", "no column"),
+])  # fmt: skip
+def test_weights_of_log_odds_that_are_refused(asked, weights, words):
+    """Before anything is charged."""
+    view = protect(cases_and_controls(500, 5), **ILL_SAID)
+
+    with pytest.raises(dp.ArgumentError, match=words):
+        view.logit(asked, weights=weights, epsilon=1)
+
+    assert view.budget.spent == 0
+
+
+def test_weighted_log_odds_of_few_rows_tell_nothing():
+    """Intervals without ends, and a note on the rows that they had needed, of weight."""
+    with seeded_noise(1):
+        few = protect(cases_and_controls(300, 6), **ILL_SAID).logit("ill ~ x", weights="w", epsilon=1)
+
+    assert not few.informative
+    assert few.low["x"] == -np.inf
+    assert any("counted by weight over the largest, have the rarer outcome" in note for note in few.notes)
+
+
+def test_weighted_log_odds_are_explained():
+    """What is expected is what comes, within a half, of weights in the middle of their bounds; so is the power."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(0, 1, 20_000).clip(-3, 3)
+    ill = np.where(rng.random(20_000) < 0.5, "yes", "no")
+    view = protect(pd.DataFrame({"x": x, "ill": ill, "w": 0.675}), **ILL_SAID)
+
+    found = view.explain("logit", "ill ~ x", weights="w", epsilon=2).findings
+    question = ("logit", "ill ~ x", {"weights": "w"})
+    none, much = (view.power(question, n=6000, epsilon=2, assume={"effect": each}, runs=20) for each in (0, 1))
+    with seeded_noise(2):
+        fit = view.logit("ill ~ x", weights="w", epsilon=2)
+
+    assert "weights are near 0.675" in found["assumed"]
+    assert found["expected standard error of x"] == pytest.approx(fit.bse["x"], rel=0.5)
+    assert none.shares[0][0] < 0.5 < much.shares[0][0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("n", [3000, 10_000])
+@pytest.mark.parametrize("epsilon", [1, 4])
+def test_intervals_of_log_odds_cover_the_population(n, epsilon):
+    """Of 60 samples that are chosen by the outcome, for a model that is wrong; the rows' intercept is far off."""
+    runs = 60
+    truths = log_odds(pd.DataFrame({"x": ILL_X, "ill": np.where(ILL, "yes", "no"), "w": 1.0}))[0]
+    covered, told = np.zeros(2), 0
+
+    with seeded_noise(8):
+        for seed in range(runs):
+            view = protect(cases_and_controls(n, 100 + seed), **ILL_SAID)
+            fit = view.logit("ill ~ x", weights="w", epsilon=epsilon)
+            ends = zip(truths, fit.low.values(), fit.high.values(), strict=True)
+            covered += [low <= truth <= high for truth, low, high in ends]
+            told += fit.informative
+        plain = view.logit("ill ~ x", epsilon=4)
+
+    assert covered.min() >= binom.ppf(1e-6, runs, 0.95)
+    assert told > runs * (0.9 if n * epsilon > 3000 else 0)
+    assert plain.low["Intercept"] > truths[0] + 0.5
 
 
 def test_equal_weights_change_nothing():

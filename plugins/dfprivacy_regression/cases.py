@@ -26,6 +26,10 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
         return [
             case(arguments={"y": "h ~ x + C(g)"}, **known),
             case(arguments={"y": "h", "x": "x", "success": "u"}, **known, neighbors="add_remove"),
+            *(
+                case(arguments={"y": "h ~ x", "weights": "w"}, **{**known, **weighted}, neighbors=neighbors)
+                for neighbors in ("replace_one", "add_remove")
+            ),
         ]
     return [
         case(arguments={"y": "y", "x": ["x", "g"]}, **known),

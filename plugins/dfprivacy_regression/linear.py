@@ -58,6 +58,8 @@ __all__ = [
     "ols",
     "regression_planner",
     "signal_to_noise",
+    "weighted_design",
+    "with_variances",
 ]
 
 _RELATIVE_ERROR = "expected relative error"
@@ -191,20 +193,15 @@ def ols(
     >>> round(fit.params["area"], 1), fit.rejected["area"]
     (2.0, True)
     """
-    design = formula.linear_design(y, x, known_columns(curator.columns))
-    gaps = curator.gaps(design.columns, nan_policy)
-    if weights is not None:
-        check_weights(weights, design.columns)
-        design = replace(design, weights=weights)
-        gaps += curator.gaps([weights], "omit" if nan_policy == "fill" else nan_policy)
+    design, gaps = weighted_design(
+        curator, formula.linear_design(y, x, known_columns(curator.columns)), weights, nan_policy
+    )
     (rows, _), n, q = curator.supposed_size, curator.size, design.width
     of, exact = moment_features(design, n, gaps)
     beyond = measure_beyond(curator, design.bounded_columns, gaps, counted=weights is not None)
     typical = round(rows * design.typical_weight)
     known_of = partial(DesignMoments.from_sums, design, exact, rows=typical, beyond=beyond)
-    signal = (
-        signal_to_noise(curator, of.dimension, q) * design.typical_weight
-    )  # the fewer the rows, the more the first estimate decides
+    signal = signal_to_noise(curator, of.dimension, design)  # the fewer, the more the first estimate decides
     share = next((share for least, share in _SHARES if signal >= least), Fraction(1))
     if share == 1:
         sums = NoisySums.from_measurement(curator.sum(of, noise="cube"))
@@ -255,6 +252,18 @@ def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes
     return OLSMeasurement(known, "two", shares[2:], error, c * math.sqrt(inflated) * sizes, outlying)
 
 
+def weighted_design(
+    curator: Curator, design: Design, weights: Column | None, nan_policy: NanPolicy
+) -> tuple[Design, tuple[Column, ...]]:
+    """Return the design with its weights, and the columns whose gaps leave a row out: of weights, any does."""
+    gaps = curator.gaps(design.columns, nan_policy)
+    if weights is None:
+        return design, gaps
+    check_weights(weights, design.columns)
+    gaps += curator.gaps([weights], "omit" if nan_policy == "fill" else nan_policy)
+    return replace(design, weights=weights), gaps
+
+
 def moment_features(
     design: Design, n: int | None, gaps: tuple[Column, ...]
 ) -> tuple[features.RowFeatures, int | None]:
@@ -275,13 +284,13 @@ def moment_features(
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
-def signal_to_noise(curator: Curator, dimension: int, q: int) -> float:
+def signal_to_noise(curator: Curator, dimension: int, design: Design) -> float:
     """Return the signal-to-noise ratio of the moments, from public numbers that are equal for all groups.
 
-    The signal is the regressors' scatter, if that is 1/9 a row.
+    The signal is the regressors' scatter, if that is 1/9 a row, times a typical weight.
     """
-    n, noise = curator.typical_size, 9 * _sum_noise(curator, dimension, _FIRST_SHARE) * math.sqrt(q)
-    return math.inf if n is None else n / noise
+    n, noise = curator.typical_size, 9 * _sum_noise(curator, dimension, _FIRST_SHARE) * math.sqrt(design.width)
+    return math.inf if n is None else n / noise * design.typical_weight
 
 
 def _sum_noise(curator: Curator, dimension: int, share: Fraction) -> float:
@@ -395,10 +404,14 @@ def _sampling_covariance(measured: OLSMeasurement, fit: LeastSquares, change: Nu
     sampling: Numbers = change @ (fit.variance * fit.inverse) @ change.T
     if measured.squares is None or measured.sizes is None:
         return sampling
-    robust = np.maximum(measured.squares, measured.spread) * measured.sizes**2
-    sd = np.sqrt(robust / np.diag(sampling))
-    sampling *= np.outer(sd, sd)
-    return sampling
+    return with_variances(sampling, np.maximum(measured.squares, measured.spread) * measured.sizes**2)
+
+
+def with_variances(covariance: Numbers, variances: Numbers) -> Numbers:
+    """Return a covariance matrix with the same correlations and other variances."""
+    sd = np.sqrt(variances / np.diag(covariance))
+    scaled: Numbers = covariance * np.outer(sd, sd)
+    return scaled
 
 
 def _notes(measured: OLSMeasurement, fit: LeastSquares | None, *, informative: bool) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ __all__ = [
     "LONG",
     "Information",
     "LogisticScore",
+    "LogisticSquares",
     "Score",
     "WeightedMoments",
     "discriminant_start",
@@ -158,7 +159,8 @@ class LogisticScore(_UnitFeatures):
     """Score x_j (y - σ(xᵀb)), or information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
 
     Each is divided by the largest value that it can have at b, as xᵀb is within |b_1| + … + |b_q-1| of b_0; t in
-    [0, 1], which is never negative, enters as 2t - 1.
+    [0, 1], which is never negative, enters as 2t - 1. With weights v in [0, 1] all of this is multiplied by v, so
+    every coordinate is still in [-1, 1].
 
     Parameters
     ----------
@@ -177,30 +179,90 @@ class LogisticScore(_UnitFeatures):
 
     def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
         self.design = design
-        self.columns = design.columns
+        self.columns = design.read_columns
         self.b = b
         self.pairs = information_entries(design) if information else []
         self.shape = (len(self.pairs) or design.width,)
-        reach = float(np.abs(b[1:]).sum()) or 1.0
-        low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach]))
-        self.top = float(nearest * (1 - nearest) if information else max(high, 1 - low))
+        low, nearest, high = _extreme_shares(b)
+        self.top = nearest * (1 - nearest) if information else max(high, 1 - low)
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
-        z = self.design.rows(batch)
-        x = np.vstack([np.ones(batch.size), z[:-1]])
-        t = np.full(batch.size, self.b[0])
-        for b, xj in zip(self.b[1:], x[1:], strict=True):
-            t += b * xj
-        share = sigmoid(t)
+        x, y, share = _modelled(self.design, self.b, batch)
         rows = np.empty((self.dimension, batch.size))
         if not self.pairs:
-            np.multiply(x, (z[-1] - share) / self.top, out=rows)
+            np.multiply(x, (y - share) / self.top, out=rows)
         weight = share * (1 - share) / self.top
         for at, (i, j, signed) in enumerate(self.pairs):
             product = x[i] * x[j] * weight
             rows[at] = product if signed else 2 * product - 1
-        return np.clip(rows, -1, 1, out=rows).T  # a rounding may be beyond
+        np.clip(rows, -1, 1, out=rows)  # a rounding may be beyond
+        rows *= self.design.row_weights(batch)
+        return rows.T
+
+
+@final
+class LogisticSquares(_UnitFeatures):
+    """Squares of weighted scores in given directions, v² u_j² (y - σ(xᵀb))², each coordinate in [0, 1].
+
+    With u_j = a_jᵀx, and a_j of an L1 norm of at most 1, u_j is in [-1, 1], and a weight v in [0, 1]. The squares
+    are divided by the largest that (y - σ)² can be at b, as a `LogisticScore` is.
+
+    Parameters
+    ----------
+    design : Design
+        The regression, with weights.
+    b : ndarray of shape (q,)
+        The coefficients at which they are taken.
+    directions : ndarray of shape (q, q)
+        The vectors a_j.
+
+    Attributes
+    ----------
+    top : float
+        What they are divided by.
+    """
+
+    def __init__(self, design: Design, b: Numbers, directions: Numbers) -> None:
+        self.design = design
+        self.columns = design.read_columns
+        self.b, self.directions = b, directions
+        self.shape = (len(directions),)
+        low, _, high = _extreme_shares(b)
+        self.top = max(high, 1 - low) ** 2
+
+    def diameter(self, norm: float, public: frozenset[str]) -> float:
+        """Return the largest distance of two vectors with coordinates in [0, 1]: that of a corner from 0."""
+        return 0.0 if {column.name for column in self.columns} <= public else self.radius(norm)
+
+    def rows(self, batch: features.Batch) -> Numbers:
+        """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
+        x, y, share = _modelled(self.design, self.b, batch)
+        residual = self.design.row_weights(batch) * (y - share)
+        rows = np.zeros((self.dimension, batch.size))
+        for at, direction in enumerate(self.directions):
+            for a, xj in zip(direction, x, strict=True):
+                rows[at] += a * xj
+        rows *= residual
+        rows *= rows / self.top
+        return np.minimum(rows, 1, out=rows).T  # a rounding may be beyond
+
+
+def _extreme_shares(b: Numbers) -> tuple[float, float, float]:
+    """Return what a row's probability is at least and at most at coefficients b; between them, one near a half."""
+    reach = float(np.abs(b[1:]).sum()) or 1.0
+    low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach])).tolist()
+    return low, nearest, high
+
+
+def _modelled(design: Design, b: Numbers, batch: features.Batch) -> tuple[Numbers, Numbers, Numbers]:
+    """Return x of a batch's rows, with the constant, their outcomes, and their probabilities at coefficients b."""
+    z = design.rows(batch)
+    x = np.vstack([np.ones(batch.size), z[:-1]])
+    t = np.full(batch.size, b[0])
+    for each, xj in zip(b[1:], x[1:], strict=True):
+        t += each * xj
+    return x, z[-1], sigmoid(t)
 
 
 def information_entries(design: Design) -> list[tuple[int, int, bool]]:

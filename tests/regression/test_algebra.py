@@ -13,13 +13,21 @@ from dfprivacy.features import Batch
 from dfprivacy_regression import formula
 from dfprivacy_regression.design import Design
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
-from dfprivacy_regression.scores import Information, LogisticScore, Score, discriminant_start, sigmoid
+from dfprivacy_regression.scores import (
+    Information,
+    LogisticScore,
+    LogisticSquares,
+    Score,
+    discriminant_start,
+    sigmoid,
+)
 
 X, Y = Column("x", bounds=(-3, 3), fill=0.0), Column("y", bounds=(-5, 5), fill=0.0)
 Z = Column("z", bounds=(0, 1), fill=0.5)
 G, H = Column("g", categories=("u", "v", "w")), Column("h", categories=("p", "q"))
 LINE, WHOLE = Design(Y, (X,), ()), Design(Y, (X, Z), (G, H))
 BINARY = Design(H, (X, Z), (G,), success="q")
+V = Column("v", bounds=(0.5, 4), fill=1.0)
 
 
 def exactly(design, entries):
@@ -245,10 +253,11 @@ def of_a_line(c, *, robust):
     return [Y, X, G], Score(Design(Y, (X,), (G,)), np.array([0.1, -0.7, 0.2, 0.4]), c, tilt)
 
 
-def of_odds(far, *, information):
+def of_odds(far, *, information, weights=None):
     """The score of log odds, or their information."""
     b = far * np.array([0.2, -0.5, 0.7, 0.1, -0.3])
-    return [H, X, Z, G], LogisticScore(BINARY, b, information=information)
+    columns = [H, X, Z, G] if weights is None else [H, X, Z, G, weights]
+    return columns, LogisticScore(replace(BINARY, weights=weights), b, information=information)
 
 
 @pytest.mark.parametrize(
@@ -256,6 +265,7 @@ def of_odds(far, *, information):
     [
         *(of_a_line(c, robust=robust) for c in (1e-3, 0.5, 2.0) for robust in (False, True)),
         *(of_odds(far, information=information) for far in (0.1, 1.0, 8.0, 1e6) for information in (False, True)),
+        *(of_odds(far, information=information, weights=V) for far in (0.1, 8.0) for information in (False, True)),
     ],
 )
 def test_no_row_moves_a_score_more(search, columns, score):
@@ -267,6 +277,24 @@ def test_no_row_moves_a_score_more(search, columns, score):
     assert 0.8 < most <= 1 + 1e-9
     assert score.radius(math.inf) == 1
     assert abs(rows).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("far", [0.1, 1.0, 8.0, 1e6])
+def test_no_row_moves_squares_more(search, far):
+    """They are from 0 to 1 in each row, so they are charged for 1 where a row changes, comes or goes."""
+    columns, b = [H, X, Z, G, V], far * np.array([0.2, -0.5, 0.7, 0.1, -0.3])
+    directions = np.array([[1.0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0], [0.2, -0.2, 0.2, -0.2, 0.2], [0, 0, 1, 0, 0]])
+    squares = LogisticSquares(replace(BINARY, weights=V), b, directions)
+
+    most = search(columns, 1).features(squares, math.inf, tries=4, steps=100)
+    drawn = search(columns, 2)
+    rows = squares.rows(drawn.batch(np.array([[drawn.drawn(each) for each in columns] for _ in range(500)])))
+
+    assert 0.8 < most <= 1 + 1e-9
+    assert squares.radius(math.inf) == squares.diameter(math.inf, frozenset({"x"})) == 1
+    assert squares.diameter(math.inf, frozenset(column.name for column in columns)) == 0
+    assert rows.min() >= 0
+    assert rows.max() <= 1
 
 
 def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
@@ -310,6 +338,26 @@ def test_the_information_is_that_of_the_rows():
     assert score.top == pytest.approx(sigmoid(np.array([1.8]))[0])
     assert weight.top == 1 / 4
     assert pytest.approx((x * share * (1 - share)) @ x.T) == found.H
+
+
+def test_weighted_sums_are_those_of_the_rows():
+    """Score and information weigh a row by v, its weight over the bound, and squares of scores by v²."""
+    rows, b, design = batch(), np.array([0.2, -0.5, 0.7, 0.1, -0.3]), replace(BINARY, weights=V)
+    rows._cleaned[V] = np.random.default_rng(2).uniform(0.5, 4, rows.size)
+    v, directions = rows._cleaned[V] / 4, np.array([[0.5, -0.5, 0, 0, 0], [0.1, 0.2, 0.3, -0.1, 0.3]])
+    *x, outcome = rows_of(design, rows)
+    x = np.array(x)
+    share = sigmoid(b @ x)
+
+    score, weight = (LogisticScore(design, b, information=information) for information in (False, True))
+    squares = LogisticSquares(design, b, directions)
+    sums = weight.top * weight.rows(rows).sum(axis=0)
+    found = Information.from_sums(design, b, sums, 0.0, (weight.top * v.sum(), 0.0))
+
+    assert score.top * score.rows(rows).sum(axis=0) == pytest.approx(x @ (v * (outcome - share)))
+    assert pytest.approx((x * v * share * (1 - share)) @ x.T) == found.H
+    meat = (x * (v * (outcome - share)) ** 2) @ x.T
+    assert pytest.approx(np.diag(directions @ meat @ directions.T)) == squares.top * squares.rows(rows).sum(axis=0)
 
 
 def test_the_information_of_normal_regressors_follows_from_their_moments():
