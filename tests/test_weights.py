@@ -189,7 +189,7 @@ ILL_SAID = {"bounds": {"x": (-3, 3), "w": (0, 1.35)}, "categories": {"ill": ["no
 
 
 def cases_and_controls(n, seed):
-    """Rows of a population that are chosen by their outcome, of which 15% are ill, with their weights."""
+    """Rows of a population of whom 16% are ill, chosen by that, with their weights."""
     at = np.random.default_rng(seed).choice(POPULATION, n, p=ILL_CHANCE / ILL_CHANCE.sum())
     return pd.DataFrame({"x": ILL_X[at], "ill": np.where(ILL[at], "yes", "no"), "w": 1 / ILL_CHANCE[at]})
 
