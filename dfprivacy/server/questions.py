@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._ledger.budget import CallSelection
@@ -15,6 +18,7 @@ from dfprivacy.request import read_question
 from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from dfprivacy._call.question import Question
@@ -34,6 +38,9 @@ __all__ = [
 
 UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
 """What reading raises for what no client writes."""
+
+_asking: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+_guard = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,8 @@ def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
     """
     question = _read_plain(held, view, plain)
     if not held.approve or question.is_kept() or question.explain().left <= 0:
-        return question.ask()
+        with _turn(question):
+            return question.ask()
     account = question.target.account
     written = json.dumps({"table": view.name, "analyst": account.asker, "question": plain}, sort_keys=True)
     number = hashlib.sha256(written.encode()).hexdigest()[:16]
@@ -114,6 +122,14 @@ def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
     raise AwaitingApproval(
         f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
     )
+
+
+def _turn(question: Question) -> AbstractContextManager[Any]:
+    """Return what lets equal questions in one after the other, so that the first pays and the others replay."""
+    if question.fresh or question.texts is None:
+        return nullcontext()
+    with _guard:
+        return _asking.setdefault((question.target.account.name, question.texts[0]), threading.Lock())
 
 
 def _approved_answer(account: Account, number: str) -> Release | None:
