@@ -25,7 +25,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
 from dfprivacy.server.page import page_routes
-from dfprivacy.server.questions import UNREADABLE, answer_question, view_for
+from dfprivacy.server.questions import UNREADABLE, OwnAccount, answer_question, view_for, views_of
 from dfprivacy.server.tokens import Holder, holder_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from dfprivacy._ledger.accounts import Account
     from dfprivacy.server.config import Held
     from dfprivacy.view import PrivateFrame
 
@@ -111,9 +112,15 @@ class Desk:
 
     def view(self, name: str, holder: Holder) -> PrivateFrame:
         """Return the view of a table, for whom it charges."""
-        if name not in self.held.views:
-            raise _HTTPError(404, "There is no such table.", f"There are {[*self.held.views]!r}.")
-        return view_for(self.held, name, holder.name)
+        theirs = views_of(self.held, holder)
+        if name not in theirs:
+            raise _HTTPError(404, "There is no such table.", f"There are {[*theirs]!r}.")
+        return view_for(theirs, name, holder.name)
+
+    def account(self, name: str, holder: Holder) -> Account:
+        """Return a table's account: of one to whom not all tables are open, with what was asked by them alone."""
+        account = self.view(name, holder)._target.account  # noqa: SLF001 - a view of ours
+        return account if holder.tables is None else OwnAccount(**vars(account), theirs=holder.tables)
 
     # ---- work
 
@@ -173,8 +180,7 @@ def make_app(held: Held) -> Starlette:
 
     @_answered
     async def tables(request: Request) -> Any:
-        await desk.holder(request)
-        return [{"name": name} for name in held.views]
+        return [{"name": name} for name in views_of(held, await desk.holder(request))]
 
     @_answered
     async def table(request: Request) -> Any:
@@ -185,12 +191,12 @@ def make_app(held: Held) -> Starlette:
     async def ask(request: Request) -> Any:
         holder, plain = await desk.holder(request), await desk.body(request)
         view = desk.view(request.path_params["name"], holder)
-        return {"release": await desk.work(holder, lambda: answer_question(held, view, plain).to_dict())}
+        return {"release": await desk.work(holder, lambda: answer_question(held, holder, view, plain).to_dict())}
 
     @_answered
     async def account(request: Request) -> Any:
         holder, plain = await desk.holder(request), await desk.body(request)
-        paying = desk.view(request.path_params["name"], holder)._target.account  # noqa: SLF001 - a view of ours
+        paying = desk.account(request.path_params["name"], holder)
 
         def known() -> Any:
             try:

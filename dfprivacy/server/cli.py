@@ -17,7 +17,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.server.config import Held, read_config
 from dfprivacy.server.run import HERE, serve
-from dfprivacy.server.tokens import make_token, revoke_tokens, token_holders
+from dfprivacy.server.tokens import Role, make_token, revoke_tokens, token_holders
 
 if TYPE_CHECKING:
     import argparse
@@ -48,6 +48,7 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument("--cap", help="the share of the account's budget that the analyst may spend, such as 0.5")
     analysts.add_argument("--account", help="the account of the share; default: the only one")
     analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
+    analysts.add_argument("--tables", help="the tables that the analyst may ask, such as visits,labs; default: all")
     analysts.add_argument("--custodian", action="store_true", help="a token for the page, where questions are seen")
     where = "a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's"
     analysts.add_argument("--ledger", help=where)
@@ -103,15 +104,27 @@ def _serve_demo(*about: Any) -> None:
 def _run_analysts(options: argparse.Namespace) -> int:
     if (options.action == "list") != (options.name is None):
         options.usage("add NAME, list, or revoke NAME")
-    if options.action != "add" and (options.cap or options.account or options.expires or options.custodian):
-        options.usage("--cap, --account, --expires and --custodian are of add")
+    of_add = options.cap, options.account, options.expires, options.tables, options.custodian
+    if options.action != "add" and any(of_add):
+        options.usage("--cap, --account, --expires, --tables and --custodian are of add")
+    if options.custodian and (options.cap, options.tables) != (None, None):
+        options.usage("a custodian asks nothing, and has no --cap and no --tables")
     ledger = open_ledger(options.ledger)
     if options.action == "list":
         rows = [
-            (holder.name, holder.role, holder.expires or "never", "yes" if holder.revoked else "no", digest[:8])
+            (
+                holder.name,
+                holder.role,
+                "all" if holder.tables is None else ", ".join(holder.tables),
+                holder.expires or "never",
+                "yes" if holder.revoked else "no",
+                digest[:8],
+            )
             for digest, holder in token_holders(ledger)
         ]
-        for line in Grid(("name", "role", "expires", "revoked", "token"), rows).lines(_WIDE) if rows else ():
+        for line in (
+            Grid(("name", "role", "tables", "expires", "revoked", "token"), rows).lines(_WIDE) if rows else ()
+        ):
             print(line)
         return 0
     if options.action == "revoke":
@@ -121,15 +134,15 @@ def _run_analysts(options: argparse.Namespace) -> int:
     name = checked_analyst(options.name)
     if options.cap is not None:
         _give_share(ledger, name, options)
-    token = make_token(ledger, name, role="custodian" if options.custodian else "analyst", expires=options.expires)
+    tables = None if options.tables is None else [each.strip() for each in options.tables.split(",")]
+    role: Role = "custodian" if options.custodian else "analyst"
+    token = make_token(ledger, name, role=role, expires=options.expires, tables=tables)
     print(visible(f"The token of {name}, which is shown this once:"), token, sep="\n")
     return 0
 
 
 def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
     """Add an analyst's share of an account, which is given once."""
-    if options.custodian:
-        options.usage("a custodian asks nothing, and has no --cap")
     cap, accounts = positive_price("--cap", options.cap), ledger.accounts()
     if options.account is None and len(accounts) != 1:
         raise ArgumentError(

@@ -440,7 +440,8 @@ def _analysts(asked: Asked) -> Response:
 
 def _token(digest: str, holder: Holder) -> dict[str, str]:
     until = f"until {holder.expires}" if holder.expires else "without end"
-    return {"digest": digest[:8], "role": holder.role, "state": "revoked" if holder.revoked else until}
+    tables = "" if holder.tables is None else f", of {', '.join(holder.tables)}"
+    return {"digest": digest[:8], "role": holder.role + tables, "state": "revoked" if holder.revoked else until}
 
 
 def _revoke(asked: Asked) -> Response:

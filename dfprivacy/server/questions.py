@@ -7,32 +7,40 @@ import json
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from dfprivacy._call.requests import PlainQuestion
+from dfprivacy._ledger.accounts import Account
 from dfprivacy._ledger.budget import CallSelection
+from dfprivacy._ledger.names import name_key
 from dfprivacy.errors import ArgumentError, AwaitingApproval, DPError
 from dfprivacy.release import Release
 from dfprivacy.request import read_question
 from dfprivacy.view import PrivateFrame
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.accounts import Answer
+    from dfprivacy._ledger.budget import CallRecord
     from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy.server.config import Held
+    from dfprivacy.server.tokens import Holder
 
 __all__ = [
     "UNREADABLE",
+    "OwnAccount",
     "Waiting",
     "answer_question",
     "approve_question",
     "refuse_question",
     "view_for",
+    "views_of",
     "waiting_questions",
 ]
 
@@ -41,6 +49,57 @@ UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError
 
 _asking: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 _guard = threading.Lock()
+
+
+@dataclass(frozen=True)
+class OwnAccount(Account):
+    """An account as an analyst sees it to whom not all tables are open: what was asked by others is not there.
+
+    Attributes
+    ----------
+    theirs : sequence of str
+        The tables that are open.
+    """
+
+    theirs: Sequence[str] = ()
+
+    def tables(self) -> list[DataTable]:
+        """Return the tables that are open."""
+        return [each for each in super().tables() if each.name in self.theirs]
+
+    def answer(self, *questions: str) -> Answer | None:
+        """Return the newest answer to the first of several questions that has one, if the analyst asked it."""
+        found = super().answer(*questions)
+        return found if found is not None and self._is_own(found.call) else None
+
+    def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
+        """Return measurements that were made for the analyst."""
+        kept = super().measurements(keys, private=private)
+        return {
+            key: own for key, every in kept.items() if (own := [each for each in every if self._is_own(each.call)])
+        }
+
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
+        """Return the analyst's answers."""
+        return super().newest_answers(self._own(wanted), most, skipped)
+
+    def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
+        """Count the analyst's charges or answers."""
+        return super().count(kind, self._own(wanted))
+
+    def calls(
+        self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
+    ) -> list[CallRecord]:
+        """Return the analyst's calls."""
+        return super().calls(self._own(wanted), last, answered=answered, skipped=skipped)
+
+    def _is_own(self, call: str) -> bool:
+        return bool(self.calls(CallSelection(call=call), 1))
+
+    def _own(self, wanted: CallSelection) -> CallSelection:
+        """Return a selection's part that the analyst asked; of another analyst's, none."""
+        theirs = wanted.analyst is None or name_key(wanted.analyst) == name_key(self.asker)
+        return replace(wanted, analyst=self.asker) if theirs else replace(wanted, call="")
 
 
 @dataclass(frozen=True)
@@ -67,7 +126,7 @@ class Waiting:
 
     def question(self, held: Held) -> Question:
         """Return the question, as its analyst asks it."""
-        return _read_plain(held, view_for(held, self.table, self.analyst, self.number), self.plain)
+        return _read_plain(held.views, view_for(held.views, self.table, self.analyst, self.number), self.plain)
 
     @property
     def text(self) -> str:
@@ -75,16 +134,21 @@ class Waiting:
         return PlainQuestion.read(self.plain).text
 
 
-def view_for(held: Held, table: str, analyst: str, request: str = "") -> PrivateFrame:
+def views_of(held: Held, holder: Holder) -> dict[str, PrivateFrame]:
+    """Return the views that an analyst may ask; what others may is not there."""
+    return {name: view for name, view in held.views.items() if holder.may_ask(name)}
+
+
+def view_for(views: Mapping[str, PrivateFrame], table: str, analyst: str, request: str = "") -> PrivateFrame:
     """Return the view of a table, by which an analyst asks and is charged."""
-    if table not in held.views:
-        raise ArgumentError("There is no such table.", f"There are {[*held.views]!r}.")
-    target = held.views[table]._target  # noqa: SLF001 - a view of ours
+    if table not in views:
+        raise ArgumentError("There is no such table.", f"There are {[*views]!r}.")
+    target = views[table]._target  # noqa: SLF001 - a view of ours
     return PrivateFrame(replace(target, account=replace(target.account, analyst=analyst, request=request)))
 
 
-def _read_plain(held: Held, view: PrivateFrame, plain: Any) -> Question:
-    """Read a question from plain JSON values; raise an `ArgumentError` for anything else."""
+def _read_plain(views: Mapping[str, PrivateFrame], view: PrivateFrame, plain: Any) -> Question:
+    """Read a question of one of some views from plain JSON values; raise an `ArgumentError` for anything else."""
     try:
         wanted = PlainQuestion.read(plain)
     except DPError:
@@ -93,10 +157,10 @@ def _read_plain(held: Held, view: PrivateFrame, plain: Any) -> Question:
         raise ArgumentError(
             "The request holds no question that can be read.", "Use this version's client."
         ) from None
-    return read_question(view, wanted, lambda name: view_for(held, name, view._target.account.asker))  # noqa: SLF001
+    return read_question(view, wanted, lambda name: view_for(views, name, view._target.account.asker))  # noqa: SLF001
 
 
-def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
+def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) -> Release:
     """Answer a question; where the custodian approves first, only one that costs nothing, or was approved.
 
     Raises
@@ -106,7 +170,7 @@ def answer_question(held: Held, view: PrivateFrame, plain: Any) -> Release:
     ArgumentError
         If it cannot be read, or the custodian refused it.
     """
-    question = _read_plain(held, view, plain)
+    question = _read_plain(views_of(held, holder), view, plain)
     if not held.approve or question.is_kept() or question.explain().left <= 0:
         with _turn(question):
             return question.ask()

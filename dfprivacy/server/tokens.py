@@ -7,12 +7,14 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dfprivacy._ledger.names import checked_analyst
+from dfprivacy._ledger.names import checked_analyst, checked_name
 from dfprivacy.errors import ArgumentError, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfprivacy._ledger.ledger import Ledger
 
 __all__ = ["Holder", "Role", "holder_of", "make_token", "revoke_tokens", "token_holders"]
@@ -33,6 +35,8 @@ class Holder:
         A custodian sees who asked what, and approves; an analyst asks.
     expires : str
         The last day, as ISO 8601; empty where there is none.
+    tables : sequence of str, or None
+        The tables that an analyst may ask; None for all.
     revoked : bool
         Whether it counts no longer.
     """
@@ -40,28 +44,41 @@ class Holder:
     name: str
     role: Role
     expires: str = ""
+    tables: Sequence[str] | None = None
     revoked: bool = False
 
     def counts_on(self, day: dt.date) -> bool:
         """Return whether the token counts on a day."""
         return not self.revoked and (not self.expires or day <= dt.date.fromisoformat(self.expires))
 
+    def may_ask(self, table: str) -> bool:
+        """Return whether a table is the analyst's."""
+        return self.tables is None or table in self.tables
 
-def make_token(ledger: Ledger, name: str, *, role: Role = "analyst", expires: str | None = None) -> str:
+
+def make_token(
+    ledger: Ledger,
+    name: str,
+    *,
+    role: Role = "analyst",
+    expires: str | None = None,
+    tables: Sequence[str] | None = None,
+) -> str:
     """Make a token, and keep its digest in the ledger; return it, for it is shown once.
 
     Raises
     ------
     ArgumentError
-        If the name or the day cannot be used.
+        If the name, the day or the name of a table cannot be used.
     """
     name = checked_analyst(name)
     try:
         until = "" if expires is None else dt.date.fromisoformat(expires).isoformat()
     except ValueError:
         raise ArgumentError(f"expires{quoted(expires)} is no day.", "For example 2027-01-01.") from None
-    token = secrets.token_urlsafe(_BYTES)
-    ledger.record("token", _digest(token), json.dumps({"name": name, "role": role, "expires": until}))
+    token, said = secrets.token_urlsafe(_BYTES), dict[str, Any](name=name, role=role, expires=until)
+    said |= {} if tables is None else {"tables": [checked_name("A table's name", each) for each in tables]}
+    ledger.record("token", _digest(token), json.dumps(said))
     return token
 
 

@@ -47,16 +47,19 @@ def test_make_list_and_revoke_tokens(capsys, ledger):
     code, out, _ = run(capsys, "analysts", "add", "ana", "--expires", "2999-01-01", "--ledger", ledger)
     said, token = out.splitlines()
     _, more, _ = run(capsys, "analysts", "add", "carla", "--custodian", "--ledger", ledger)
+    assert run(capsys, "analysts", "add", "bo", "--tables", "visits, labs", "--ledger", ledger)[0] == 0
+    assert run(capsys, "analysts", "add", "cem", "--tables", "visits,", "--ledger", ledger)[0] == 1
 
     assert (code, said) == (0, "The token of ana, which is shown this once:")
     opened = open_ledger(ledger)
     assert holder_of(opened, token).name == "ana"
     assert holder_of(opened, more.split()[-1]).role == "custodian"
     _, listed, _ = run(capsys, "analysts", "list", "--ledger", ledger)
-    assert [line.split()[:4] for line in listed.splitlines()] == [
-        ["name", "role", "expires", "revoked"],
-        ["ana", "analyst", "2999-01-01", "no"],
-        ["carla", "custodian", "never", "no"],
+    assert [re.split("  +", line)[:5] for line in listed.splitlines()] == [
+        ["name", "role", "tables", "expires", "revoked"],
+        ["ana", "analyst", "all", "2999-01-01", "no"],
+        ["carla", "custodian", "all", "never", "no"],
+        ["bo", "analyst", "visits, labs", "never", "no"],
     ]
     _, everything, _ = run(capsys, "ledger", "--ledger", ledger, "--json")
     assert token not in listed + everything
@@ -99,6 +102,8 @@ def test_a_cap_is_a_share_of_the_account(capsys, ledger):
         ("analysts", "add"),
         ("analysts", "list", "ana"),
         ("analysts", "revoke", "ana", "--cap", "1"),
+        ("analysts", "add", "ana", "--custodian", "--tables", "visits"),
+        ("analysts", "list", "--tables", "visits"),
         ("analysts", "make", "ana"),
     ],
 )

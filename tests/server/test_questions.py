@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -114,10 +115,141 @@ def test_another_question_waits_for_nobody(served):
     server = served()
 
     def turn(name, epsilon):
-        return _turn(_read_plain(server.held, view_for(server.held, "visits", name), {**MEAN, "epsilon": epsilon}))
+        return _turn(
+            _read_plain(
+                server.held.views, view_for(server.held.views, "visits", name), {**MEAN, "epsilon": epsilon}
+            )
+        )
 
     first = turn("ana", "1")
     with first:
         assert turn("bo", "1.0") is first
         assert turn("ana", "2") is not first
     assert not first.locked()
+
+
+def test_a_table_of_others_looks_like_none(served):
+    """At every entrance, alone and in a join, it is what a table is that is not there."""
+    server = served("visits", "labs")
+    every, ana = server.token("bo"), server.token("ana", tables=["visits"])
+    on = [["with_columns", {}]]
+    join = {"on": "id", "how": "inner", "max_rows": None, "steps": on}
+
+    assert server.send(every, "tables") == (200, [{"name": "visits"}, {"name": "labs"}])
+    assert server.send(ana, "tables") == (200, [{"name": "visits"}])
+    for path, body in (
+        ("table", None),
+        ("public", None),
+        ("ask", MEAN),
+        ("account", {"asked": "total_charged", "given": []}),
+    ):
+        theirs, none = (server.send(ana, f"{path}/{name}", body) for name in ("labs", "nothing"))
+        assert theirs == none
+        assert theirs[0] == 404
+        assert "labs" not in json.dumps(theirs)
+        assert server.send(ana, f"{path}/visits", body)[0] == server.send(every, f"{path}/labs", body)[0] == 200
+    theirs, none = (
+        server.ask(ana, steps=[["join", {**join, "table": name}]], epsilon="1/2") for name in ("labs", "nothing")
+    )
+    assert theirs == none
+    assert theirs[1]["what"] == "There is no such table."
+    assert server.ask(every, steps=[["join", {**join, "table": "labs"}]])[1]["what"] != "There is no such table."
+    assert server.spent == 2
+
+
+def test_the_record_of_who_may_not_ask_all_tables_is_their_own(served):
+    """They read what they asked, and of a question of others not even that it was asked."""
+    server = served("visits", "labs")
+    every, ana = server.token("bo"), server.token("ana", tables=["visits"])
+    assert server.ask(every, "labs", epsilon="2")[0] == 200
+    assert server.ask(ana, "visits")[0] == 200
+    kept = server.ledger.account("clinic").answers()
+    wanted = {"method": None, "analyst": None, "since": None, "until": None}
+    keys = [each[0] for each in digests(server.ledger)]
+
+    def record(token, **selected):
+        asked = {
+            "tables": [],
+            "calls": [{**wanted, **selected}, None, True],
+            "newest_answers": [{**wanted, **selected}, 10, 0],
+            "count": ["answers", {**wanted, **selected}],
+            "measurements": [keys, True],
+        }
+        return {
+            name: server.send(token, "account/visits", {"asked": name, "given": given})[1]["answer"]
+            for name, given in asked.items()
+        }
+
+    def found(token):
+        given = [
+            server.send(token, "account/visits", {"asked": "answer", "given": [each.question]})[1] for each in kept
+        ]
+        return [each["answer"] is not None for each in given]
+
+    theirs, everything = record(ana), record(every)
+    assert {name: len(each) for name, each in everything.items() if name != "count"} == {
+        "tables": 2,
+        "calls": 2,
+        "newest_answers": 2,
+        "measurements": len(keys),
+    }
+    assert everything["count"] == 2
+    assert theirs["count"] == 1
+    assert [each["name"] for each in theirs["tables"]] == ["visits"]
+    assert [each["analyst"] for each in theirs["calls"]] == ["ana"]
+    assert [each["call"] for each in theirs["newest_answers"]] == [theirs["calls"][0]["call"]]
+    assert 0 < len(theirs["measurements"]) < len(keys)
+    assert "labs" not in json.dumps(theirs)
+    assert found(every) == [True, True]
+    assert found(ana) == [False, True]
+    assert record(ana, analyst="ana") == theirs
+    assert record(ana, analyst="bo")["calls"] == []
+    assert record(ana, analyst="bo")["count"] == 0
+
+
+def digests(ledger):
+    """The digests of all kept measurements."""
+    from dfprivacy._ledger.tables import tables
+
+    table = tables().measurements
+    return ledger.read(table.select().with_only_columns(table.c.description_sha256).distinct(), tuple)
+
+
+def test_an_analyst_of_some_tables_connects_to_them(serve):
+    """The view has all that it has for others: a budget, releases, explanations."""
+    served = serve()
+    from dfprivacy.server.tokens import make_token
+
+    view = served.connect(make_token(served.held.ledger, "dee", tables=["trial"]))
+    served.connect().mean("age", epsilon=1)
+    answer = view.mean("age", epsilon=1)
+
+    assert answer.privacy.replayed  # what others paid for is replayed to whoever asks the same
+    assert view.explain("mean", "age", epsilon=0.5).epsilon == 0.5
+    assert view.budget.spent == 1
+    assert len(view.releases) == 0
+    view.mean("weight", epsilon=1)
+    assert len(view.releases) == 1
+    assert "analyst, of trial, without end" in served.browser().open("analysts").text
+    with pytest.raises(dp.ArgumentError, match="no table 'trial' for you"):
+        served.connect(make_token(served.held.ledger, "eve", tables=["other"]))
+
+
+def test_a_custodian_s_token_asks_nothing(served):
+    """It is refused at every entrance of analysts, with a word, and nothing is charged."""
+    server = served()
+    token = server.token("carla", role="custodian")
+
+    for path, body in (
+        ("hello", None),
+        ("tables", None),
+        ("table/visits", None),
+        ("public/visits", None),
+        ("ask/visits", MEAN),
+        ("account/visits", {"asked": "spent", "given": []}),
+        ("table/nothing", None),
+    ):
+        status, said = server.send(token, path, body)
+        assert (status, said["error"]) == (403, "ArgumentError")
+        assert said["what"] == "A custodian's token is for the page, and asks nothing."
+    assert server.spent == 0
