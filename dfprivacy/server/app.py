@@ -76,13 +76,19 @@ class Desk:
     # ---- who
 
     async def holder(self, request: Request) -> Holder:
-        """Return who asks, by the token; refuse everybody else, and who asks too often."""
+        """Return the analyst who asks, by the token; refuse everybody else, and who asks too often."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
         if scheme.lower() == "bearer" and token:
             holder = await to_thread.run_sync(holder_of, self.held.ledger, token.strip())
         if holder is None:
             raise _HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
+        if holder.role != "analyst":
+            raise _HTTPError(
+                403,
+                "A custodian's token is for the page, and asks nothing.",
+                "Add an analyst: dfprivacy analysts add.",
+            )
         self._count(holder.name)
         return holder
 
