@@ -37,12 +37,15 @@ class Limits:
         Questions of one analyst that are worked on at once; others wait.
     workers : int
         Questions of all analysts that are worked on at once.
+    waiting : int
+        Questions of one analyst that wait for approval.
     """
 
     body: int = 1 << 20
     per_minute: int = 3000
     at_once: int = 2
     workers: int = 8
+    waiting: int = 50
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError
 """What reading raises for what no client writes."""
 
 _asking: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
-_guard = threading.Lock()
+_guard, _noting = threading.Lock(), threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,14 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
     refused = [each.value for each in held.ledger.records_about(number) if each.event == "refused"]
     if refused:
         raise ArgumentError(f"The custodian refused the question: {refused[0]}", "Ask another question.")
-    held.ledger.record("asked", number, written)
+    with _noting:  # one after the other: none is one too many
+        waiting = [each.number for each in waiting_questions(held.ledger) if each.analyst == account.asker]
+        if number not in waiting and len(waiting) >= held.limits.waiting:
+            raise ArgumentError(
+                f"{len(waiting)} of your questions wait for the custodian's approval already.",
+                "Ask it when some of them are decided.",
+            )
+        held.ledger.record("asked", number, written)
     raise AwaitingApproval(
         f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
     )

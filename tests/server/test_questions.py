@@ -253,3 +253,36 @@ def test_a_custodian_s_token_asks_nothing(served):
         assert (status, said["error"]) == (403, "ArgumentError")
         assert said["what"] == "A custodian's token is for the page, and asks nothing."
     assert server.spent == 0
+
+
+def test_a_cap_on_questions_that_wait(served):
+    """Beyond it a question is not written down; one that waits can be asked again, and others have a cap each."""
+    from dfprivacy.server.questions import refuse_question, waiting_questions
+
+    server = served(approve=True, waiting=3, at_once=8)
+    ana, bo = server.token("ana"), server.token("bo")
+    together, answers = threading.Barrier(8), []
+
+    def ask(at):
+        together.wait()
+        answers.append(server.ask(ana, epsilon=f"1/{at}"))
+
+    with server.client:
+        threads = [threading.Thread(target=ask, args=(at + 1,)) for at in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    assert sorted(status for status, _ in answers) == [400] * 5 + [409] * 3
+    assert {said["what"] for status, said in answers if status == 400} == {
+        "3 of your questions wait for the custodian's approval already."
+    }
+    waiting = waiting_questions(server.ledger)
+    assert len(waiting) == 3
+    assert server.ask(ana, epsilon=waiting[0].plain["epsilon"])[0] == 409
+    assert server.ask(bo)[0] == 409
+    refuse_question(server.held, waiting[0].number, "no")
+    assert server.ask(ana, epsilon="5")[0] == 409
+    assert server.ask(ana, epsilon="6")[0] == 400
+    assert server.spent == 0
