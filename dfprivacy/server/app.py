@@ -26,7 +26,7 @@ from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
 from dfprivacy.server.page import page_routes
 from dfprivacy.server.questions import UNREADABLE, OwnAccount, answer_question, view_for, views_of
-from dfprivacy.server.tokens import Holder, holder_of
+from dfprivacy.server.tokens import Holder, holder_named, holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -80,7 +80,7 @@ class Desk:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
         if scheme.lower() == "bearer" and token:
-            holder = await to_thread.run_sync(holder_of, self.held.ledger, token.strip())
+            holder = await to_thread.run_sync(self._known, token.strip())
         if holder is None:
             raise _HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
         if holder.role != "analyst":
@@ -91,6 +91,14 @@ class Desk:
             )
         self._count(holder.name)
         return holder
+
+    def _known(self, token: str) -> Holder | None:
+        """Return whose a token is, of ours or of the identity provider's, which has two dots."""
+        issuer, ledger = self.held.issuer, self.held.ledger
+        if issuer is None or token.count(".") != 2:  # noqa: PLR2004 - between the parts of a JWT
+            return holder_of(ledger, token)
+        name = issuer.analyst(token)
+        return None if name is None else holder_named(ledger, name)
 
     def _count(self, name: str) -> None:
         now, times = time.monotonic(), self._times[name]

@@ -17,7 +17,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.server.config import Held, read_config
 from dfprivacy.server.run import HERE, serve
-from dfprivacy.server.tokens import Role, make_token, revoke_tokens, token_holders
+from dfprivacy.server.tokens import Role, add_identity, make_token, revoke_tokens, token_holders
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +49,9 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument("--account", help="the account of the share; default: the only one")
     analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
     analysts.add_argument("--tables", help="the tables that the analyst may ask, such as visits,labs; default: all")
+    analysts.add_argument(
+        "--oidc", action="store_true", help="the name is the identity provider's, and no token is made"
+    )
     analysts.add_argument("--custodian", action="store_true", help="a token for the page, where questions are seen")
     where = "a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's"
     analysts.add_argument("--ledger", help=where)
@@ -104,11 +107,11 @@ def _serve_demo(*about: Any) -> None:
 def _run_analysts(options: argparse.Namespace) -> int:
     if (options.action == "list") != (options.name is None):
         options.usage("add NAME, list, or revoke NAME")
-    of_add = options.cap, options.account, options.expires, options.tables, options.custodian
+    of_add = options.cap, options.account, options.expires, options.tables, options.oidc, options.custodian
     if options.action != "add" and any(of_add):
-        options.usage("--cap, --account, --expires, --tables and --custodian are of add")
-    if options.custodian and (options.cap, options.tables) != (None, None):
-        options.usage("a custodian asks nothing, and has no --cap and no --tables")
+        options.usage("--cap, --account, --expires, --tables, --oidc and --custodian are of add")
+    if options.custodian and (options.cap, options.tables, options.oidc) != (None, None, False):
+        options.usage("a custodian asks nothing, and has no --cap, no --tables and no --oidc")
     ledger = open_ledger(options.ledger)
     if options.action == "list":
         rows = [
@@ -118,7 +121,7 @@ def _run_analysts(options: argparse.Namespace) -> int:
                 "all" if holder.tables is None else ", ".join(holder.tables),
                 holder.expires or "never",
                 "yes" if holder.revoked else "no",
-                digest[:8],
+                "oidc" if holder.oidc else digest[:8],
             )
             for digest, holder in token_holders(ledger)
         ]
@@ -135,6 +138,10 @@ def _run_analysts(options: argparse.Namespace) -> int:
     if options.cap is not None:
         _give_share(ledger, name, options)
     tables = None if options.tables is None else [each.strip() for each in options.tables.split(",")]
+    if options.oidc:
+        add_identity(ledger, name, expires=options.expires, tables=tables)
+        print(visible(f"{name} was added: who is called so by the identity provider can ask."))
+        return 0
     role: Role = "custodian" if options.custodian else "analyst"
     token = make_token(ledger, name, role=role, expires=options.expires, tables=tables)
     print(visible(f"The token of {name}, which is shown this once:"), token, sep="\n")

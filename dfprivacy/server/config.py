@@ -13,6 +13,7 @@ from dfprivacy._table.frames.files import open_database_table, open_table
 from dfprivacy.errors import ArgumentError
 from dfprivacy.protection import protect
 from dfprivacy.schema.files import read_file
+from dfprivacy.server.oidc import Issuer
 
 if TYPE_CHECKING:
     import os
@@ -62,12 +63,15 @@ class Held:
         Whether a question that costs something waits until the custodian approves it.
     limits : Limits
         What is allowed.
+    issuer : Issuer, optional
+        An identity provider whose tokens say who asks.
     """
 
     views: Mapping[str, PrivateFrame]
     ledger: Ledger
     approve: bool = False
     limits: Limits = Limits()
+    issuer: Issuer | None = None
 
 
 def read_config(path: str | os.PathLike[str]) -> Held:
@@ -84,20 +88,34 @@ def read_config(path: str | os.PathLike[str]) -> Held:
     except (OSError, ValueError) as error:
         raise ArgumentError(f"The file {file} cannot be read: {error}.", "See the page on custodians.") from None
     tables, limits = plain.pop("tables", {}), plain.pop("limits", {})
-    approve, where = plain.pop("approve", False), plain.pop("ledger", None)
+    approve, where, oidc = plain.pop("approve", False), plain.pop("ledger", None), plain.pop("oidc", None)
     known = set(Limits.__dataclass_fields__)
     if plain or not isinstance(tables, dict) or not tables or not isinstance(limits, dict) or {*limits} - known:
         strange = next(iter([*plain, *({*limits} - known if isinstance(limits, dict) else ())]), "tables")
         raise ArgumentError(
             f"The file {file} cannot be used: see {strange!r}.",
-            f"It has ledger, approve, [limits] with {', '.join(sorted(known))}, and [tables.NAME] with data and "
-            "schema.",
+            f"It has ledger, approve, [oidc], [limits] with {', '.join(sorted(known))}, and [tables.NAME] with "
+            "data and schema.",
         )
     if not isinstance(approve, bool) or not all(type(each) is int and each > 0 for each in limits.values()):
         raise ArgumentError(f"In {file}, approve is true or false, and limits are whole numbers.", "Change it.")
+    issuer = None if oidc is None else _read_issuer(file, oidc)
     ledger = None if where is None else where if "://" in str(where) else str(file.parent / str(where))
     views = {name: _protected(file, name, said, ledger) for name, said in tables.items()}
-    return Held(views, open_ledger(ledger), approve, Limits(**limits))
+    return Held(views, open_ledger(ledger), approve, Limits(**limits), issuer)
+
+
+def _read_issuer(file: Path, said: Any) -> Issuer:
+    """Return the identity provider of the file."""
+    keys = {*said} if isinstance(said, Mapping) else set()
+    if not {"issuer", "audience"} <= keys <= {"issuer", "audience", "claim"} or not all(
+        isinstance(each, str) and each for each in said.values()
+    ):
+        raise ArgumentError(
+            f"In {file}, [oidc] does not say which identity provider it is.",
+            'Write issuer = "https://..." and audience = "..."; where no email names the analysts, claim = "...".',
+        )
+    return Issuer(**said)
 
 
 def _protected(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:

@@ -441,7 +441,11 @@ def _analysts(asked: Asked) -> Response:
 def _token(digest: str, holder: Holder) -> dict[str, str]:
     until = f"until {holder.expires}" if holder.expires else "without end"
     tables = "" if holder.tables is None else f", of {', '.join(holder.tables)}"
-    return {"digest": digest[:8], "role": holder.role + tables, "state": "revoked" if holder.revoked else until}
+    return {
+        "digest": "oidc" if holder.oidc else digest[:8],
+        "role": holder.role + tables,
+        "state": "revoked" if holder.revoked else until,
+    }
 
 
 def _revoke(asked: Asked) -> Response:

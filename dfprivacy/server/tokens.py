@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from dfprivacy._ledger.ledger import Ledger
 
-__all__ = ["Holder", "Role", "holder_of", "make_token", "revoke_tokens", "token_holders"]
+__all__ = [
+    "Holder",
+    "Role",
+    "add_identity",
+    "holder_named",
+    "holder_of",
+    "make_token",
+    "revoke_tokens",
+    "token_holders",
+]
 
 Role = Literal["analyst", "custodian"]
 _BYTES = 32  # of chance
@@ -37,6 +46,8 @@ class Holder:
         The last day, as ISO 8601; empty where there is none.
     tables : sequence of str, or None
         The tables that an analyst may ask; None for all.
+    oidc : bool
+        Whether the identity provider says who it is, and there is no token of ours.
     revoked : bool
         Whether it counts no longer.
     """
@@ -45,6 +56,7 @@ class Holder:
     role: Role
     expires: str = ""
     tables: Sequence[str] | None = None
+    oidc: bool = False
     revoked: bool = False
 
     def counts_on(self, day: dt.date) -> bool:
@@ -71,15 +83,32 @@ def make_token(
     ArgumentError
         If the name, the day or the name of a table cannot be used.
     """
+    token = secrets.token_urlsafe(_BYTES)
+    _keep(ledger, _digest(token), name, expires, tables, role=role)
+    return token
+
+
+def add_identity(
+    ledger: Ledger, name: str, *, expires: str | None = None, tables: Sequence[str] | None = None
+) -> None:
+    """Add an analyst whom the identity provider calls by a name; raise errors as `make_token` does."""
+    digest = secrets.token_hex(_BYTES)  # of no token that anybody could find
+    ledger.record("oidc", _keep(ledger, digest, name, expires, tables, oidc=True), digest)
+
+
+def _keep(
+    ledger: Ledger, digest: str, name: str, expires: str | None, tables: Sequence[str] | None, **more: Any
+) -> str:
+    """Keep what a token is for under its digest; return the name."""
     name = checked_analyst(name)
     try:
         until = "" if expires is None else dt.date.fromisoformat(expires).isoformat()
     except ValueError:
         raise ArgumentError(f"expires{quoted(expires)} is no day.", "For example 2027-01-01.") from None
-    token, said = secrets.token_urlsafe(_BYTES), dict[str, Any](name=name, role=role, expires=until)
+    said = {"name": name, "role": "analyst", "expires": until, **more}
     said |= {} if tables is None else {"tables": [checked_name("A table's name", each) for each in tables]}
-    ledger.record("token", _digest(token), json.dumps(said))
-    return token
+    ledger.record("token", digest, json.dumps(said))
+    return name
 
 
 def holder_of(ledger: Ledger, token: str) -> Holder | None:
@@ -87,7 +116,16 @@ def holder_of(ledger: Ledger, token: str) -> Holder | None:
 
     It is looked up by its digest: how long that takes follows from the digest, of which nobody can choose a part.
     """
-    digest = _digest(token)
+    return _holder(ledger, _digest(token))
+
+
+def holder_named(ledger: Ledger, name: str) -> Holder | None:
+    """Return the analyst whom the identity provider calls by a name; None as `holder_of` does."""
+    added = (each.value for each in ledger.records_about(name) if each.event == "oidc")
+    return next(filter(None, (_holder(ledger, digest) for digest in added)), None)
+
+
+def _holder(ledger: Ledger, digest: str) -> Holder | None:
     made = ledger.records_about(digest)
     given = next((each for each in made if each.event == "token"), None)
     if given is None:

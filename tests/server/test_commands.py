@@ -104,6 +104,8 @@ def test_a_cap_is_a_share_of_the_account(capsys, ledger):
         ("analysts", "revoke", "ana", "--cap", "1"),
         ("analysts", "add", "ana", "--custodian", "--tables", "visits"),
         ("analysts", "list", "--tables", "visits"),
+        ("analysts", "add", "ana", "--custodian", "--oidc"),
+        ("analysts", "revoke", "ana", "--oidc"),
         ("analysts", "make", "ana"),
     ],
 )

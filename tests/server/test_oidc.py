@@ -1,0 +1,331 @@
+"""Analysts whom an identity provider names: a real one, on this machine, with keys made here."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from dfprivacy.cli import main
+from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency
+from dfprivacy.server.config import read_config
+
+jwt = pytest.importorskip("jwt")
+pytest.importorskip("uvicorn")
+rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
+ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
+PUBLIC = {"RS256": jwt.algorithms.RSAAlgorithm, "ES256": jwt.algorithms.ECAlgorithm}
+
+
+class Provider:
+    """An identity provider: it publishes its keys, counts who asks for them, and signs."""
+
+    def __init__(self):
+        self.keys = {
+            "one": ("RS256", rsa.generate_private_key(public_exponent=65537, key_size=2048)),
+            "two": ("ES256", ec.generate_private_key(ec.SECP256R1())),
+        }
+        self.published, self.asked, self.changed = ["one", "two"], [], {}
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                provider.asked.append(self.path)
+                body = json.dumps(provider.says(self.path)).encode()
+                status = provider.changed.get("status", 200)
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", provider.url + "/elsewhere")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/realm"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def says(self, path):
+        """What is published at a path."""
+        if path.endswith("openid-configuration"):
+            return {"issuer": self.url, "jwks_uri": self.url + "/keys", **self.changed}
+        return {"keys": [self.public(name) for name in self.published]}
+
+    def public(self, name):
+        """A published key."""
+        algorithm, key = self.keys[name]
+        return {
+            **PUBLIC[algorithm].to_jwk(key.public_key(), as_dict=True),
+            "kid": name,
+            "use": "sig",
+            "alg": algorithm,
+        }
+
+    def token(self, key="one", *, kid=None, algorithm=None, secret=None, **claims):
+        """A token that is good, but for what is said."""
+        how, private = self.keys[key]
+        now = int(time.time())
+        usual = {"iss": self.url, "aud": "dfprivacy", "exp": now + 300, "iat": now, "sub": "17"}
+        said = {**usual, "email": "ana@clinic.example", "email_verified": True, **claims}
+        said = {name: value for name, value in said.items() if value is not None}
+        headers = {"kid": key if kid is None else kid}
+        return jwt.encode(said, private if secret is None else secret, algorithm=algorithm or how, headers=headers)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def provider():
+    """An identity provider that listens."""
+    made = Provider()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def served(provider, serve):
+    """The clinic, served to whom the provider names."""
+    return serve(f'ledger = "ledger.sqlite"\noidc = {{issuer = "{provider.url}", audience = "dfprivacy"}}\n')
+
+
+@pytest.fixture
+def clinic(clinic):
+    """The folder of the custodian, whose file leaves its first line to the test."""
+    file = clinic / "clinic.toml"
+    file.write_text(file.read_text().partition("\n")[2])
+    return clinic
+
+
+def analysts(served, *words):
+    """Run a command of the custodian's."""
+    return main(["analysts", *words, "--ledger", str(served.held.ledger.file)])
+
+
+@pytest.mark.parametrize("key", ["one", "two"])
+def test_who_was_added_asks_with_the_provider_s_token(served, provider, capsys, key):
+    """By either kind of signature; the answer and the page name the analyst, and no token was made."""
+    assert analysts(served, "add", "ana@clinic.example", "--oidc") == 0
+    assert capsys.readouterr().out == (
+        "ana@clinic.example was added: who is called so by the identity provider can ask.\n"
+    )
+
+    view = served.connect(provider.token(key))
+    view.mean("age", epsilon=1)
+
+    assert view.budget.spent == 1
+    assert set(served.held.ledger.accounts()[0].askers().values()) == {"ana@clinic.example"}
+    assert analysts(served, "list") == 0
+    assert "oidc" in capsys.readouterr().out
+    assert "(oidc)" in served.browser().open("analysts").text
+    served.connect().mean("age", epsilon=0.5)  # a token of ours counts as before
+    assert len(provider.asked) == 2
+
+
+def test_what_was_said_of_an_analyst_holds(served, provider):
+    """A cap, tables, a last day, and a revocation at once; who was added anew can ask again."""
+    name = "ana@clinic.example"
+    served.connect()  # opens the account
+    assert analysts(served, "add", name, "--oidc", "--cap", "0.5") == 0
+    view = served.connect(provider.token())
+    with pytest.raises(Exception, match="share") as caught:
+        view.mean("age", epsilon=1)
+    assert type(caught.value).__name__ == "BudgetExceeded"
+
+    assert analysts(served, "revoke", name) == 0
+    refused(served, provider.token())
+    assert analysts(served, "add", name, "--oidc", "--expires", "2020-01-01") == 0
+    refused(served, provider.token())
+    assert analysts(served, "add", name, "--oidc", "--tables", "labs") == 0
+    with pytest.raises(ArgumentError, match="no table 'trial' for you"):
+        served.connect(provider.token())
+    assert analysts(served, "revoke", name) == 0
+    assert analysts(served, "add", name, "--oidc") == 0
+    assert served.connect(provider.token()).budget.spent == 0
+
+
+def refused(served, token):
+    """Check that a token is refused as an unknown one is."""
+    with pytest.raises(ArgumentError, match="The token is unknown, past its day, or revoked"):
+        served.connect(token)
+
+
+def test_tokens_that_do_not_count(served, provider):
+    """Past its time or before it, for or by another, unsigned, signed with what is public, or by nobody known."""
+    assert analysts(served, "add", "ana@clinic.example", "--oidc") == 0
+    now = int(time.time())
+    good = provider.token()
+    served.connect(good)
+    strange = Provider()
+    strange.url = provider.url
+    head, body, signature = good.split(".")
+    other = base64.urlsafe_b64encode(json.dumps({"email": "bo@clinic.example"}).encode()).decode().rstrip("=")
+    unsigned = provider.token(algorithm="none", secret="")
+    for token in (
+        provider.token(exp=now - 60),
+        provider.token(exp=None),
+        provider.token(nbf=now + 600),
+        provider.token(iat=now + 600),
+        provider.token(aud="another"),
+        provider.token(aud=None),
+        provider.token(iss=provider.url + "/"),
+        provider.token(iss=None),
+        provider.token(kid="unknown"),
+        provider.token(kid="two"),
+        provider.token(email="bo@clinic.example"),
+        provider.token(email="ANA@clinic.example"),
+        provider.token(email=" ana@clinic.example"),
+        provider.token(email=None),
+        provider.token(email=["ana@clinic.example"]),
+        provider.token(email="ana\udcff"),
+        provider.token(email_verified=None),
+        provider.token(email_verified=False),
+        provider.token(email_verified="true"),
+        provider.token(algorithm="RS512"),
+        provider.token(algorithm="PS256"),
+        strange.token(),
+        signed_with_the_public_key(provider, "HS256"),
+        unsigned,
+        head + "." + body + ".",
+        head + "." + other + "." + signature,
+        "..",
+        "a.b.c",
+        head + ".." + signature,
+        good + "x",
+        "." * 5000,
+    ):
+        refused(served, token)
+    strange.close()
+    assert served.held.ledger.accounts()[0].total_charged() == 0
+    served.connect(good)
+
+
+def signed_with_the_public_key(provider, algorithm):
+    """A token that is signed with what everybody knows, as if it were a secret."""
+    import hashlib
+    import hmac
+
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    public = provider.keys["one"][1].public_key()
+    secret = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    head = base64.urlsafe_b64encode(json.dumps({"alg": algorithm, "kid": "one"}).encode()).decode().rstrip("=")
+    said = head + "." + provider.token().split(".")[1]
+    return (
+        said
+        + "."
+        + base64.urlsafe_b64encode(hmac.digest(secret, said.encode(), hashlib.sha256)).decode().rstrip("=")
+    )
+
+
+def test_keys_are_fetched_again_once_a_minute(provider, served):
+    """For an unknown key, and where they are old; a key that was withdrawn counts no longer."""
+    issuer = served.held.issuer
+    assert issuer.analyst(provider.token()) == "ana@clinic.example"
+    provider.published = ["two"]
+    for _ in range(5):
+        assert issuer.analyst(provider.token(kid="unknown")) is None
+    assert len(provider.asked) == 2  # of what it is, and the keys
+    assert issuer.analyst(provider.token()) == "ana@clinic.example"
+
+    issuer._tried -= 61
+    assert issuer.analyst(provider.token(kid="unknown")) is None
+    assert len(provider.asked) == 4
+    assert issuer.analyst(provider.token()) is None
+    assert issuer.analyst(provider.token("two")) == "ana@clinic.example"
+
+    provider.published = ["one"]
+    issuer._tried, issuer._got = issuer._tried - 3601, issuer._got - 3601
+    assert issuer.analyst(provider.token("two")) is None
+    assert len(provider.asked) == 6
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"issuer": "https://evil.example"},
+        {"jwks_uri": "http://192.0.2.1/keys"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": None},
+        {"status": 302},
+        {"status": 500},
+    ],
+)
+def test_keys_that_cannot_be_trusted_are_not_there(provider, served, changed):
+    """Of another provider, from where there is no TLS, or from where one is sent: the client is told to wait."""
+    provider.changed = changed
+
+    with pytest.raises(LedgerError, match="The identity provider's keys cannot be fetched"):
+        served.connect(provider.token())
+    provider.changed = {}
+    with pytest.raises(LedgerError, match="keys cannot be fetched"):  # until the minute is over
+        served.connect(provider.token())
+    assert "/realm/elsewhere" not in provider.asked
+    served.connect()
+
+
+def test_keys_of_other_kinds_are_left_out(provider, served):
+    """Secrets, keys for encryption, short ones, and those of no id verify nothing."""
+    short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    provider.keys["short"] = "RS256", short
+    usual = provider.public
+    secret = base64.urlsafe_b64encode(b"s" * 32).decode().rstrip("=")
+    provider.says = lambda path: (
+        Provider.says(provider, path)
+        if path.endswith("configuration")
+        else {
+            "keys": [
+                {"kty": "oct", "k": secret, "kid": "oct", "alg": "HS256"},
+                {"kty": "oct", "k": secret, "kid": "oct2", "alg": "RS256"},
+                {**usual("one"), "use": "enc", "kid": "enc"},
+                {**usual("one"), "kid": ""},
+                usual("short"),
+                {"kty": "strange", "kid": "x"},
+                usual("two"),
+            ]
+        }
+    )
+
+    issuer = served.held.issuer
+    assert issuer.analyst(provider.token("two")) == "ana@clinic.example"
+    assert {*issuer._keys} == {"two"}
+    assert issuer.analyst(provider.token(kid="enc")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ('"x"', "does not say which identity provider"),
+        ('{issuer = "https://id.example"}', "does not say which identity provider"),
+        ('{issuer = "https://id.example", audience = ""}', "does not say which identity provider"),
+        ('{issuer = "https://id.example", audience = "a", secret = "b"}', "does not say which identity provider"),
+        ('{issuer = "http://id.example", audience = "a"}', "is no address with https://"),
+        ('{issuer = "id.example", audience = "a"}', "is no address with https://"),
+        ('{issuer = "https://[x", audience = "a"}', "is no address with https://"),
+    ],
+)
+def test_a_file_that_does_not_say_which_provider_it_is(clinic, said, why):
+    """It is refused before anything is served."""
+    file = clinic / "clinic.toml"
+    file.write_text(f"oidc = {said}\n" + file.read_text())
+
+    with pytest.raises(ArgumentError, match=why):
+        read_config(file)
+
+
+def test_a_provider_needs_its_library(clinic, monkeypatch):
+    """The error says what to install."""
+    file = clinic / "clinic.toml"
+    file.write_text('oidc = {issuer = "https://id.example", audience = "a", claim = "sub"}\n' + file.read_text())
+    assert read_config(file).issuer.claim == "sub"
+    monkeypatch.setitem(__import__("sys").modules, "jwt", None)
+
+    with pytest.raises(MissingDependency, match="tokens need jwt"):
+        read_config(file)
