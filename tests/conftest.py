@@ -6,10 +6,13 @@ import functools
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack, closing, contextmanager
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +33,6 @@ from dfprivacy.statistics import OfPermutations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from dfprivacy import Column
 
@@ -44,6 +46,66 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def server_binaries() -> Path | None:
+    """The folder of initdb and pg_ctl, or None."""
+    on_path = shutil.which("pg_ctl")
+    folders = [Path(on_path).parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((folder for folder in folders if (folder / "initdb").exists()), None)
+
+
+def unprivileged() -> dict[str, Any] | None:
+    """Arguments of subprocess.run that leave root, as which PostgreSQL refuses to run."""
+    import pwd  # which Windows has not
+
+    if os.geteuid() != 0:
+        return {}
+    names = {user.pw_name: user for user in pwd.getpwall()}
+    user = names.get("postgres") or names.get("nobody")
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else None
+
+
+@pytest.fixture(scope="session")
+def new_database() -> Iterator[Callable[[], str]]:
+    """Start a throwaway PostgreSQL server; gives a function that makes a database and returns its URL.
+
+    Its `restart` crashes the server, and starts it again.
+    """
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+    binaries, user = server_binaries(), unprivileged()
+    if binaries is None or user is None:
+        pytest.skip("no PostgreSQL server here that can be started")
+    folder = Path(tempfile.mkdtemp(prefix="dfprivacy-pg-"))  # short: the path of a socket has 107 bytes
+    if user:
+        os.chown(folder, user["user"], user["group"])
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    run = functools.partial(subprocess.run, check=True, cwd=folder, **quiet, **user)
+    pg_ctl = [binaries / "pg_ctl", "-D", folder / "data"]
+    try:
+        try:
+            how = "-U analyst -A trust -E UTF8 --no-sync --locale=C"
+            run([binaries / "initdb", "-D", folder / "data", *how.split()])
+            options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+            start = [*pg_ctl, "-w", "-l", folder / "log", "-o", options]
+            run([*start, "start"])
+        except (subprocess.CalledProcessError, OSError) as error:
+            pytest.skip(f"PostgreSQL does not start: {error}")
+
+        def create() -> str:
+            create.made += 1
+            name = f"ledger{create.made}"
+            with psycopg.connect(host=str(folder), user="analyst", dbname="postgres", autocommit=True) as server:
+                server.execute(f"CREATE DATABASE {name}")
+            return f"postgresql://analyst@/{name}?host={folder}"
+
+        create.made = 0
+        create.restart = functools.partial(run, [*start, "-m", "immediate", "restart"])
+        yield create
+        run([*pg_ctl, "-m", "immediate", "stop"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,59 +19,6 @@ from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError
 
 from .helpers import SCRIPT, TERMS, added, keep, opened, pay
-
-
-def server_binaries():
-    """The folder of initdb and pg_ctl, or None."""
-    on_path = shutil.which("pg_ctl")
-    folders = [Path(on_path).parent] if on_path else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((folder for folder in folders if (folder / "initdb").exists()), None)
-
-
-def unprivileged():
-    """Arguments of subprocess.run that leave root, as which PostgreSQL refuses to run."""
-    if os.geteuid() != 0:
-        return {}
-    names = {user.pw_name: user for user in pwd.getpwall()}
-    user = names.get("postgres") or names.get("nobody")
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else None
-
-
-@pytest.fixture(scope="session")
-def new_database():
-    """Start a throwaway PostgreSQL server; gives a function that makes a database and returns its URL."""
-    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
-    binaries, user = server_binaries(), unprivileged()
-    if binaries is None or user is None:
-        pytest.skip("no PostgreSQL server here that can be started")
-    folder = Path(tempfile.mkdtemp(prefix="dfprivacy-pg-"))  # short: the path of a socket has 107 bytes
-    if user:
-        os.chown(folder, user["user"], user["group"])
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    run = functools.partial(subprocess.run, check=True, cwd=folder, **quiet, **user)
-    pg_ctl = [binaries / "pg_ctl", "-D", folder / "data"]
-    try:
-        try:
-            how = "-U analyst -A trust -E UTF8 --no-sync --locale=C"
-            run([binaries / "initdb", "-D", folder / "data", *how.split()])
-            options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-            run([*pg_ctl, "-w", "-l", folder / "log", "-o", options, "start"])
-        except (subprocess.CalledProcessError, OSError) as error:
-            pytest.skip(f"PostgreSQL does not start: {error}")
-
-        def create():
-            create.made += 1
-            name = f"ledger{create.made}"
-            with psycopg.connect(host=str(folder), user="analyst", dbname="postgres", autocommit=True) as server:
-                server.execute(f"CREATE DATABASE {name}")
-            return f"postgresql://analyst@/{name}?host={folder}"
-
-        create.made = 0
-        yield create
-        run([*pg_ctl, "-m", "immediate", "stop"])
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def on_server(where, *statements):

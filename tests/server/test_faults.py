@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from dfprivacy.remote import connect
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="file descriptors are not passed here")
+on_both = pytest.mark.parametrize("served", ["file", "postgresql"], indirect=True)
 SECONDS = float(os.environ.get("DFPRIVACY_TEST_STRESS", "4"))
 
 # A server is a fork of a process that has imported everything; whenever it is killed, there is another one.
@@ -96,13 +98,15 @@ def patiently(ask):
                 raise
 
 
-@pytest.fixture
+@pytest.fixture(params=["file"])
 def served(tmp_path, request):
-    """What serves a table with a budget."""
+    """What serves a table with a budget, from a ledger in a file or on PostgreSQL."""
     made = []
 
     def serve(budget):
-        made.append(Served(tmp_path / "ledger.sqlite", budget))
+        on_server = request.param == "postgresql"
+        place = request.getfixturevalue("new_database")() if on_server else tmp_path / "ledger.sqlite"
+        made.append(Served(place, budget))
         return made[0]
 
     yield serve
@@ -110,53 +114,94 @@ def served(tmp_path, request):
         each.close()
 
 
+class Asking:
+    """Clients that ask one question after the other, each until it is answered."""
+
+    def __init__(self, servers, clients):
+        servers.view().mean("x", epsilon=1)
+        self.servers, self.answers, self.errors, self.failed = servers, {}, [], []
+        self.over = threading.Event()
+        self.clients = [threading.Thread(target=self.run, args=(who,)) for who in range(clients)]
+        for each in self.clients:
+            each.start()
+
+    def run(self, who):
+        """Ask as one client."""
+        try:
+            view, at = self.servers.view(), 0
+            while not self.over.is_set():
+                part = view.where(x=(0, 0.5 + (who * 1000 + at) / 20_000))
+                self.answers[who, at] = patiently(lambda part=part: self.ask(part)).value
+                at += 1
+        except BaseException as error:
+            self.failed.append(error)
+            raise
+
+    def ask(self, part):
+        """Ask once."""
+        try:
+            return part.mean("x", epsilon=1)
+        except LedgerError as error:
+            self.errors.append(error)
+            raise
+
+    def wait_for(self, more):
+        """Wait for more answers, however slow the machine is."""
+        had = len(self.answers)
+        while len(self.answers) < had + more and not self.failed:
+            time.sleep(0.01)
+
+    def check(self, faults):
+        """End; each answer is kept and was paid once, and little else was paid: two are worked on at once."""
+        self.over.set()
+        for each in self.clients:
+            each.join()
+        account = open_ledger(self.servers.place).account("served")
+        assert self.failed == []
+        kept = account.answers()
+        calls = [entry.call for entry in account.entries()]
+        questions = [answer.question for answer in kept]
+        assert len(questions) == len({*questions}) >= len(self.answers) > 8
+        assert {*self.answers.values()} <= {answer.release["value"] for answer in kept}
+        assert {answer.call for answer in kept} <= {*calls}
+        lost = {*calls} - {answer.call for answer in kept}
+        assert len(lost) <= 2 * faults  # between the charge and the answer: paid, and never given away
+        assert account.total_charged() == len({*calls}) == len(calls)
+        assert account.ledger.problems() == []
+
+
+@on_both
 def test_what_a_killed_server_answered_is_charged_once(served):
     """Eight clients ask while servers are killed at any moment: each answer is kept, and was paid once."""
     servers = served(10**6)
-    servers.view().mean("x", epsilon=1)
-    answers: dict[tuple[int, int], float] = {}
-    failed: list[BaseException] = []
-    over = threading.Event()
-
-    def client(who):
-        view, at = servers.view(), 0
-        try:
-            while not over.is_set():
-                part = view.where(x=(0, 0.5 + (who * 1000 + at) / 20_000))
-                answers[who, at] = patiently(lambda part=part: part.mean("x", epsilon=1)).value
-                at += 1
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    clients = [threading.Thread(target=client, args=(who,)) for who in range(8)]
-    for each in clients:
-        each.start()
+    asking = Asking(servers, 8)
     rng, end, kills = np.random.default_rng(8), time.monotonic() + SECONDS, 0
-    while (time.monotonic() < end or kills < 3) and not failed:
-        had = len(answers)
-        while len(answers) < had + 3 and not failed:  # however slow the machine is
-            time.sleep(0.01)
+    while (time.monotonic() < end or kills < 3) and not asking.failed:
+        asking.wait_for(3)
         time.sleep(float(rng.uniform(0, 0.2)))
         servers.kill()
         kills += 1
-    over.set()
-    for each in clients:
-        each.join()
 
-    account = open_ledger(servers.place).account("served")
-    assert failed == []
-    kept = account.answers()
-    calls = [entry.call for entry in account.entries()]
-    questions = [answer.question for answer in kept]
-    assert len(questions) == len({*questions}) >= len(answers) > 8
-    assert {*answers.values()} <= {answer.release["value"] for answer in kept}
-    assert {answer.call for answer in kept} <= {*calls}
-    lost = {*calls} - {answer.call for answer in kept}
-    assert len(lost) <= 2 * kills  # killed between the charge and the answer: paid, and never given away
-    assert account.ledger.problems() == []
+    asking.check(kills)
 
 
+@pytest.mark.parametrize("served", ["postgresql"], indirect=True)
+def test_postgresql_crashes_in_the_middle(served, new_database):
+    """Clients read that the ledger cannot be used, ask again, and go on: each answer is kept, and was paid once."""
+    asking = Asking(served(10**6), 4)
+    crashes = 0
+    while crashes < 3 or (not asking.errors and crashes < 20):
+        asking.wait_for(8)
+        new_database.restart()
+        crashes += 1
+
+    asking.check(crashes)
+    assert asking.errors
+    for each in asking.errors:
+        assert re.match("The ledger .* cannot be (read|written)", each.what), each
+
+
+@on_both
 def test_two_servers_of_one_ledger_never_overspend(served):
     """Clients ask two servers for more than there is: all of it is spent, and not a part more."""
     servers = served(2)
