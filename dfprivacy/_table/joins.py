@@ -150,11 +150,18 @@ def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], uni
     own = own if on in own else [on, *own]
     others = [name for name in right.schema.names if _key(name) not in taken[0] | {*map(_key, own)}]
     columns = {**declared[0], **declared[1]}
+    frames = left.rows.columns, right.rows.columns
+    read = (
+        tuple(name for name in frames[0] if name in own or name in needed[0]),
+        tuple(name for name in frames[1] if name != on and (name in others or name in needed[1])),
+    )
     which = {
         "join": [_identity(each.schema, account) for each in (left, right)],
         "on": on,
         "how": how,
         "max_rows": [each.schema.unit and each.schema.unit.max_rows for each in (left, right)],
+        # Of a name that both frames have, whose values these are.
+        "others": sorted({*read[1]} & {*frames[0]}),
     }
     schema = replace(
         left.schema,
@@ -167,14 +174,7 @@ def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], uni
         words={**right.schema.words, **left.schema.words},
         person=on,
     )
-    frames = left.rows.columns, right.rows.columns
-    return Join(
-        on,
-        how,
-        tuple(name for name in frames[0] if name in own or name in needed[0]),
-        tuple(name for name in frames[1] if name != on and (name in others or name in needed[1])),
-        schema,
-    )
+    return Join(on, how, *read, schema)
 
 
 def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:

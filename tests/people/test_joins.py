@@ -231,6 +231,23 @@ def test_what_is_known_of_a_join_follows():
     assert "3 count of one 'pid'" in repr(view)
 
 
+def test_a_name_that_both_tables_have_is_of_one_of_them():
+    """Whose undeclared column it is follows from what was selected; declared later, each is measured for itself."""
+    account = {"account": "a name of both", "ledger": "memory:"}
+    visits = pd.DataFrame({"id": range(400), "cost": [5.0] * 400, "x": [1.0] * 400})
+    people = pd.DataFrame({"id": range(400), "age": [50.0] * 400, "x": [9.0] * 400})
+    left = dp.protect(visits, "names left", epsilon=100, unit="id", max_rows=1, bounds={"cost": (0, 9)}, **account)
+    right = dp.protect(people, "names right", bounds={"age": (0, 99)}, **account)
+
+    found = [
+        view.join(right, on="id").declare(bounds={"x": (0, 10)}).mean("x", epsilon=20)
+        for view in (left, left.select("cost"))
+    ]
+
+    assert [each.value for each in found] == pytest.approx([1, 9], abs=0.5)
+    assert [each.privacy.epsilon for each in found] == [20, 20]
+
+
 def test_nothing_of_a_join_answers_for_anything_else():
     """Neither a table, nor another edition, nor another way to join, nor other people; but for the same join."""
     names = next(NAMES), next(NAMES)
