@@ -380,7 +380,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
           assumed: normal groups whose means increase in steps of the effect, in standard deviations: effect 0.5; 200 runs, each share within ± 0.07
         """  # noqa: E501 - what is printed
         table = self._target.table
-        if table.conditions:
+        if table.conditions or table.sample is not None:
             raise ArgumentError(
                 "power() is about a whole table, and this view selects rows.",
                 "Ask the view of the table, with n= rows.",

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dfprivacy._call.payment import Target
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["MOST_STEPS", "Step", "view_by_steps", "write_steps"]
+__all__ = ["Step", "view_by_steps", "write_steps"]
 
 Step: TypeAlias = tuple[str, Any]
 """A verb, and what it was given."""
 
-MOST_STEPS = 100
-MOST_JOINS = 3  # of one view: each may multiply the rows of a person
+_MOST_STEPS = 100
+_MOST_JOINS = 3  # of one view: each may multiply the rows of a person
 
 
 def write_steps(steps: Sequence[Step]) -> list[list[Any]]:
@@ -58,10 +58,10 @@ def view_by_steps(
     DPError
         If the view cannot be made.
     """
-    if not isinstance(steps, list) or len(steps) > MOST_STEPS:
+    if not isinstance(steps, list) or len(steps) > _MOST_STEPS:
         raise ValueError
-    if _count_joins(steps) > MOST_JOINS:
-        raise ArgumentError(f"A question joins {MOST_JOINS} tables at most.", "Join fewer tables.")
+    if _count_joins(steps) > _MOST_JOINS:
+        raise ArgumentError(f"A question joins {_MOST_JOINS} tables at most.", "Join fewer tables.")
     for verb, given in steps:
         view = _read_join(view, given, table_of) if verb == "join" else _READERS[verb](view, given)
     return view

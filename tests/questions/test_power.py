@@ -204,3 +204,12 @@ def test_power_of_people_with_several_rows():
 
     assert found["rows", 8] < found["rows", 1] - 0.2
     assert abs(found["people", 8] - found["people", 1]) < 0.3
+
+
+def test_a_sample_is_no_whole_table():
+    """Its price would be another one on made-up rows, which are all there are."""
+    frame = pd.DataFrame({"x": [0.2, 0.8] * 10})
+    view = dp.protect(frame, "sampled power", epsilon=1, bounds={"x": (0, 1)}, ledger="memory:").sample("1/2")
+
+    with pytest.raises(dp.ArgumentError, match="about a whole table"):
+        view.power(("ttest", "x", {"popmean": 0.5}), n=50, epsilon=1)
