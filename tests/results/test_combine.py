@@ -280,6 +280,22 @@ def test_a_function_of_all_numbers_of_an_answer_is_one_of_each_draw():
     assert abs(share.estimate - 0.4) < 3 * (share.high - share.low)
 
 
+def test_groups_of_two_editions_may_be_the_same_people():
+    """Groups of one table have no row in common; those of two editions may, and their errors add up."""
+    rows = pd.DataFrame({"x": np.linspace(0, 1, 2000), "g": ["a", "b"] * 1000})
+    terms = {"account": "combined editions", "epsilon": 10**5, "ledger": "memory:"}
+    known = {"bounds": {"x": (0, 1)}, "categories": {"g": ["a", "b"]}}
+    one, two = (dp.protect(rows, "both editions", edition=each, **terms, **known) for each in ("1", "2"))
+
+    widths = []
+    for other in (one, two):
+        tests = [each.where(g=g).ttest("x", popmean=0.5, epsilon=1000) for each, g in ((one, "a"), (other, "b"))]
+        found = dp.combine(lambda a, b: a.estimate - b.estimate, *tests, covers="population")
+        widths.append(found.high - found.low)
+
+    assert widths[1] / widths[0] == pytest.approx(2**0.5, rel=0.01)
+
+
 def test_population(view, two):
     """Errors of sampling are those of independent rows, or add up where rows are the same."""
 
