@@ -189,7 +189,7 @@ class MethodAccess:
         return self._with_table(table.select(name), "select", name)
 
     def _with_table(self, table: Table, verb: str, given: object) -> Self:
-        """Return the same view of another part of the table, which a verb made of what it was given."""
+        """Return the view of another part of the table, and record the step (such as ``where``) that selects it."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), _target=self._target.with_step(table, verb, given))
         return made

@@ -218,7 +218,7 @@ def _read_json(plain: object, left: int) -> Node:
 
 @dataclass(frozen=True)
 class Formula:
-    """An expression of declared columns, which gives a column its values.
+    """Formula of a computed column: an expression of declared columns.
 
     Attributes
     ----------
@@ -233,17 +233,17 @@ class Formula:
 
     @cached_property
     def span(self) -> Span:
-        """Range of its values; raises a `SchemaError` where an operation does not fit a column."""
+        """Range of the values; raises a `SchemaError` if an operation does not apply to a column."""
         return self._spans[self.node]
 
     @property
     def portable(self) -> bool:
-        """Whether all processors give the same bits: IEEE 754 settles arithmetic and roots only."""
+        """Whether the values have the same bits on all processors, as arithmetic and roots have under IEEE 754."""
         return not any(node.operation in _UNSETTLED for node in _from_leaves(self.node))
 
     @cached_property
     def total(self) -> bool:
-        """Whether no row of it is missing, because no value of its columns counts as missing."""
+        """Whether the values are never missing, because no value of the columns counts as missing."""
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
         for node in _from_leaves(self.node):
             if node.operation != "col":
@@ -296,7 +296,7 @@ class Formula:
 
     @cached_property
     def _steps(self) -> list[tuple[Any, list[tuple[int | None, Any]], bool]]:
-        """Columns and operations, each after its parts, with places or constants, and whether it has no bounds."""
+        """Columns and operations in order of evaluation, with their operands, and whether the result is unbounded."""
         declared, places = {column.name: column for column in self.columns}, dict[Node, int]()
         steps: list[tuple[Any, list[tuple[int | None, Any]], bool]] = []
         for node in _from_leaves(self.node):
@@ -333,11 +333,11 @@ class ComputedColumn(Column):
 
     @property
     def of_names(self) -> list[str]:
-        """Names of the columns from which it is computed."""
+        """Names of the columns from which the column is computed."""
         return [column.name for column in self.formula.columns]
 
     def values_of(self, rows: Mapping[str, Any]) -> NDArray[Any]:
-        """Compute its values from values of its columns, such as a dataframe's.
+        """Compute the column from the values of the columns in its formula.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class ComputedColumn(Column):
 
     @property
     def said_bounds(self) -> list[float] | None:
-        """Bounds that do not follow from the formula; None where they do."""
+        """Declared bounds; None if they follow from the formula."""
         span = self.formula.span
         return None if self.bounds in {None, (span.low, span.high)} else [self.low, self.high]
 
@@ -439,7 +439,7 @@ def _end(number: float) -> str:
 
 
 def parts_of(column: Column, declared: Mapping[str, Column]) -> tuple[Column, ...]:
-    """Return the columns of which a column is computed, unless it is declared itself; else the column."""
+    """Return the columns from which a column is computed; the column itself if it is not computed."""
     return (
         column.formula.columns if isinstance(column, ComputedColumn) and column.name not in declared else (column,)
     )
@@ -474,7 +474,7 @@ def read_column(name: str, **plain: Any) -> Column:
 
 
 def _from_leaves(node: Node) -> Iterator[Node]:
-    """Iterate over the nodes of a tree, each after its parts, and equal ones once."""
+    """Iterate over the distinct nodes of a tree, each after its parts (post-order)."""
     done: set[Node] = set()
     todo = [(node, False)]
     while todo:
@@ -502,7 +502,7 @@ class _MisfitError(Exception):
 
 
 def _rounded(low: Fraction | float, high: Fraction | float) -> Span:
-    """Return the interval as floats that are not within it."""
+    """Return the interval with its ends rounded outwards to floats."""
     return Span(_float(low, -math.inf), _float(high, math.inf))
 
 
@@ -521,7 +521,7 @@ def _exact(number: float) -> Fraction | float:
 
 
 def _numbers(*parts: Any) -> list[Span]:
-    """Return the spans of numbers and of truth values; refuse labels."""
+    """Return the spans of numbers and truth values; raise an error for labels."""
     spans = [part if isinstance(part, Span) else _constant(part) for part in parts]
     if any(span.kind == "label" for span in spans):
         raise _MisfitError(
@@ -588,14 +588,14 @@ def _pow(base: float, power: float) -> float:
 
 
 def _widened(low: float, high: float) -> Span:
-    """Return an interval around ends that a library computed with an error in the last bits; 0 is exact."""
+    """Widen an interval by the rounding error of a library function; an end at 0 is exact."""
     for _ in range(4):
         low, high = low and math.nextafter(low, -math.inf), high and math.nextafter(high, math.inf)
     return Span(low, high)
 
 
 def _rising(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
-    """Return the span of a rising function, which is defined from `least` on."""
+    """Return the map from the span of x to the span of an increasing function of x, defined from `least` on."""
 
     def span(a: Any) -> Span:
         (a,) = _numbers(a)
@@ -658,7 +658,7 @@ def _equal_span(a: Any, b: Any) -> Span:
 
 
 def _check_known(a: Span, values: Sequence[Any]) -> None:
-    """Refuse values that are none of the listed labels: a slip of the pen."""
+    """Raise an error for values that are not among the labels, such as misspelt ones."""
     known = {category_key(each) for each in a.known or ()}
     for value in values:
         if category_key(value) not in known:
@@ -682,7 +682,7 @@ def _truths_span(*parts: Any) -> Span:
 
 
 def _labels_span(values: Sequence[Any]) -> Span:
-    """Return the span of listed results: numbers if all are, else labels."""
+    """Return the span of listed results: of numbers if all are numbers, else of labels."""
     known = tuple(dict.fromkeys(values))
     if any(isinstance(value, str) for value in known):
         return Span(known=known, kind="label")
@@ -707,7 +707,7 @@ def _cut_span(a: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Span
 
 
 def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
-    """Return labels as pandas has them; the first interval holds its lower end as well."""
+    """Return the labels of intervals as pandas writes them; the first interval includes its lower end."""
     texts = [f"{edge:.15g}" for edge in edges]
     return tuple(f"{'(' if at else '['}{low}, {high}]" for at, (low, high) in enumerate(pairwise(texts)))
 
@@ -744,7 +744,7 @@ def _part_span(a: Any, function: Callable[[Floats], Floats], low: int, high: int
 
 
 def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of numbers as one that gives an array of its own, whichever part is an array."""
+    """Wrap a function of numbers so that it returns a new array, whichever operand is an array."""
 
     def rows(*parts: Any) -> Any:
         return np.asarray(function(*parts), dtype=np.float64)
@@ -753,7 +753,7 @@ def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of numbers as 1 and 0, NaN where a part is missing."""
+    """Wrap a comparison of numbers so that it returns 1 or 0, and NaN if an operand is missing."""
 
     def rows(*parts: Any) -> Any:
         found = np.asarray(function(*parts), dtype=np.float64)
@@ -766,7 +766,7 @@ def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
-    """Return the number of each row's code, NaN where the code is -1."""
+    """Return the number at each row's code; NaN where the code is -1."""
     found: Floats = np.array([*numbers, math.nan])[a.codes]
     return found
 
@@ -783,7 +783,7 @@ def _equal_rows(a: Any, b: Any) -> Any:
 
 
 class _Mapping:
-    """A dictionary as a function of rows; what does not depend on them is computed once."""
+    """A dictionary as a function of rows."""
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
         values = {category_key(key): value for key, value in pairs}
@@ -830,7 +830,7 @@ def _fill_rows(a: Any, value: Any) -> Any:
 
 
 def _places(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
-    """Return the place of each value in a list."""
+    """Return the position of each value in a list."""
     places = {value: at for at, value in enumerate(known)}
     return [places[value] for value in values]
 
@@ -851,7 +851,7 @@ def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
 
 
 def _days(a: Floats) -> tuple[Any, Floats]:
-    """Return dates, and 0 in each row that has one, NaN in each that has none."""
+    """Return dates as whole days, and an array that is 0 where there is a date and NaN elsewhere."""
     there = np.abs(a) <= _DAYS_MAX
     return np.floor(np.where(there, a, 0.0)).astype("datetime64[D]"), np.where(there, 0.0, math.nan)
 

@@ -96,7 +96,7 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show how long something takes that says nothing until it is done, for a ``with`` statement.
+    """Show the elapsed time of work that reports no progress, for a ``with`` statement.
 
     Parameters
     ----------

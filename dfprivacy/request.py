@@ -126,7 +126,7 @@ class Request(PrivateFrame):
 
     @property
     def budget(self) -> NoReturn:
-        """None is here: it is kept where the table is."""
+        """Raise an error: the budget is kept with the table."""
         raise AttributeError("A request has no budget: it is kept where the table is.")
 
     releases = budget

@@ -165,7 +165,7 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
 
 
 def whose(covers: str, weights: str | None = None) -> str:
-    """Write which rows an interval is about: this table, this sample or the population, or that of the weights.
+    """Write the rows that an interval is about: this table, this sample, or the (weighted) population.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def limited(covers: str | None, bounds: Any = None) -> str:
 
 
 def only_limited(covers: str) -> str:
-    """Return the text of what an interval covers, with the addition that values are limited to the bounds.
+    """Return the text of what an interval covers, marked as of values limited to the bounds.
 
     Examples
     --------

@@ -93,7 +93,7 @@ class Combination(Release):
     notes: tuple[str, ...] = ()
 
     def _redrawn(self) -> Mapping[str, Any]:
-        """Return the draws of the value, which this process has."""
+        """Return the value under draws of the noise; raise an error if this process lacks the draws."""
         if "_draws" not in vars(self):
             raise ArgumentError(
                 "This combination was read from JSON, which lacks the draws of its noise.",

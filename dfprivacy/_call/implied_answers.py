@@ -119,7 +119,7 @@ def _answers_about_same_table(
 
 
 def _facts_of_table(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that a question says of its table: whatever is not known to be something else."""
+    """Return the entries of a question that describe its table."""
     return {name: value for name, value in asked.items() if name not in _NOT_OF_TABLE}
 
 

@@ -89,7 +89,7 @@ class Target:
         return getattr(self.account, "table", "") or self.name
 
     def with_step(self, table: Table, verb: str, given: object) -> Target:
-        """Return the same target with another part of the table, which a verb made of what it was given."""
+        """Return the target with another part of the table, and the step (such as ``where``) that selects it."""
         return replace(self, table=table, steps=(*self.steps, (verb, given)))
 
     @property

@@ -125,7 +125,7 @@ class Question:
 
     @cached_property
     def named(self) -> list[Column]:
-        """Columns that its arguments and its groups name."""
+        """Columns named in the arguments, and columns of groups."""
         of_arguments = (columns_among(self.arguments[name]) for name in self.mechanism.columns)
         return [*(column for each in of_arguments for column in each), *self.by]
 

@@ -1,4 +1,4 @@
-"""The verbs by which a view was made, as plain JSON values: what a written question says of its rows.
+"""Steps by which a view was made, such as ``where`` and ``join``, as plain JSON values.
 
 A view keeps its verbs, with what they were given. Written down they are text and numbers; on a view of the whole
 table they make the same view again, by the same methods that made it, and by no other.

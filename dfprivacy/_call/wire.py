@@ -1,4 +1,4 @@
-"""Messages between a server and its clients, as plain JSON values: errors, answers, calls, and what is kept.
+"""Messages between a server and its clients, as plain JSON values: errors, answers, calls and measurements.
 
 Both ends use the functions of this module alone, so that what one writes the other reads.
 """
@@ -35,7 +35,7 @@ def write_error(error: DPError) -> dict[str, str]:
 
 
 def read_error(plain: Mapping[str, Any]) -> DPError:
-    """Read an error: of the same class, with the same words."""
+    """Read the error that `write_error` wrote, with its class and text."""
     kind = _ERRORS.get(str(plain.get("error")), LedgerError)
     error: DPError = kind(str(plain.get("what", "")), str(plain.get("hint", "")))
     outcome = str(plain.get("outcome", ""))
@@ -43,7 +43,7 @@ def read_error(plain: Mapping[str, Any]) -> DPError:
 
 
 def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:  # noqa: C901 - a table
-    """Answer what a client may know of an account: what was spent, released and kept. All of it is public.
+    """Answer a client's request for public facts of an account: charges, releases and kept measurements.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> 
 
 
 def read_account_answer(asked: str, plain: Any) -> Any:
-    """Read what `answer_about_account` returned, as `Account` gives it."""
+    """Read the result of `answer_about_account`, as objects of the types that `Account` returns."""
     match asked:
         case "total_charged" | "largest":
             return read_fraction(plain)

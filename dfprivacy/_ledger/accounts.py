@@ -128,7 +128,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Share:
-    """One analyst's share of an account, and what is spent of it.
+    """An analyst's share of an account, and the part of it that is spent.
 
     A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of
     one analyst. A charge has to fit into both, and both are written in one transaction. Shares are given once, as
@@ -162,7 +162,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Account:
-    """An account of people: a handle, made by `Ledger.open_account`, whose terms never change.
+    """Account with one budget for the people in its tables, made by `Ledger.open_account`; its terms never change.
 
     It pays for all its tables: neighbouring data sets differ in one person, in all of them.
 
@@ -508,7 +508,7 @@ class Account:
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
-        """Return selected calls, oldest first: all, only the last but for some, or only answered calls."""
+        """Return selected calls, oldest first: all, the last ones, or only answered calls."""
         return calls_of(self, wanted, last, answered=answered, skipped=skipped)
 
     def total_charged(self) -> Fraction:

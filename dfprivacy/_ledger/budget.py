@@ -378,7 +378,7 @@ class CallSelection:
 def calls_of(
     account: Account, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
 ) -> list[CallRecord]:
-    """Read selected calls of an account, oldest first: all, only the last but for some, or only answered calls."""
+    """Read selected calls of an account, oldest first: all, the last ones, or only answered calls."""
     every = tables()
     # An older ledger has no calls but in its charges.
     table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges

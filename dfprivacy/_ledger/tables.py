@@ -200,7 +200,7 @@ def read_relation(value: object) -> tuple[str, str]:
 
 
 def _read_unit(plain: dict[str, Any]) -> tuple[str, int, str]:
-    """Read whose rows they are, how many of one person count, and what becomes of rows without a person."""
+    """Read the privacy unit: the people's column, rows per person, and the treatment of rows without a person."""
     whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
     if type(whose[1]) is not int or whose[1] < 1:
         raise ValueError
@@ -262,7 +262,7 @@ class DataTable:
 
     @property
     def identity(self) -> str | None:
-        """Its name and edition, as JSON; None for an account's own table without editions."""
+        """Name and edition of the table as JSON; None for an account's own table without editions."""
         own = self.name == self.account and not self.edition
         return None if own else json.dumps([self.name, self.edition])
 
@@ -275,7 +275,7 @@ class DataTable:
 
     @property
     def words(self) -> dict[str, object]:
-        """Terms of the table, by argument of `protect`."""
+        """Terms of the table, as arguments of `protect`."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 
@@ -292,7 +292,7 @@ def read_accountant(value: str) -> Accountant:
 
 
 def read_spent(value: str, accountant: Accountant) -> Spent:
-    """Read the spent total: a sum for each cap of the account."""
+    """Read the spent total: one sum for each cap of the account."""
     plain = json.loads(value)
     spent = Spent.from_list(plain)
     same = spent.to_list() == plain and len(spent.counts) == len(accountant.nothing.counts)

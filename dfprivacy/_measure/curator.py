@@ -154,7 +154,7 @@ class Curator(Sums, Decisions, Discovery):
         return [released(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-        """Return the columns without which a row is left out, as arguments of `~dfprivacy.features.Given`.
+        """Return the columns in which a missing value excludes a row, as arguments of `~dfprivacy.features.Given`.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ class Table(Rows):
         return fixed and all(map(self._is_agreed, columns))
 
     def _is_agreed(self, column: Column) -> bool:
-        """Return whether neighbouring tables agree on a column: a computed one of the view, or one of public parts.
+        """Return whether neighbouring tables agree on a column (on a computed column: on its parts).
 
         A plugin may compute a column under the name of a public one, and then it is not that column.
         """
@@ -150,7 +150,7 @@ class Table(Rows):
         return integers(self.exact_sums(features, k))
 
     def exact_sums(self, features: RowFeatures, k: int) -> Integers:
-        """Return the exact sum of features over the rows, in steps of 2^-k, by a copy that alone sees rows."""
+        """Return the exact sum of features over the rows, in steps of 2^-k; only a copy of them sees the rows."""
         features = copy_by_value(features)
         sums = self._results_by_part(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.n_sums, *map(integers, sums), strict=True)
@@ -247,7 +247,7 @@ class Table(Rows):
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the place of each selected row by its own map, which `turns` names; may raise ReadError."""
+        """Return the label of each selected row by the map that `turns` gives it; may raise ReadError."""
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 

@@ -1,4 +1,4 @@
-"""Queries of a table, their copies, which alone see rows, and their price, from public numbers only."""
+"""Queries of a table: copies of them that see the rows, and their price, from public numbers only."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a table: features to sum, or a statistic, with its columns and shape, which are read once.
+    """A query of a table: features to sum, or a statistic, with its columns and shape.
 
     What decides whether a query is free, and how much noise it gets, is then what is read.
 

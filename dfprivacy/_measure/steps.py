@@ -187,7 +187,7 @@ class GroupRunner:
         return self.compute_once(query, ("read", reveal), query.copy)
 
     def _answer_requests(self, asked: Sequence[RowRequest]) -> list[Any]:
-        """Look up, pay, read and draw the requests of all groups, in the order on which privacy rests."""
+        """Look up, pay, read and draw the requests of all groups, in the order that privacy requires."""
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
             raise PluginError("Two groups of a call used the same curator.", "Let each group use its own curator.")
         if self._kept is not None:
@@ -308,7 +308,7 @@ def steps_to_units(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
 
 
 def _price_key(loss: PrivacyLoss) -> Hashable:
-    """Return a key that is the same for losses of equal price: for noise of the cube the epsilon."""
+    """Return a key that is equal for losses of equal price, such as the epsilon of K-norm noise."""
     return (loss.kind, loss.epsilon) if isinstance(loss, Cube) else loss
 
 

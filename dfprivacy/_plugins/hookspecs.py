@@ -67,7 +67,7 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
 
 @hookspec
 def dfprivacy_released(release: Release, account: str) -> None:
-    """Receive each new release, for a log or a dashboard.
+    """Limit BLAS to one thread, and return the previous number of threads.
 
     Parameters
     ----------

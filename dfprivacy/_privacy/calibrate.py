@@ -178,7 +178,7 @@ def _largest_exponent(most: int, number: float, times: int) -> int:
 
 
 def discovery_threshold(scale: float, delta: Fraction) -> int:
-    r"""Return the threshold for noisy counts of keys, such that a key of one row is rarely shown.
+    r"""Return the threshold for noisy counts of keys at which a key of one row is rarely shown.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Return the threshold for noisy counts of keys of a known domain, such that few empty keys are shown.
+    r"""Return the threshold for noisy counts of keys of a known domain at which few empty keys are shown.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 

@@ -33,7 +33,7 @@ _DIGITS = 80
 
 @dataclass(frozen=True)
 class Arc:
-    """Probability law of a randomised place on a circle, given the true place.
+    """Randomised response on a circle of places: the law of the reported place, given the true place.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class Arc:
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def moved(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the randomised places for true places, given uniform numbers from 0 to `weight` - 1."""
+        """Draw the randomised places of true places, from uniform numbers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)

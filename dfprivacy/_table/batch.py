@@ -224,7 +224,7 @@ def reads_as_declared(column: Column) -> list[Read]:
 
 
 def from_frame(reads: Iterable[Read]) -> tuple[Read, ...]:
-    """Return what a frame has to read, each once: of a computed column those of its formula."""
+    """Return the columns to read from a frame, each once; for a computed column, the columns of its formula."""
     parts = (
         [read_as_declared(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
         for read in reads

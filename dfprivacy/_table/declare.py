@@ -232,7 +232,7 @@ def computed_columns(
 def looked_up_columns(
     schema: Schema, frame: Frame, on: object, columns: object, missing: object
 ) -> dict[str, ComputedColumn]:
-    """Declare columns of a public table by the values that a row's own column has there.
+    """Declare columns that are looked up in a public table by the value of a column.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def looked_up_columns(
 
 
 def _key_as_declared(column: Column, value: object) -> Any:
-    """Return what a public value is among the values of a column: a number or a category; None if it is none."""
+    """Return a public value as a number or category of a column; None if it is neither."""
     if column.bounds is None:
         at = code_book_of(column.categories or ()).code(value, -1)
         return None if at < 0 else (column.categories or ())[at]
@@ -316,7 +316,7 @@ def _plain_value(value: object) -> Any:
 
 
 class _ColumnExpressions:
-    """Columns as expressions: what a function of a dataframe, as pandas' ``assign`` takes, is given."""
+    """Columns as expressions, for functions like those that pandas' ``assign`` takes."""
 
     def __getitem__(self, name: str) -> Expression:
         return col(name)

@@ -28,7 +28,7 @@ __all__ = ["Join", "read_join"]
 
 @dataclass(frozen=True)
 class Join:
-    """A join of two tables, as it was checked.
+    """A checked join of two tables.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
 
 
 def _rows_of_one(table: Rows, on: str) -> int:
-    """Return how many rows of one person count in a table that can be joined."""
+    """Return the largest number of rows of one person in a table; raise an error if the table cannot be joined."""
     schema = table.schema
     if schema.derived is not None:
         raise ArgumentError(
@@ -134,7 +134,7 @@ def _rows_of_one(table: Rows, on: str) -> int:
 
 
 def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
-    """Return the join, with the columns of both; an undeclared one gives way to one of the same name."""
+    """Return the join with the columns of both tables; a declared column replaces an undeclared one of its name."""
     declared = [{n: c for n, c in each.schema.columns.items() if n != on} for each in (left, right)]
     needed = [_raw_names(columns.values(), each) for columns, each in zip(declared, (left, right), strict=True)]
     taken = [
@@ -184,7 +184,7 @@ def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:
 
 
 def _key(name: str) -> str:
-    """Return what a name is to an engine that does not tell upper from lower case."""
+    """Return a column name without case, as engines that ignore case compare it."""
     return name.casefold()
 
 

@@ -305,7 +305,7 @@ class Rows:
 
 
 def _parts_of_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
-    """Return the columns by which rows are chosen, where these columns and conditions are known of them."""
+    """Return the columns by which rows are chosen, if these columns and conditions are declared."""
     every = [*columns.values(), *(column for each in conditions for column in each.columns)]
     return sort_columns({part for column in every for part in parts_of(column, {})})
 

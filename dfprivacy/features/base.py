@@ -158,7 +158,7 @@ class RowFeatures(metaclass=Frozen):
 
     @cached_property
     def reads(self) -> Sequence[Read]:
-        """How the columns are read: as numbers where they have bounds, and as categories where they have these."""
+        """How the columns are read: as numbers if they have bounds, and as categories if they have categories."""
         return [read for column in self.columns for read in reads_as_declared(column)]
 
     @property

@@ -1,4 +1,4 @@
-"""Counts of the rows with an outcome, by group: exact, as released, and drawn given the release."""
+"""Counts of rows with an outcome, by group: exact counts, released counts, and draws given the release."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def project(counts: ArrayLike, totals: ArrayLike) -> Array:
 
 
 def share(group: Counts) -> tuple[Array, Array, float]:
-    """Return the arcsine transform of a share, which stabilises the sampling variance (Anscombe 1948)."""
+    """Return the arcsine transform of a share, which stabilises its sampling variance (Anscombe 1948)."""
     return np.arcsin(np.sqrt((group.hits + 3 / 8) / (group.n + 3 / 4))), 1 / (4 * group.n + 2), np.inf
 
 

@@ -1,4 +1,4 @@
-"""Draws of noise at evenly spread points; the same arguments give the same draws."""
+"""Quasi-random draws of noise; the same arguments give the same draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moments of groups: exact, as released, and drawn given the release."""
+"""Moments of groups: exact moments, released moments, and draws given the release."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
 def doubts(
     found: Inference, sums: NoisyMoments | NoisyWeighted, ranks: str = "", *, uninformative: bool = False
 ) -> tuple[str, ...]:
-    """Return notes on sizes that are mostly noise, and on noise above the sampling error, with remedies.
+    """Return notes on group sizes that are mostly noise, and on noise above the sampling error, with remedies.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class NoisyWeighted:
         return WeightedSums(values[..., :p, :], second)
 
     def typical(self, rows: Sequence[float], v: float, spread: float) -> NoisyWeighted:
-        """Return the release that is to be expected of halves (1+y)/2 and (1-y)/2, for planning.
+        """Return the expected release for halves (1+y)/2 and (1-y)/2, for planning.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class NoisyWeighted:
 
 
 def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return the ratio of two weighted sums of one group (Hájek), its variance, and the degrees of freedom of that.
+    """Return the ratio of two weighted sums of one group (Hájek), with its variance and degrees of freedom.
 
     Parameters
     ----------
@@ -303,6 +303,6 @@ def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Ar
 
 
 def _possible(variance: Array) -> Array:
-    """Return variances of at least 0: draws reach as far above what was released below 0 as they do of that."""
+    """Return variances of at least 0; if the median draw is negative, all draws are raised by it first."""
     middle = np.median(variance, axis=-1, keepdims=True)
     return np.maximum(variance - np.minimum(middle, 0.0), _LEAST)

@@ -192,7 +192,7 @@ class Column:
         return self.bounds
 
     def undeclared(self) -> Self:
-        """Return the column of which nothing is declared but whether it is public."""
+        """Return the column without its declarations, except whether it is public."""
         nothing: dict[str, Any] = dict.fromkeys(("bounds", "categories", "fill", "beyond"))
         return replace(self, **nothing, other=False, filled=False, find=False)
 
@@ -549,7 +549,7 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
-    """A pair of found bounds; a column that is declared with it is marked as having found bounds.
+    """A pair of bounds that were found: a column declared with it is marked accordingly.
 
     Parameters
     ----------
@@ -808,7 +808,7 @@ class Schema:
         return column
 
     def as_given(self) -> Schema:
-        """Return the schema of a table in which computed columns are columns as any other."""
+        """Return the schema with its computed columns as ordinary columns."""
         plain = [field.name for field in fields(Column)]
         columns = {name: Column(**{each: getattr(of, each) for each in plain}) for name, of in self.columns.items()}
         return replace(self, columns=columns)
@@ -922,7 +922,7 @@ def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> 
 
 
 def as_probability(value: object, what: str) -> float:
-    """Return a level, a confidence or a power as a float, or raise a `dfprivacy.ArgumentError`."""
+    """Return a level, confidence or power as a float; raise a `dfprivacy.ArgumentError` outside (0, 1)."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
         raise ArgumentError(f"{what}{quoted(value)} is not between 0 and 1.", "Use, for example, 0.05 or 0.95.")
     return float(value)

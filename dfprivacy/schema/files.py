@@ -216,7 +216,7 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
 
 
 def parse_schema(where: str, content: bytes) -> SchemaFile:
-    """Read the content of a schema file, which errors name by where it comes from."""
+    """Parse the content of a schema file; errors name the file by `where`."""
     try:
         plain = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:

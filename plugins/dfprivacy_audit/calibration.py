@@ -144,7 +144,7 @@ def _is_population(interval: _Interval) -> bool:
 def _errors(
     small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]
 ) -> Iterator[tuple[int, int, float, str]]:
-    """Yield of the p-value and of each interval the errors, the tables, the nominal rate, and the words for it."""
+    """Yield errors, tables, nominal rate and a description, for the p-value and for each interval."""
     if small:
         times, level = sum(yes for yes, _ in small), small[0][1]
         said = f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"

@@ -257,7 +257,7 @@ def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, 
 
 
 def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
-    """Search a family, and the neighbourhood of its worst_loss rows, for the pair with the largest loss.
+    """Search a family, and the neighbourhood of its worst rows, for the pair with the largest loss.
 
     Parameters
     ----------

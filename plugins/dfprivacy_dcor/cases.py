@@ -69,7 +69,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _other_party_message() -> DistanceMessage:
-    """Return a message of another party about as many rows as audited tables have, the first an outlier."""
+    """Return a message of another party with as many rows as audited tables have; its first row is an outlier."""
     arc = Arc.within(Fraction(1), places=PLACES, reach=best_half_width(1.0))
     return DistanceMessage(
         columns=("other",),

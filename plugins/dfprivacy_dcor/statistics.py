@@ -170,7 +170,7 @@ def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
 
 
 class Scores(OfRows):
-    """Scores q s_xy of several x with a target y, divided by the root of the diameters.
+    """Scores of several x: q s_xy with a target y, divided by the root of the diameters.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ class Cells:
 def measure_cells(
     curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, weights: Column | None = None
 ) -> Cells:
-    """Measure the number of rows in each category or combination, or with weights that of the population."""
+    """Measure the number of rows in each category or combination; with weights, the counts of the population."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
     if weights is not None:

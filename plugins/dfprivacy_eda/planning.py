@@ -96,7 +96,7 @@ def _moment_planner(name: str) -> Any:
 
 
 def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column) -> Findings:
-    """Plan a weighted mean or sum: values are near the middle of their bounds, and weights in that of theirs."""
+    """Plan a weighted mean or sum, for values and weights near the middle of their bounds."""
     n = assumed_rows(curator)
     sums = curator.planned.typical([n], weights.mid / weights.high, SD)
     found = infer(sums, weighted_parameter(sums, name, (column.low, column.high)))
@@ -141,7 +141,7 @@ def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
 
 
 def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
-    """Return the number of complete rows as a sum of released cells, if these are of exactly these columns."""
+    """Return the number of complete rows as a sum of released cells; None if other cells were counted."""
     named, raw = [column.name for column in columns], release.raw.ravel()
     other = {*named} != {*release._counted_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
     if (

@@ -121,7 +121,7 @@ def is_quantile(statistic: str) -> bool:
 
 
 def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
-    """Return the column's bounds for a quantile, which may lie beyond them; None for other statistics."""
+    """Return the column's bounds if the statistic is a quantile, which may lie beyond them; else None."""
     return one.bounds if is_quantile(one.statistic) else None
 
 

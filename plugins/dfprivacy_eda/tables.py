@@ -78,12 +78,12 @@ class _CellCounts(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends of confidence intervals for the exact counts, with weights for the population's."""
+        """Lower and upper ends of confidence intervals for the exact counts; with weights, for the population's."""
         return np.maximum(self.raw - self._reaches, 0), np.maximum(self.raw, 0) + self._reaches
 
     @property
     def reach(self) -> float:
-        """Half the width of the confidence interval of a count, in rows; with weights that of the widest."""
+        """Half the width of the confidence interval of a count, in rows; with weights, of the widest interval."""
         return float(np.max(self._reaches, initial=0.0))
 
     @property
@@ -96,7 +96,7 @@ class _CellCounts(Release):
 
     @property
     def _counted(self) -> str:
-        """The unit of the counts: rows, or with weights the population that these stand for."""
+        """The unit of the counts: rows, or with weights the population."""
         return "rows" if self.weights is None else "population"
 
     @property

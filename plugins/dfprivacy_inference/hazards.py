@@ -65,26 +65,26 @@ class TwoLifeTables:
 
     @property
     def crowded(self) -> bool:
-        """Whether nearly all of a group that are at risk in an interval have an event there, and many do."""
+        """Whether, in an interval with many events, nearly all rows at risk in a group have the event."""
         events, exposed, _ = exposed_rows(self.values)
         together = events.sum(axis=-2) * self.counted
         full = (events > _FULL * exposed).any(axis=-2)
         return bool((full & (together > _MANY * together.sum(axis=(-2, -1), keepdims=True))).any())
 
     def exceeds(self, errors: float) -> Array:
-        """Whether more are at risk in both groups, at the begin of an interval, than some errors of the noise."""
+        """Return whether the numbers at risk in both groups exceed a multiple of the noise, by interval."""
         at_risk = np.cumsum(self.values.sum(axis=-2)[..., ::-1], axis=-1)[..., ::-1].min(axis=-2)
         noise = NoiseLaw(self.scale).standard_deviation * np.sqrt(3 * np.arange(at_risk.shape[-1], 0, -1))
         return np.asarray(at_risk >= np.maximum(errors * noise, 1 / 2))
 
     @property
     def sure(self) -> bool:
-        """Whether the groups are clearly larger than the noise, in a stratum at least."""
+        """Whether both groups are clearly larger than the noise, in one stratum at least."""
         return bool(self.exceeds(_SURE)[..., 0].any())
 
     @cached_property
     def counted(self) -> Array:
-        """1 for an interval that counts, 0 from where on too few are at risk in a group for the noise.
+        """Indicator of the intervals used: 1 until a group has too few rows at risk for the noise, then 0.
 
         It follows from what was released, and is the same in all draws.
         """
@@ -92,11 +92,11 @@ class TwoLifeTables:
 
     @property
     def estimate(self) -> Tables:
-        """The tables as released, and which intervals count."""
+        """The tables as released, and the indicator of the intervals used."""
         return np.expand_dims(self.values, -5), np.expand_dims(self.counted, -3)
 
     def draws(self, draws: int = _DRAWS) -> tuple[Tables, Array]:
-        """Draw possible exact tables, with equal weights; as for a curve, cells are left as drawn."""
+        """Draw possible exact tables, with equal weights; negative cells are kept."""
         shape = self.values.shape[-4:]
         noise = quantile(NoiseLaw(self.scale), points(math.prod(shape), draws).T.reshape(draws, *shape))
         tables, counted = self.estimate
@@ -374,7 +374,7 @@ def _(
 
 
 def _is_open(ratio: Mapping[str, float], alternative: Alternative) -> bool:
-    """Return whether an end of the interval is 0 or infinite, beyond that of a one-sided interval."""
+    """Return whether the interval has an end of 0 or infinity, apart from the open end of a one-sided interval."""
     return (ratio["low"] == 0 and alternative != "less") or (math.isinf(ratio["high"]) and alternative != "greater")
 
 
@@ -440,7 +440,7 @@ def plan_hazard_ratio(
     alpha: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected errors of the log ratio, and the smallest ratio that is found, of times as for power."""
+    """Return the expected errors of the log ratio and the smallest detectable ratio, from public numbers."""
     ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     sizes = curator.sizes(by, chosen_groups(by, groups))
     rows = np.full(2, n / len(by.categories or ())) if sizes is None else sizes

@@ -191,7 +191,7 @@ def measure_life_tables(
     nan_policy: NanPolicy,
     strata: Column | None = None,
 ) -> NoisyValue:
-    """Measure the life table of all rows or of each group: what answers one question of it answers the others.
+    """Measure the life table of all rows or of each group; later questions about the same table reuse it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Weighted shares, as the counts of a sample without weights that would tell them as accurately."""
+"""Weighted shares as effective counts: the counts of an unweighted sample of the same accuracy."""
 
 from __future__ import annotations
 

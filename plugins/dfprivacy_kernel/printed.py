@@ -1,4 +1,4 @@
-"""TCMC and NTE as the reference prints them: two noisy moments at half of the price each, and its null law.
+"""TCMC and NTE as in the paper: two noisy moments, each for half of the budget, and the paper's null law.
 
 The mean w of the differences z = g(x) - g(y) of n pairs of rows (TCMC), or of the features g(x) of one party's rows
 (NTE), and the second moment Λ, with the divisor n - 1, are each released with Gaussian noise for their own

@@ -1,4 +1,4 @@
-"""Weighted points that stand for the rows of a table."""
+"""Weighted points that represent the rows of a table."""
 
 from __future__ import annotations
 

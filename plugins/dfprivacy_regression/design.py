@@ -1,4 +1,4 @@
-"""The design of a regression: its columns, the sums that it needs, and the matrix that they make."""
+"""The design of a regression: its columns, and the sums that give its moment matrix."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ class Design:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns of the design, but for its weights."""
+        """All columns of the design, without the weights."""
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """All columns of the design, with its weights."""
+        """All columns of the design, with the weights."""
         return self.columns if self.weights is None else (*self.columns, self.weights)
 
     @property
     def bounded_columns(self) -> tuple[Column, ...]:
-        """The numeric columns of which the rows beyond their bounds are counted: with the weights."""
+        """Columns whose values beyond the bounds are counted: the numeric columns and the weights."""
         return self.clipped_columns if self.weights is None else (*self.clipped_columns, self.weights)
 
     @property
     def typical_weight(self) -> float:
-        """The weight of a row over its bound that a plan assumes; 1 without weights."""
+        """Weight of a row, divided by its upper bound, that a plan assumes; 1 without weights."""
         return 1.0 if self.weights is None else self.weights.mid / self.weights.high
 
     @property

@@ -163,7 +163,7 @@ def _is_factor(term: object, known: Mapping[str, Column]) -> bool:
 
 
 def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
-    """Return the terms of the right-hand side of a formula, products after what they are of."""
+    """Return the terms of the right-hand side of a formula; products come after their factors."""
     from formulaic.errors import FormulaicError  # which takes a while, and plain formulas have no need of it
     from formulaic.parser import DefaultFormulaParser
 
@@ -254,7 +254,7 @@ def _expression(text: object, known: Mapping[str, Column]) -> Expression:
 
 
 def _evaluated(tree: ast.AST, names: Mapping[str, str]) -> Any:
-    """Return the value of a parsed expression; raise a KeyError or TypeError for what is none of columns."""
+    """Return the value of a parsed expression; raise a KeyError or TypeError for other operations."""
     match tree:
         case ast.Name(name):
             return col(names.get(name, name))
@@ -296,7 +296,7 @@ def _regressors(
 
 
 def _codings(names: Sequence[str], spanned: set[frozenset[str]]) -> list[dict[str, bool]]:
-    """Choose how the categorical factors of a term are coded, so that no column follows from others, as patsy does.
+    """Choose the coding of a term's categorical factors that avoids collinear columns, as patsy does.
 
     Parameters
     ----------

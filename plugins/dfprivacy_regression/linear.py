@@ -255,7 +255,7 @@ def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes
 def weighted_design(
     curator: Curator, design: Design, weights: Column | None, nan_policy: NanPolicy
 ) -> tuple[Design, tuple[Column, ...]]:
-    """Return the design with its weights, and the columns whose gaps leave a row out: of weights, any does."""
+    """Return the design with its weights, and the columns in which a missing value excludes a row."""
     gaps = curator.gaps(design.columns, nan_policy)
     if weights is None:
         return design, gaps

@@ -232,7 +232,7 @@ class LogisticSquares(_UnitFeatures):
         self.top = max(high, 1 - low) ** 2
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:
-        """Return the largest distance of two vectors with coordinates in [0, 1]: that of a corner from 0."""
+        """Return the largest distance of two vectors with coordinates in [0, 1], which equals the radius."""
         return 0.0 if {column.name for column in self.columns} <= public else self.radius(norm)
 
     def rows(self, batch: features.Batch) -> Numbers:
@@ -249,14 +249,14 @@ class LogisticSquares(_UnitFeatures):
 
 
 def _extreme_shares(b: Numbers) -> tuple[float, float, float]:
-    """Return what a row's probability is at least and at most at coefficients b; between them, one near a half."""
+    """Return the least probability of a row at coefficients b, the one nearest 1/2, and the largest."""
     reach = float(np.abs(b[1:]).sum()) or 1.0
     low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach])).tolist()
     return low, nearest, high
 
 
 def _modelled(design: Design, b: Numbers, batch: features.Batch) -> tuple[Numbers, Numbers, Numbers]:
-    """Return x of a batch's rows, with the constant, their outcomes, and their probabilities at coefficients b."""
+    """Return regressors (with the constant), outcomes, and probabilities at coefficients b, of a batch's rows."""
     z = design.rows(batch)
     x = np.vstack([np.ones(batch.size), z[:-1]])
     t = np.full(batch.size, b[0])

@@ -317,7 +317,7 @@ def plan_test(
 def _plan_weighted(
     curator: Curator, column: Column, weights: Column, alternative: Alternative, alpha: float
 ) -> Mapping[str, Any]:
-    """Return the smallest detectable effect of a weighted test, and its noise; weights are taken to be alike."""
+    """Return the smallest detectable effect of a weighted test, and its noise, for equal weights."""
     sd, (size, supposed) = column.half / 2, curator.supposed_size
     groups = len(curator.planned.values)
     sums = curator.planned.typical([size / groups] * groups, weights.mid / weights.high, sd / column.half)

@@ -208,7 +208,7 @@ class MadeUpFrame(Frame):
 
 
 class AbsentFrame(Frame):
-    """A frame whose rows are with somebody else: its public columns can be fetched, and no others.
+    """A frame whose rows are on a server: only its public columns can be fetched.
 
     Parameters
     ----------
@@ -237,13 +237,13 @@ class AbsentFrame(Frame):
         return MadeUpFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
 
     def kind_of_names(self, name: str) -> str:
-        """Return how people are named, which is known where the rows are."""
+        """Return the kind of names that a column can have for people; empty if there is no such column."""
         return "names that are elsewhere" if name in self._names else ""
 
     def join(
         self, other: Frame, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Frame | None:
-        """Return a join of which the columns are known; None with rows that are here."""
+        """Return the join with another frame on a server, by its columns; None for a frame in this process."""
         del on, how
         return AbsentFrame((*own, *others), self.library) if isinstance(other, AbsentFrame) else None
 
@@ -314,7 +314,7 @@ def _engine_from_module(module: str, frame: object) -> object | None:
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """Return a name for a column that is none of those that are taken, whatever the case of letters."""
+    """Return a new column name that differs from all given names, ignoring case."""
     known = {each.casefold() for each in taken}
     while name in known:
         name += "'"

@@ -59,7 +59,7 @@ class ArrowEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another source: the rows of this one as they are read, with those of the other in memory."""
+        """Join with another source, which is held in memory while the rows of this source are read."""
         return JoinedEngine(self, other, on, how, own, others) if isinstance(other, ArrowEngine) else None
 
 
@@ -166,7 +166,7 @@ class JoinedEngine(ArrowEngine):
 
 
 def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, most: float) -> Iterator[pa.Table]:
-    """Read some columns and those of people as tables, each of `most` rows or of one batch more."""
+    """Read some columns, and the people's column, as tables of at least `most` rows but for the last."""
     names = [*dict.fromkeys([*columns, on])]
     empty = engine.empty().select(names)
     held, rows = [empty], 0

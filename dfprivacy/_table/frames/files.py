@@ -129,7 +129,7 @@ def open_database_table(where: str | os.PathLike[str], table: str) -> Any:
 
 
 def _read_with_sqlalchemy(address: str, table: str) -> Any:
-    """Read a table into one of Arrow, so many rows at a time."""
+    """Read a database table into an Arrow table, a limited number of rows at a time."""
     import pyarrow as pa
     from sqlalchemy import MetaData, Table, create_engine
 

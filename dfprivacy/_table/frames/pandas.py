@@ -118,7 +118,7 @@ def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str
 
 
 def _uncut(column: pd.Series[Any], size: int) -> Any:
-    """Return numbers, and codes of few categories, which are not copied, before they are cut; else the column."""
+    """Convert a whole column if nothing is copied (numbers, codes of few categories); else return it unchanged."""
     dtype: Any = column.dtype
     few = isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) <= size
     return _raw_column(column) if few or (isinstance(dtype, np.dtype) and dtype.kind in "biuf") else column
